@@ -1,0 +1,70 @@
+# `make` lists the targets. rehearse and test do all their own set-up on a fresh machine.
+PYTHON ?= python3
+STACK ?= a4-ray
+# Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
+STACKS := a4-ray
+
+BIN := .venv/bin
+TRAINING := .venv-training
+LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
+
+.DEFAULT_GOAL := help
+.PHONY: help setup rehearse rehearse-all test test-infrastructure test-training check format inventory lock bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
+	$(BIN)/python -m rehearsal.engine
+
+rehearse: .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
+	@$(BIN)/python -m rehearsal $(STACK)
+
+rehearse-all: .venv/.ready ## rehearse every stack
+	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
+
+test: test-infrastructure test-training ## all tests
+
+test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
+	$(BIN)/python -m rehearsal.engine
+	$(BIN)/python -m pytest tests --ignore tests/workloads --numprocesses 2
+
+test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
+	$(TRAINING)/bin/python -m pytest tests/workloads
+
+check: .venv/.ready ## lint, format and types, each at zero
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/ty check
+
+format: .venv/.ready ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
+	$(BIN)/python -m tests.inventory $(STACKS)
+
+lock: .venv/.ready ## the newest versions into every locked requirements file
+	$(LOCK) requirements.in -o requirements.txt
+	$(LOCK) requirements-dev.in -o requirements-dev.txt
+	cd workloads/finetune && $(LOCK) requirements.in -o requirements.txt
+	cd workloads/finetune && $(LOCK) requirements-test.in -o requirements-test.txt
+
+bench: .venv/.ready ## how long a preview and a rehearsal take
+	$(BIN)/python -m benchmarks.rehearsal
+
+clean: ## remove what the other targets made
+	rm -rf .venv $(TRAINING) .tools .rehearsal
+
+.venv/.ready: requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11; run make with PYTHON=python3.11 or newer" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
+	@touch $@
+
+$(TRAINING)/.ready: workloads/finetune/requirements-test.txt .venv/.ready
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(TRAINING)
+	$(BIN)/uv pip install --quiet --python $(TRAINING)/bin/python --require-hashes -r $<
+	@touch $@

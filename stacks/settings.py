@@ -1,0 +1,161 @@
+"""What a stack file may say: the only reader of the configuration.
+
+`load` reads the keys of the stack's scenario into a frozen dataclass, or reports every problem at
+once before any resource is registered.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+from pulumi.runtime import config as runtime_config
+
+from components.capacity import Capacity, CapacityType, Reservation
+from components.image import Image
+from stacks.keys import Keys, SettingsError
+from workloads.finetune.errors import InputError
+from workloads.finetune.recipe import load_recipe
+
+__all__ = ["A4Ray", "SettingsError", "load"]
+
+RAY_CLUSTERS: Final = ("perJob", "shared")
+
+
+@dataclass(frozen=True, kw_only=True)
+class A4Ray:
+    """Settings of the scenario `a4-ray`.
+
+    Args:
+        stack: Name of the stack; labels what it creates.
+        project: `gcp:project`. Project id that everything is created in.
+        region: `gcp:region`. Region of the cluster and the bucket; the reservation must be in it.
+        hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
+        capacity: `capacity.type`, `capacity.reservation`. Where the A4 nodes come from.
+        image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest.
+        workers: `workers`. A4 nodes with 8 B200 GPUs each.
+        recipe: `recipe`. Name of a file in workloads/finetune/recipes.
+        shared_ray_cluster: `rayCluster`. True for `shared`: a Ray cluster that outlives the job.
+        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
+        force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
+        cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
+        bucket_name: `bucketName`. Name of the bucket; by default made unique by Pulumi.
+    """
+
+    stack: str
+    project: str
+    region: str
+    hf_token: pulumi.Output[str]
+    capacity: Capacity
+    image: Image
+    workers: int
+    recipe: str
+    shared_ray_cluster: bool
+    wait_for_training: bool
+    force_destroy: bool
+    cluster_name: str | None
+    bucket_name: str | None
+
+
+def load() -> A4Ray:
+    """Reads the configuration of the current stack.
+
+    Raises:
+        SettingsError: With every problem; nothing has been registered then.
+    """
+    config = pulumi.Config()
+    # pulumi.Config reads key by key; that no other key was set can only be seen here.
+    values = {**runtime_config.get_config_env(), **runtime_config.CONFIG.get()}
+    keys = Keys(
+        stack=pulumi.get_stack(),
+        project=config.name,
+        values=values,
+        secrets={key for key in values if runtime_config.is_config_secret(key)},
+    )
+    return read(keys, config)
+
+
+def read(keys: Keys, config: pulumi.Config) -> A4Ray:
+    """Reads the keys of the scenario that `scenario` names.
+
+    Raises:
+        SettingsError: As `load`.
+    """
+    readers: Mapping[str, Callable[[Keys, pulumi.Config], A4Ray]] = {"a4-ray": _a4_ray}
+    scenario = keys.choice("scenario", readers)
+    keys.check()
+    settings = readers[scenario](keys, config)
+    keys.finish()
+    return settings
+
+
+def _a4_ray(keys: Keys, config: pulumi.Config) -> A4Ray:
+    keys.secret("hfToken", "a Hugging Face read token")
+    return A4Ray(
+        stack=pulumi.get_stack(),
+        project=_project(keys),
+        region=_region(keys),
+        hf_token=config.get_secret("hfToken") or pulumi.Output.secret(""),
+        capacity=_capacity(keys, CapacityType.RESERVATION),
+        image=keys.parsed("imageUri", Image.parse, set_as="REGISTRY/IMAGE@sha256:DIGEST"),
+        workers=keys.integer("workers", 2, minimum=1, maximum=64),
+        recipe=_recipe(keys, "gemma-3-4b-vision"),
+        shared_ray_cluster=keys.choice("rayCluster", RAY_CLUSTERS, "perJob") == "shared",
+        wait_for_training=keys.flag("waitForTraining", False),
+        force_destroy=keys.flag("forceDestroy", False),
+        cluster_name=_optional_name(keys, "clusterName", maximum=40),
+        bucket_name=_optional_name(keys, "bucketName", maximum=63),
+    )
+
+
+def _project(keys: Keys) -> str:
+    return keys.text(
+        "gcp:project",
+        r"[a-z][a-z0-9-]{4,28}[a-z0-9]",
+        "a project id (6 to 30 lower-case letters, digits and hyphens, not the project's number)",
+        set_as="MY_PROJECT",
+    )
+
+
+def _region(keys: Keys) -> str:
+    return keys.text(
+        "gcp:region",
+        r"[a-z]+(-[a-z]+)+\d+",
+        "a region such as us-central1 (not a zone)",
+        set_as="us-central1",
+    )
+
+
+def _optional_name(keys: Keys, key: str, maximum: int) -> str | None:
+    name = keys.text(
+        key,
+        rf"[a-z][a-z0-9-]{{1,{maximum - 2}}}[a-z0-9]",
+        f"3 to {maximum} lower-case letters, digits and hyphens that start with a letter",
+        default="",
+        set_as="NAME",
+    )
+    return name or None
+
+
+def _capacity(keys: Keys, default: CapacityType) -> Capacity:
+    types = [each.value for each in CapacityType]
+    kind = keys.choice("capacity.type", types, default.value)
+    reservation = keys.parsed("capacity.reservation", Reservation.parse, None, set_as="MY_RESERVATION")
+    try:
+        return Capacity(type=CapacityType(kind or default), reservation=reservation)
+    except ValueError as error:
+        keys.problem("capacity.reservation", str(error))
+        return Capacity(type=CapacityType.ON_DEMAND)
+
+
+def _recipe(keys: Keys, default: str) -> str:
+    def parse(name: str) -> str:
+        if "/" in name or name.endswith(".yaml"):
+            raise ValueError(f"{name!r} is a path; give the name of a file in workloads/finetune/recipes")
+        try:
+            load_recipe(name)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    return keys.parsed("recipe", parse, default, set_as=default)
