@@ -1,0 +1,1 @@
+"""Building blocks of the stacks: one noun a file, each owning its identity and access."""

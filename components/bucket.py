@@ -1,0 +1,84 @@
+"""A private bucket and who may write to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.identity import Identity
+
+# objectUser reads, writes and deletes objects; legacyBucketReader reads the bucket's metadata,
+# which client libraries ask for before they write.
+_WRITER_ROLES: Final = {
+    "objects": "roles/storage.objectUser",
+    "metadata": "roles/storage.legacyBucketReader",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketArgs:
+    """Arguments of `Bucket`.
+
+    Args:
+        project: Project id.
+        location: Region; the one of the machines that use it.
+        labels: Labels of the bucket.
+        writers: Who reads and writes its objects, by a name for the binding.
+        force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
+            `pulumi destroy` refuses as a whole, and `--exclude-protected` keeps just the bucket.
+        bucket_name: Fixed name, unique in the world; by default Pulumi makes one.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    labels: Mapping[str, str]
+    writers: Mapping[str, Identity]
+    force_destroy: bool
+    bucket_name: str | None = None
+
+
+class Bucket(pulumi.ComponentResource):
+    """A bucket that is never public.
+
+    Attributes:
+        bucket_name: Its name, without `gs://`.
+        access: What a workload that writes must wait for.
+    """
+
+    def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:Bucket", name, None, opts)
+        bucket = gcp.storage.Bucket(
+            f"{name}-bucket",
+            name=args.bucket_name,
+            project=args.project,
+            location=args.location,
+            labels=args.labels,
+            # Workload Identity Federation writes only to buckets without per-object access lists.
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            # Old checkpoints are deleted on purpose and are large; keeping each for the default
+            # seven days would be billed.
+            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            force_destroy=args.force_destroy,
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Without it destroy would delete the cluster first and only then fail on a bucket
+                # that is not empty.
+                protect=not args.force_destroy,
+            ),
+        )
+        self.access: list[pulumi.Resource] = [
+            gcp.storage.BucketIAMMember(
+                f"{name}-{writer}-{what}",
+                bucket=bucket.name,
+                role=role,
+                member=identity.member(bucket.project_number.apply(str)),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for writer, identity in args.writers.items()
+            for what, role in _WRITER_ROLES.items()
+        ]
+        self.bucket_name: pulumi.Output[str] = bucket.name
+        self.register_outputs({"name": self.bucket_name})

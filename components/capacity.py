@@ -1,0 +1,165 @@
+"""Where accelerator nodes come from, and how GKE is told."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import pulumi_gcp as gcp
+
+# A node that flex-start provisions lives at most 7 days, in seconds.
+# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
+FLEX_START_MAX_RUN: Final = "604800s"
+
+_NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
+_PATH: Final = re.compile(
+    rf"projects/(?P<project>{_PROJECT})/reservations/(?P<name>{_NAME})"
+    rf"(?:/reservationBlocks/(?P<block>{_NAME})(?:/reservationSubBlocks/(?P<sub_block>{_NAME}))?)?"
+)
+
+
+class CapacityType(StrEnum):
+    """How capacity is obtained, as the setting `capacity.type` writes it."""
+
+    RESERVATION = "reservation"
+    ON_DEMAND = "onDemand"
+    SPOT = "spot"
+    FLEX_START = "flexStart"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """A specific Compute Engine reservation.
+
+    Args:
+        name: Name of the reservation.
+        project: Project that shares it; None for the stack's own.
+        block: One block of it (A4 and newer), None for any.
+        sub_block: One sub-block of the block, None for any.
+    """
+
+    name: str
+    project: str | None = None
+    block: str | None = None
+    sub_block: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Reservation":
+        """Reads `R` or `projects/P/reservations/R[/reservationBlocks/B[/reservationSubBlocks/S]]`.
+
+        Raises:
+            ValueError: For every other shape.
+        """
+        if re.fullmatch(_NAME, text):
+            return cls(name=text)
+        path = _PATH.fullmatch(text)
+        if not path:
+            raise ValueError(
+                f"{text!r} is neither the name of a reservation nor "
+                "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]"
+            )
+        return cls(**path.groupdict())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """What accelerator nodes run on; the one place that knows how GKE spells it.
+
+    Args:
+        type: How the capacity is obtained.
+        reservation: The reservation; with type `reservation` only, and then required.
+
+    Raises:
+        ValueError: When type and reservation do not belong together.
+    """
+
+    type: CapacityType
+    reservation: Reservation | None = None
+
+    def __post_init__(self) -> None:
+        if self.type is CapacityType.RESERVATION and self.reservation is None:
+            raise ValueError(
+                "missing, and capacity.type is reservation; name the reservation with `pulumi config set "
+                "capacity.reservation MY_RESERVATION`, or choose capacity.type spot, flexStart or onDemand"
+            )
+        if self.type is not CapacityType.RESERVATION and self.reservation is not None:
+            raise ValueError(
+                f"only capacity.type reservation consumes a reservation, and {self.type} would ignore it; "
+                "remove capacity.reservation or set capacity.type to reservation"
+            )
+
+    def pod_selectors(self) -> Mapping[str, str]:
+        """Node selector entries with which a pod gets this capacity on Autopilot.
+
+        Label values cannot hold the `/` of a reservation's path, so each part has a label of its own.
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/consuming-reservations
+        """
+        if self.type is CapacityType.SPOT:
+            return {"cloud.google.com/gke-spot": "true"}
+        if self.type is CapacityType.FLEX_START:
+            return {"cloud.google.com/gke-flex-start": "true"}
+        if self.reservation is None:
+            return {}
+        parts = {
+            "cloud.google.com/reservation-project": self.reservation.project,
+            "cloud.google.com/reservation-blocks": self.reservation.block,
+            "cloud.google.com/reservation-subblocks": self.reservation.sub_block,
+        }
+        return {
+            "cloud.google.com/reservation-affinity": "specific",
+            "cloud.google.com/reservation-name": self.reservation.name,
+            **{label: part for label, part in parts.items() if part},
+        }
+
+    def node_pool_settings(self) -> "NodePoolCapacity":
+        """What the node configuration of a Standard cluster's pool says for this capacity."""
+        return NodePoolCapacity(
+            spot=self.type is CapacityType.SPOT,
+            flex_start=self.type is CapacityType.FLEX_START,
+            max_run_duration=FLEX_START_MAX_RUN if self.type is CapacityType.FLEX_START else None,
+            reservation_affinity=self._affinity(),
+        )
+
+    def _affinity(self) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs:
+        # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
+        # eat one that somebody else counts on.
+        if self.reservation is None:
+            return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
+                consume_reservation_type="NO_RESERVATION"
+            )
+        return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
+            consume_reservation_type="SPECIFIC_RESERVATION",
+            key="compute.googleapis.com/reservation-name",
+            values=[_path(self.reservation)],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePoolCapacity:
+    """Arguments of `NodePoolNodeConfigArgs` that follow from the capacity.
+
+    Args:
+        spot: Preemptible at any time.
+        flex_start: Provisioned when Dynamic Workload Scheduler finds room.
+        max_run_duration: Seconds with the suffix `s` after which a node is taken away, or None.
+        reservation_affinity: Which reservation the pool consumes.
+    """
+
+    spot: bool
+    flex_start: bool
+    max_run_duration: str | None
+    reservation_affinity: gcp.container.NodePoolNodeConfigReservationAffinityArgs
+
+
+def _path(reservation: Reservation) -> str:
+    """The reservation as a node pool names it: short in the own project, a path when shared."""
+    path = reservation.name
+    if reservation.project:
+        path = f"projects/{reservation.project}/reservations/{path}"
+    if reservation.block:
+        path = f"{path}/reservationBlocks/{reservation.block}"
+    if reservation.sub_block:
+        path = f"{path}/reservationSubBlocks/{reservation.sub_block}"
+    return path

@@ -1,0 +1,102 @@
+"""Kubernetes manifests: YAML files with named holes, filled on the parsed tree.
+
+A hole is `${name}`. A scalar that is nothing but a hole becomes the value itself (an output, a
+number, a mapping); inside a longer text the value is inserted as text; a key that is a hole takes
+in the entries of a mapping. Values that are outputs stay outputs, so that a preview shows
+every other field.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pulumi
+import yaml
+from pulumi_kubernetes.apiextensions import CustomResource
+
+_HOLE: Final = re.compile(r"\$\{(\w+)\}")
+
+Values = Mapping[str, Any]
+
+
+class ManifestError(Exception):
+    """A manifest and the values for it do not fit; says which hole or value."""
+
+
+class Manifest:
+    """One filled Kubernetes object.
+
+    Args:
+        path: YAML file with one object.
+        values: A value for every hole of the file, and no other.
+
+    Raises:
+        ManifestError: For a hole without a value or a value without a hole.
+    """
+
+    def __init__(self, path: Path, values: Values) -> None:
+        self._path = path
+        self._values = values
+        self._used: set[str] = set()
+        self.tree: dict[str, Any] = self._fill(yaml.safe_load(path.read_text()))
+        unused = sorted(set(values) - self._used)
+        if unused:
+            raise ManifestError(f"{path}: no hole for {', '.join(unused)}")
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The object's spec."""
+        return self.tree["spec"]
+
+    def create(self, name: str, opts: pulumi.ResourceOptions) -> CustomResource:
+        """Registers the object under the logical name `name`."""
+        return CustomResource(
+            name,
+            api_version=self.tree["apiVersion"],
+            kind=self.tree["kind"],
+            metadata=self.tree["metadata"],
+            spec=self.spec,
+            opts=opts,
+        )
+
+    def _fill(self, node: Any) -> Any:
+        if isinstance(node, dict):
+            return self._fill_mapping(node)
+        if isinstance(node, list):
+            return [self._fill(item) for item in node]
+        if isinstance(node, str):
+            return self._fill_text(node)
+        return node
+
+    def _fill_mapping(self, node: dict[str, Any]) -> dict[str, Any]:
+        filled: dict[str, Any] = {}
+        for key, value in node.items():
+            hole = _HOLE.fullmatch(key)
+            if hole:
+                filled.update(self._value(hole[1]))
+            else:
+                filled[key] = self._fill(value)
+        return filled
+
+    def _fill_text(self, text: str) -> Any:
+        hole = _HOLE.fullmatch(text)
+        if hole:
+            return self._value(hole[1])
+        pieces = _HOLE.split(text)
+        if len(pieces) == 1:
+            return text
+        pieces[1::2] = [_as_text(self._value(name)) for name in pieces[1::2]]
+        if any(isinstance(piece, pulumi.Output) for piece in pieces):
+            return pulumi.Output.concat(*pieces)
+        return "".join(pieces)
+
+    def _value(self, name: str) -> Any:
+        if name not in self._values:
+            raise ManifestError(f"{self._path}: no value for ${{{name}}}")
+        self._used.add(name)
+        return self._values[name]
+
+
+def _as_text(value: Any) -> Any:
+    return value.apply(str) if isinstance(value, pulumi.Output) else str(value)

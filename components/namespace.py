@@ -1,0 +1,71 @@
+"""A Kubernetes namespace that keeps its pods to themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from components.autopilot_cluster import AutopilotCluster
+from components.manifest import Manifest
+
+# `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the
+# platform adds containers of its own to Ray pods (the log collector of the Ray add-on).
+_POD_SECURITY: Final = {
+    "pod-security.kubernetes.io/enforce": "baseline",
+    "pod-security.kubernetes.io/warn": "restricted",
+    "pod-security.kubernetes.io/audit": "restricted",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamespaceArgs:
+    """Arguments of `Namespace`.
+
+    Args:
+        cluster: Cluster that the namespace is in.
+        namespace: Its name.
+        network_policies: Manifests of the namespace's NetworkPolicies, with the hole `namespace`.
+    """
+
+    cluster: AutopilotCluster
+    namespace: str
+    network_policies: Sequence[Path]
+
+
+class Namespace(pulumi.ComponentResource):
+    """A namespace with Pod Security and NetworkPolicies.
+
+    Attributes:
+        namespace: Its name.
+        cluster: Cluster that it is in.
+    """
+
+    def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:Namespace", name, None, opts)
+        self.namespace = args.namespace
+        self.cluster = args.cluster
+        self._namespace = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=args.namespace, labels=_POD_SECURITY),
+            opts=args.cluster.inside(self),
+        )
+        self._policies = [
+            Manifest(path, {"namespace": args.namespace}).create(f"{name}-{path.stem}", self.inside(self))
+            for path in args.network_policies
+        ]
+        self.register_outputs({})
+
+    def inside(
+        self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
+    ) -> pulumi.ResourceOptions:
+        """Options of an object in this namespace; see `AutopilotCluster.inside`."""
+        return self.cluster.inside(parent, [self._namespace, *depends_on])
+
+    def running_in(
+        self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
+    ) -> pulumi.ResourceOptions:
+        """Options of an object that starts pods: no pod runs before the network policies stand."""
+        return self.inside(parent, [*self._policies, *depends_on])

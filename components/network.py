@@ -1,0 +1,92 @@
+"""The network of a stack: its own, private, with a way out."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+PODS_RANGE: Final = "pods"
+SERVICES_RANGE: Final = "services"
+
+# Network endpoint groups and firewall rules of a deleted cluster vanish minutes after it and block
+# the deletion until then; the provider keeps trying for this long.
+# https://github.com/decisionbox-io/decisionbox-platform/issues/87
+_DELETION: Final = pulumi.CustomTimeouts(delete="20m")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkArgs:
+    """Arguments of `Network`.
+
+    Args:
+        project: Project id.
+        region: Region of the subnet.
+        nodes_cidr: Range of the nodes; 4,092 addresses by default.
+        pods_cidr: Range of the pods; 65,536 by default, 1,024 nodes of an Autopilot cluster.
+        services_cidr: Range of the Kubernetes services; 4,096 by default.
+    """
+
+    project: pulumi.Input[str]
+    region: str
+    nodes_cidr: str = "10.0.0.0/20"
+    pods_cidr: str = "10.4.0.0/16"
+    services_cidr: str = "10.8.0.0/20"
+
+
+class Network(pulumi.ComponentResource):
+    """A VPC with one subnet whose machines have no public address and reach out through NAT.
+
+    Attributes:
+        network_id: The VPC.
+        subnet_id: The subnet, with the secondary ranges `PODS_RANGE` and `SERVICES_RANGE`.
+        egress: What a workload that talks to the internet must wait for.
+    """
+
+    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:Network", name, None, opts)
+        network = gcp.compute.Network(
+            f"{name}-network",
+            project=args.project,
+            auto_create_subnetworks=False,
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_DELETION),
+        )
+        subnet = gcp.compute.Subnetwork(
+            f"{name}-subnet",
+            project=args.project,
+            region=args.region,
+            network=network.id,
+            ip_cidr_range=args.nodes_cidr,
+            # Buckets and registries without the NAT.
+            private_ip_google_access=True,
+            secondary_ip_ranges=[
+                gcp.compute.SubnetworkSecondaryIpRangeArgs(
+                    range_name=PODS_RANGE, ip_cidr_range=args.pods_cidr
+                ),
+                gcp.compute.SubnetworkSecondaryIpRangeArgs(
+                    range_name=SERVICES_RANGE, ip_cidr_range=args.services_cidr
+                ),
+            ],
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_DELETION),
+        )
+        router = gcp.compute.Router(
+            f"{name}-router",
+            project=args.project,
+            region=args.region,
+            network=network.id,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        nat = gcp.compute.RouterNat(
+            f"{name}-nat",
+            project=args.project,
+            region=args.region,
+            router=router.name,
+            nat_ip_allocate_option="AUTO_ONLY",
+            source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
+            log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.network_id: pulumi.Output[str] = network.id
+        self.subnet_id: pulumi.Output[str] = subnet.id
+        self.egress: pulumi.Resource = nat
+        self.register_outputs({"network": self.network_id, "subnet": self.subnet_id})

@@ -1,0 +1,66 @@
+"""A Ray cluster on Kubernetes, run by the KubeRay operator."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pulumi
+
+from components.fingerprint import fingerprint
+from components.manifest import Manifest, Values
+from components.namespace import Namespace
+
+# https://github.com/ray-project/kuberay: longer names make services whose names are too long.
+_MAX_NAME: Final = 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayClusterArgs:
+    """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
+
+    Args:
+        namespace: Namespace that it runs in.
+        manifest: RayCluster manifest, with the holes `name` and `namespace` and those of `values`.
+        values: For the manifest's other holes.
+        needs: What its pods need and the manifest names: secrets, accounts, a way out.
+    """
+
+    namespace: Namespace
+    manifest: Path
+    values: Values
+    needs: list[pulumi.Resource] = field(default_factory=list)
+
+    def filled(self, name: str) -> Manifest:
+        """The manifest of a cluster called `name`."""
+        return Manifest(self.manifest, {**self.values, "name": name, "namespace": self.namespace.namespace})
+
+
+class RayCluster(pulumi.ComponentResource):
+    """A long-lived Ray cluster. The operator does not roll pods, so another spec is another cluster.
+
+    Attributes:
+        cluster_name: Name of the RayCluster.
+        namespace: Namespace that it runs in.
+        access: What a job on it must wait for.
+    """
+
+    def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:RayCluster", name, None, opts)
+        self.cluster_name = hashed_name(name, _MAX_NAME, args.filled(name).tree)
+        self.namespace = args.namespace
+        self.access: pulumi.Resource = args.filled(self.cluster_name).create(
+            f"{name}-ray-cluster", args.namespace.running_in(self, args.needs)
+        )
+        self.register_outputs({"name": self.cluster_name})
+
+
+def hashed_name(prefix: str, maximum: int, *content: Any) -> str:
+    """`prefix` and the content's fingerprint.
+
+    Raises:
+        ValueError: When the name would be longer than `maximum`.
+    """
+    name = f"{prefix}-{fingerprint(*content)}"
+    if len(name) > maximum:
+        raise ValueError(f"{name} has {len(name)} characters and may have {maximum}; shorten {prefix}")
+    return name

@@ -1,0 +1,128 @@
+"""A job on a Ray cluster, run by the KubeRay operator."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pulumi
+
+from components.manifest import Manifest, Values
+from components.ray_cluster import RayCluster, RayClusterArgs, hashed_name
+
+# https://github.com/ray-project/kuberay: the operator refuses longer ones.
+_MAX_NAME: Final = 47
+# A job that failed has ended too; `RayJob.result` tells the two apart.
+_ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed']}"
+# Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
+_LONGEST_RUN: Final = "24h"
+# New clusters for a job whose own was lost, before it counts as failed; each one resumes.
+_RETRIES: Final = 2
+# Long enough for the log collector to ship the last lines before the pods go.
+_SECONDS_UNTIL_SHUTDOWN: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayJobArgs:
+    """Arguments of `RayJob`.
+
+    Args:
+        job_name: Start of the job's name; a digest of all it consists of follows.
+        manifest: RayJob manifest with the holes `name`, `namespace`, `cluster` and those of `values`.
+        values: For the manifest's other holes.
+        cluster: A cluster of its own, shut down when the job ends, or a shared one.
+        needs: What the job needs and the manifest names.
+        wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+    """
+
+    job_name: str
+    manifest: Path
+    values: Values
+    cluster: RayClusterArgs | RayCluster
+    needs: list[pulumi.Resource]
+    wait: bool
+
+
+class RayJob(pulumi.ComponentResource):
+    """A job that runs once for what it consists of: the operator ignores edits of a finished one.
+
+    Attributes:
+        job_name: Name of the RayJob.
+        result: `Complete` once the job has; only with `wait`, else empty.
+    """
+
+    def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:RayJob", name, None, opts)
+        namespace = args.cluster.namespace
+        needs = [*args.needs, *_needs_of(args.cluster)]
+        values = {**args.values, "namespace": namespace.namespace, "cluster": _cluster_fields(args.cluster)}
+        unnamed = Manifest(args.manifest, {**values, "name": args.job_name})
+        self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
+        job = _RayJobObject(
+            f"{name}-ray-job",
+            Manifest(args.manifest, {**values, "name": self.job_name}),
+            args.wait,
+            namespace.running_in(self, needs),
+        )
+        self.result: pulumi.Output[str] = pulumi.Output.from_input("")
+        if args.wait:
+            self.result = pulumi.Output.all(job.status).apply(
+                lambda status: _result(self.job_name, status[0])
+            )
+        self.register_outputs({"name": self.job_name})
+
+
+class _RayJobObject(pulumi.CustomResource):
+    """The RayJob object; unlike the SDK's class for custom resources it has the status."""
+
+    status: pulumi.Output[Any]
+
+    def __init__(self, name: str, manifest: Manifest, wait: bool, opts: pulumi.ResourceOptions) -> None:
+        metadata = manifest.tree["metadata"]
+        if wait:
+            metadata = {**metadata, "annotations": {"pulumi.com/waitFor": _ENDED}}
+            opts.custom_timeouts = pulumi.CustomTimeouts(create=_LONGEST_RUN, update=_LONGEST_RUN)
+        super().__init__(
+            "kubernetes:ray.io/v1:RayJob",
+            name,
+            {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayJob",
+                "metadata": metadata,
+                "spec": manifest.spec,
+                "status": None,
+            },
+            opts,
+        )
+
+
+def _needs_of(cluster: RayClusterArgs | RayCluster) -> list[pulumi.Resource]:
+    return cluster.needs if isinstance(cluster, RayClusterArgs) else [cluster.access]
+
+
+def _cluster_fields(cluster: RayClusterArgs | RayCluster) -> dict[str, Any]:
+    if isinstance(cluster, RayCluster):
+        # KubeRay deletes a shared cluster when it retries a job on it.
+        # https://github.com/ray-project/kuberay/issues/4516
+        return {"clusterSelector": {"ray.io/cluster": cluster.cluster_name}, "backoffLimit": 0}
+    return {
+        "rayClusterSpec": cluster.filled("unused").spec,
+        "shutdownAfterJobFinishes": True,
+        "ttlSecondsAfterFinished": _SECONDS_UNTIL_SHUTDOWN,
+        "backoffLimit": _RETRIES,
+    }
+
+
+def _result(job_name: str, status: dict[str, Any] | None) -> str:
+    """The job's end.
+
+    Raises:
+        pulumi.RunError: When the job failed.
+    """
+    result = (status or {}).get("jobDeploymentStatus", "")
+    if result == "Failed":
+        reason = (status or {}).get("message") or (status or {}).get("reason") or "no reason given"
+        raise pulumi.RunError(
+            f"the training failed: RayJob {job_name}: {reason}; its log is in the output of the stack's "
+            "command watchTraining; changed code or a changed recipe runs a new job"
+        )
+    return result
