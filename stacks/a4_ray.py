@@ -28,6 +28,7 @@ APIS: Final = (
     "container.googleapis.com",
     "iam.googleapis.com",
     "cloudresourcemanager.googleapis.com",
+    "artifactregistry.googleapis.com",
     "storage.googleapis.com",
     "secretmanager.googleapis.com",
     "logging.googleapis.com",
@@ -52,7 +53,10 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         NAME,
         AutopilotClusterArgs(
             project=apis.project_with(
-                "container.googleapis.com", "iam.googleapis.com", "cloudresourcemanager.googleapis.com"
+                "container.googleapis.com",
+                "iam.googleapis.com",
+                "cloudresourcemanager.googleapis.com",
+                "artifactregistry.googleapis.com",
             ),
             location=settings.region,
             network=network.network_id,

@@ -46,7 +46,7 @@ class Keys:
         self._values = dict(_flatten(values))
         self._secrets = secrets
         self._asked: dict[str, None] = {}
-        self._problems: list[str] = []
+        self._problems: list[tuple[str, str]] = []
 
     def parsed(
         self, key: str, parse: Callable[[str], T], default: T | _Required = REQUIRED, *, set_as: str
@@ -133,7 +133,11 @@ class Keys:
 
     def problem(self, key: str, what: str) -> None:
         """Notes what is wrong with a key."""
-        self._problems.append(f"{key}: {what}")
+        self._problems.append((key, what))
+
+    def refused(self, *keys: str) -> bool:
+        """Whether a problem has been noted for one of `keys`."""
+        return any(key in keys for key, _ in self._problems)
 
     def finish(self) -> None:
         """Closes the reading: a key that nobody asked for is a problem too.
@@ -147,18 +151,18 @@ class Keys:
     def check(self) -> None:
         """Raises SettingsError with every problem noted so far, if there is one."""
         if self._problems:
-            raise SettingsError(self._stack, self._problems)
+            raise SettingsError(self._stack, [f"{key}: {what}" for key, what in self._problems])
 
-    def _unknown(self) -> Iterator[str]:
+    def _unknown(self) -> Iterator[tuple[str, str]]:
         known = set(self._asked)
         for full in sorted(self._values):
             namespace, _, name = full.partition(":")
             if namespace == self._project:
                 if name not in known:
-                    yield f"{name}: unknown key{_did_you_mean(name, known) or _known(known)}"
+                    yield name, f"unknown key{_did_you_mean(name, known) or _known(known)}"
             elif namespace not in _PROVIDER_NAMESPACES:
                 own = {f"{self._project}:{key}" for key in known if ":" not in key}
-                yield f"{full}: unknown namespace {namespace}{_did_you_mean(full, own)}"
+                yield full, f"unknown namespace {namespace}{_did_you_mean(full, own)}"
 
     def _full(self, key: str) -> str:
         return key if ":" in key else f"{self._project}:{key}"

@@ -4,6 +4,7 @@
 once before any resource is registered.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +28,7 @@ class A4Ray:
     """Settings of the scenario `a4-ray`.
 
     Args:
-        stack: Name of the stack; labels what it creates.
+        stack: Name of the stack, as a label of what it creates.
         project: `gcp:project`. Project id that everything is created in.
         region: `gcp:region`. Region of the cluster and the bucket; the reservation must be in it.
         hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
@@ -92,7 +93,7 @@ def read(keys: Keys, config: pulumi.Config) -> A4Ray:
 def _a4_ray(keys: Keys, config: pulumi.Config) -> A4Ray:
     keys.secret("hfToken", "a Hugging Face read token")
     return A4Ray(
-        stack=pulumi.get_stack(),
+        stack=_label(pulumi.get_stack()),
         project=_project(keys),
         region=_region(keys),
         hf_token=config.get_secret("hfToken") or pulumi.Output.secret(""),
@@ -106,6 +107,11 @@ def _a4_ray(keys: Keys, config: pulumi.Config) -> A4Ray:
         cluster_name=_optional_name(keys, "clusterName", maximum=40),
         bucket_name=_optional_name(keys, "bucketName", maximum=63),
     )
+
+
+def _label(stack: str) -> str:
+    """The stack's name in the letters that Google's labels and secret ids have in common."""
+    return re.sub(r"[^a-z0-9_-]", "-", stack.lower())[:63]
 
 
 def _project(keys: Keys) -> str:
@@ -138,14 +144,14 @@ def _optional_name(keys: Keys, key: str, maximum: int) -> str | None:
 
 
 def _capacity(keys: Keys, default: CapacityType) -> Capacity:
-    types = [each.value for each in CapacityType]
-    kind = keys.choice("capacity.type", types, default.value)
+    kind = keys.choice("capacity.type", [each.value for each in CapacityType], default.value)
     reservation = keys.parsed("capacity.reservation", Reservation.parse, None, set_as="MY_RESERVATION")
-    try:
-        return Capacity(type=CapacityType(kind or default), reservation=reservation)
-    except ValueError as error:
-        keys.problem("capacity.reservation", str(error))
-        return Capacity(type=CapacityType.ON_DEMAND)
+    if not keys.refused("capacity.type", "capacity.reservation"):
+        try:
+            return Capacity(type=CapacityType(kind), reservation=reservation)
+        except ValueError as error:
+            keys.problem("capacity.reservation", str(error))
+    return Capacity(type=CapacityType.ON_DEMAND)
 
 
 def _recipe(keys: Keys, default: str) -> str:

@@ -1,0 +1,113 @@
+"""Where nodes come from, said once and rendered for pods and for node pools."""
+
+import re
+
+import pytest
+
+from components.capacity import Capacity, CapacityType, Reservation
+
+OWN = Reservation(name="b200")
+SHARED = Reservation(name="b200", project="owner-project", block="block-1", sub_block="sub-2")
+
+
+@pytest.mark.parametrize(
+    ("text", "reservation"),
+    [
+        ("b200", OWN),
+        ("projects/owner-project/reservations/b200", Reservation(name="b200", project="owner-project")),
+        (
+            "projects/owner-project/reservations/b200/reservationBlocks/block-1",
+            Reservation(name="b200", project="owner-project", block="block-1"),
+        ),
+        (
+            "projects/owner-project/reservations/b200/reservationBlocks/block-1/reservationSubBlocks/sub-2",
+            SHARED,
+        ),
+    ],
+)
+def test_a_reservation_is_a_name_or_a_path(text: str, reservation: Reservation) -> None:
+    assert Reservation.parse(text) == reservation
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "B200",
+        "b200-",
+        "b200/reservationBlocks/block-1",
+        "projects/owner-project/b200",
+        "projects/owner-project/zones/us-central1-b/reservations/b200",
+        "projects/owner-project/reservations/b200/reservationBlocks/",
+        "https://www.googleapis.com/compute/v1/projects/owner-project/reservations/b200",
+        "b200\n",
+    ],
+)
+def test_any_other_shape_of_a_reservation_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="neither the name of a reservation"):
+        Reservation.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "selectors"),
+    [
+        (Capacity(type=CapacityType.ON_DEMAND), {}),
+        (Capacity(type=CapacityType.SPOT), {"gke-spot": "true"}),
+        (Capacity(type=CapacityType.FLEX_START), {"gke-flex-start": "true"}),
+        (
+            Capacity(type=CapacityType.RESERVATION, reservation=OWN),
+            {"reservation-affinity": "specific", "reservation-name": "b200"},
+        ),
+        (
+            Capacity(type=CapacityType.RESERVATION, reservation=SHARED),
+            {
+                "reservation-affinity": "specific",
+                "reservation-name": "b200",
+                "reservation-project": "owner-project",
+                "reservation-blocks": "block-1",
+                "reservation-subblocks": "sub-2",
+            },
+        ),
+    ],
+)
+def test_autopilot_pods_select_the_capacity(capacity: Capacity, selectors: dict[str, str]) -> None:
+    assert capacity.pod_selectors() == {f"cloud.google.com/{key}": value for key, value in selectors.items()}
+
+
+def test_every_selector_is_a_label_value_that_kubernetes_accepts() -> None:
+    for value in Capacity(type=CapacityType.RESERVATION, reservation=SHARED).pod_selectors().values():
+        assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", value)
+
+
+@pytest.mark.parametrize(
+    ("reservation", "value"),
+    [
+        (OWN, "b200"),
+        (
+            SHARED,
+            "projects/owner-project/reservations/b200/reservationBlocks/block-1/reservationSubBlocks/sub-2",
+        ),
+    ],
+)
+def test_a_node_pool_consumes_exactly_its_reservation(reservation: Reservation, value: str) -> None:
+    settings = Capacity(type=CapacityType.RESERVATION, reservation=reservation).node_pool_settings()
+    assert settings.reservation_affinity.consume_reservation_type == "SPECIFIC_RESERVATION"
+    assert settings.reservation_affinity.values == [value]
+    assert not settings.spot
+    assert not settings.flex_start
+
+
+@pytest.mark.parametrize("kind", [CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.FLEX_START])
+def test_a_node_pool_without_a_reservation_eats_nobody_elses(kind: CapacityType) -> None:
+    settings = Capacity(type=kind).node_pool_settings()
+    assert settings.reservation_affinity.consume_reservation_type == "NO_RESERVATION"
+    assert settings.spot is (kind is CapacityType.SPOT)
+    assert settings.flex_start is (kind is CapacityType.FLEX_START)
+    assert (settings.max_run_duration == "604800s") is (kind is CapacityType.FLEX_START)
+
+
+def test_a_reservation_and_its_type_come_together_or_not_at_all() -> None:
+    with pytest.raises(ValueError, match="capacity.type is reservation; name the reservation"):
+        Capacity(type=CapacityType.RESERVATION)
+    with pytest.raises(ValueError, match="spot would ignore it"):
+        Capacity(type=CapacityType.SPOT, reservation=OWN)

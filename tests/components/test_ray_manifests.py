@@ -1,0 +1,104 @@
+"""The shipped Ray manifests, against the operator's own schemas where they are at hand.
+
+The schemas are KubeRay's and not ours to commit; the tests look for them beside the checkout.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from components.manifest import Manifest
+
+ROOT = Path(__file__).parent.parent.parent
+CRDS = ROOT.parent / "shared" / "crds"
+CLUSTER = ROOT / "workloads" / "a4-ray" / "ray-cluster.yaml"
+JOB = ROOT / "workloads" / "a4-ray" / "ray-job.yaml"
+IMAGE = f"registry/image@sha256:{'0' * 64}"
+
+needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are not in {CRDS}")
+
+
+def cluster() -> dict[str, Any]:
+    values = {
+        "name": "c",
+        "namespace": "ray",
+        "rayVersion": "2.60.0",
+        "image": IMAGE,
+        "serviceAccount": "finetune",
+        "workers": 2,
+        "capacity": {"cloud.google.com/gke-spot": "true"},
+    }
+    return Manifest(CLUSTER, values).tree
+
+
+def job(**cluster_fields: Any) -> dict[str, Any]:
+    values = {
+        "name": "j",
+        "namespace": "ray",
+        "cluster": cluster_fields,
+        "recipe": "r",
+        "bucket": "b",
+        "run": "x",
+        "gpus": 16,
+        "image": IMAGE,
+        "code": {"name": "code", "items": [{"key": "a", "path": "a"}]},
+    }
+    return Manifest(JOB, values).tree
+
+
+def own_cluster() -> dict[str, Any]:
+    return job(
+        rayClusterSpec=cluster()["spec"],
+        shutdownAfterJobFinishes=True,
+        ttlSecondsAfterFinished=60,
+        backoffLimit=2,
+    )
+
+
+def shared_cluster() -> dict[str, Any]:
+    return job(clusterSelector={"ray.io/cluster": "c"}, backoffLimit=0)
+
+
+def schema(kind: str) -> dict[str, Any]:
+    crd = yaml.load((CRDS / f"ray.io_{kind}.yaml").read_text(), Loader=yaml.CSafeLoader)
+    (served,) = [each for each in crd["spec"]["versions"] if each["name"] == "v1"]
+    return served["schema"]["openAPIV3Schema"]
+
+
+def unknown_fields(value: Any, rules: dict[str, Any], path: str = "") -> list[str]:
+    """Fields that the API server would refuse: structural schemas do not forbid them by themselves."""
+    if isinstance(value, list):
+        return [each for item in value for each in unknown_fields(item, rules.get("items", {}), f"{path}[]")]
+    if not isinstance(value, dict) or rules.get("x-kubernetes-preserve-unknown-fields"):
+        return []
+    found: list[str] = []
+    for key, item in value.items():
+        below = rules.get("properties", {}).get(key, rules.get("additionalProperties"))
+        if below is None and rules.get("properties"):
+            found.append(f"{path}.{key}")
+        elif isinstance(below, dict):
+            found += unknown_fields(item, below, f"{path}.{key}")
+    return found
+
+
+@needs_crds
+@pytest.mark.parametrize(
+    ("kind", "tree"),
+    [("rayclusters", cluster()), ("rayjobs", own_cluster()), ("rayjobs", shared_cluster())],
+    ids=["RayCluster", "RayJob with its own cluster", "RayJob on a shared cluster"],
+)
+def test_the_operator_knows_every_field(kind: str, tree: dict[str, Any]) -> None:
+    rules = schema(kind)
+    jsonschema.validate(tree, rules)
+    assert unknown_fields(tree["spec"], rules["properties"]["spec"]) == []
+
+
+@needs_crds
+def test_a_misspelt_field_is_found() -> None:
+    tree = own_cluster()
+    tree["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["resource"] = {}
+    found = unknown_fields(tree["spec"], schema("rayjobs")["properties"]["spec"])
+    assert found == [".rayClusterSpec.headGroupSpec.template.spec.containers[].resource"]

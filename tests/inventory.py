@@ -1,0 +1,65 @@
+"""The reviewed plan of a stack, as tests/inventories/<stack>.yaml keeps it.
+
+    python -m tests.inventory a4-ray     rewrites the file from the plan of the real engine
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rehearsal import Plan, Planned, Rehearsal
+
+FOLDER: Final = Path(__file__).parent / "inventories"
+
+# Digests change with every line of training code, and the code itself has its own review.
+_DIGEST: Final = re.compile(r"(?<=-)[0-9a-f]{8}\b")
+_RANDOM_SUFFIX: Final = re.compile(r"-[0-9a-f]{7}$")
+
+
+def path_of(stack: str) -> Path:
+    """The file of a stack's inventory."""
+    return FOLDER / f"{stack}.yaml"
+
+
+def written(stack: str) -> list[dict[str, Any]]:
+    """The inventory as it was reviewed."""
+    return yaml.safe_load(path_of(stack).read_text())
+
+
+def inventory(plan: Plan) -> list[dict[str, Any]]:
+    """Type, name and inputs of every resource, in an order that does not depend on the engine."""
+    rows = [_row(resource) for resource in plan.resources if not resource.type.startswith("pulumi:pulumi:")]
+    return sorted(rows, key=lambda row: (row["type"], row["name"]))
+
+
+def _row(resource: Planned) -> dict[str, Any]:
+    return {"type": resource.type, "name": resource.name, "inputs": _stable(resource, resource.inputs)}
+
+
+def _stable(resource: Planned, value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        if key == "data" and resource.type == "kubernetes:core/v1:ConfigMap":
+            return dict.fromkeys(value, "<text>")
+        return {name: _stable(resource, below, name) for name, below in value.items()}
+    if isinstance(value, list):
+        return [_stable(resource, below) for below in value]
+    if isinstance(value, str):
+        text = _DIGEST.sub("<digest>", value)
+        return _RANDOM_SUFFIX.sub("-<random>", text) if key in ("name", "accountId") else text
+    return value
+
+
+def main(stacks: list[str]) -> None:
+    """Rewrites the inventories of `stacks`."""
+    for stack in stacks:
+        with Rehearsal(stack) as rehearsal:
+            rows = inventory(rehearsal.preview())
+        path_of(stack).write_text(yaml.safe_dump(rows, sort_keys=True, width=110))
+        print(f"{path_of(stack)}: {len(rows)} resources")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

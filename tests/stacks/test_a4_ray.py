@@ -1,0 +1,353 @@
+"""What must hold of the a4-ray stack, on the real engine."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal import Plan, Rehearsal, RehearsalError
+from stacks import a4_ray, pins
+from tests import plans
+
+STACK = "a4-ray"
+TOKEN = "hf_planted_in_a_test"
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        return rehearsal.preview()
+
+
+@pytest.fixture
+def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of workloads/ that the program uses and a test may edit."""
+    copy = tmp_path / "workloads"
+    shutil.copytree(ROOT / "workloads", copy)
+    monkeypatch.setattr(a4_ray, "WORKLOADS", copy)
+    yield copy / "finetune" / "training.py"
+
+
+def plan_with(**overrides: str) -> Plan:
+    with Rehearsal(STACK, {key.replace("_", "."): value for key, value in overrides.items()}) as rehearsal:
+        return rehearsal.preview()
+
+
+# Identities and what they may do
+
+
+def test_no_identity_has_a_primitive_role(plan: Plan) -> None:
+    given = [role for _, role in plans.roles(plan)]
+    assert given
+    assert not {"roles/owner", "roles/editor", "roles/viewer"} & set(given)
+
+
+def test_no_binding_is_wider_than_one_bucket_or_repository_but_the_nodes_own(plan: Plan) -> None:
+    wide = {
+        (resource.name, role)
+        for resource, role in plans.roles(plan)
+        if not resource.type.endswith((":BucketIAMMember", ":RepositoryIamMember"))
+    }
+    assert wide == {("a4-ray-nodes-role", "roles/container.defaultNodeServiceAccount")}
+
+
+def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        members = {
+            item.inputs["member"] for item in rehearsal.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+        }
+    (member,) = members
+    assert re.fullmatch(
+        r"principal://iam\.googleapis\.com/projects/\d+/locations/global/workloadIdentityPools/"
+        r"rehearsal-project\.svc\.id\.goog/subject/ns/ray/sa/finetune",
+        member,
+    )
+
+
+def test_the_nodes_may_pull_the_image_and_nothing_else(plan: Plan) -> None:
+    pull = plans.only(plan, ":RepositoryIamMember").inputs
+    assert (pull["repository"], pull["role"]) == ("images", "roles/artifactregistry.reader")
+    elsewhere = plan_with(imageUri=f"docker.io/team/finetune@sha256:{'a' * 64}")
+    assert not plans.of_type(elsewhere, ":RepositoryIamMember")
+
+
+# The token
+
+
+def test_the_token_is_never_in_plain_text_in_plan_or_state(plan: Plan) -> None:
+    assert TOKEN not in plan.as_json()
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        rehearsal.up()
+        state = json.dumps(rehearsal.state())
+    assert "secretData" in state
+    assert TOKEN not in state
+
+
+def test_pods_get_the_token_by_reference(plan: Plan) -> None:
+    for name, container in plans.containers(plan):
+        for variable in container.get("env", []):
+            if variable["name"] == "HF_TOKEN":
+                assert "value" not in variable, name
+                assert variable["valueFrom"]["secretKeyRef"] == {"name": "hf-token", "key": "token"}, name
+
+
+# Pods
+
+
+def test_every_pod_has_requests_and_limits(plan: Plan) -> None:
+    named = dict(plans.containers(plan))
+    assert {"ray-head", "ray-worker", "ray-job-submitter"} == {name.split("/")[1] for name in named}
+    for name, container in named.items():
+        resources = container["resources"]
+        assert resources["requests"] == resources["limits"], name
+        assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
+
+
+def test_every_image_is_by_digest(plan: Plan) -> None:
+    for name, container in plans.containers(plan):
+        assert re.search(r"@sha256:[0-9a-f]{64}$", container["image"]), name
+
+
+def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
+        assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume], name
+    for name, container in plans.containers(plan):
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False, name
+        assert context["capabilities"] == {"drop": ["ALL"]}, name
+        assert not context.get("privileged"), name
+
+
+def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        asked = spec["containers"][0]["resources"]["requests"]
+        for volume in spec.get("volumes", []):
+            if "emptyDir" in volume:
+                kind = "memory" if volume["emptyDir"].get("medium") == "Memory" else "ephemeral-storage"
+                assert _gibibytes(volume["emptyDir"]["sizeLimit"]) < _gibibytes(asked[kind]), name
+
+
+def _gibibytes(quantity: str) -> int:
+    assert quantity.endswith("Gi")
+    return int(quantity.removesuffix("Gi"))
+
+
+def test_ray_in_the_manifest_is_the_ray_in_the_image() -> None:
+    locked = (ROOT / "workloads" / "finetune" / "requirements.txt").read_text()
+    assert re.search(rf"^ray(\[[a-z,]+\])?=={re.escape(pins.RAY_VERSION)}\b", locked, re.MULTILINE)
+
+
+def test_only_the_namespace_and_the_platform_reach_ray(plan: Plan) -> None:
+    policies = {resource.name: resource.inputs["spec"] for resource in plans.of_type(plan, ":NetworkPolicy")}
+    everyone_inside = policies["a4-ray-ingress-from-inside"]
+    assert everyone_inside == {
+        "podSelector": {},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": {}}]}],
+    }
+    for rule in policies["a4-ray-ingress-from-platform"]["ingress"]:
+        assert all("namespaceSelector" in peer for peer in rule["from"])
+        assert {port["port"] for port in rule["ports"]} in ({8265}, {8080})
+
+
+# Capacity
+
+
+@pytest.mark.parametrize(
+    ("overrides", "selectors"),
+    [
+        ({"capacity_type": "spot"}, {"cloud.google.com/gke-spot": "true"}),
+        ({"capacity_type": "flexStart"}, {"cloud.google.com/gke-flex-start": "true"}),
+        ({"capacity_type": "onDemand"}, {}),
+        (
+            {"capacity_reservation": "projects/owner-project/reservations/b200"},
+            {
+                "cloud.google.com/reservation-affinity": "specific",
+                "cloud.google.com/reservation-name": "b200",
+                "cloud.google.com/reservation-project": "owner-project",
+            },
+        ),
+    ],
+)
+def test_the_workers_ask_for_b200_of_the_capacity(overrides: dict, selectors: dict) -> None:
+    plan = plan_with(**overrides)
+    (workers,) = plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert workers["template"]["spec"]["nodeSelector"] == {
+        "cloud.google.com/gke-accelerator": "nvidia-b200",
+        "cloud.google.com/gke-gpu-driver-version": "latest",
+        **selectors,
+    }
+
+
+def test_as_many_processes_are_started_as_there_are_gpus() -> None:
+    spec = plans.only(plan_with(workers="3"), ":ray.io/v1:RayJob").inputs["spec"]
+    (workers,) = spec["rayClusterSpec"]["workerGroupSpecs"]
+    assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (3, 3, 3)
+
+
+# What runs again, and what does not
+
+
+def test_changing_nothing_changes_nothing() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert rehearsal.up().changed == 0
+
+
+@pytest.mark.parametrize("ray_cluster", ["perJob", "shared"])
+def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(
+    training_code: Path, ray_cluster: str
+) -> None:
+    with Rehearsal(STACK, {"rayCluster": ray_cluster}) as rehearsal:
+        rehearsal.up()
+        training_code.write_text(training_code.read_text() + "# one line more\n")
+        changed = rehearsal.preview()
+        assert {(each.name, each.op) for each in changed.resources if each.op != "same"} == {
+            ("a4-ray-code", "replace"),
+            ("a4-ray-ray-job", "replace"),
+        }
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+
+
+def test_another_reservation_runs_the_job_again_and_resumes_its_run() -> None:
+    with Rehearsal(STACK, {"capacity.reservation": "one"}) as rehearsal:
+        rehearsal.up()
+        before = _job(rehearsal)
+        rehearsal.configure({"capacity.reservation": "two"})
+        changed = {each.name for each in rehearsal.preview().resources if each.op != "same"}
+        rehearsal.up()
+        after = _job(rehearsal)
+    assert changed == {"a4-ray-ray-job"}
+    assert before["metadata"]["name"] != after["metadata"]["name"]
+    assert before["spec"]["entrypoint"] == after["spec"]["entrypoint"]
+
+
+def test_another_image_is_another_run() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        before = _job(rehearsal)["spec"]["entrypoint"]
+        rehearsal.configure({"imageUri": f"docker.io/team/finetune@sha256:{'b' * 64}"})
+        rehearsal.up()
+        assert _job(rehearsal)["spec"]["entrypoint"] != before
+
+
+def _job(rehearsal: Rehearsal) -> dict:
+    (job,) = rehearsal.world.of_type("kubernetes:ray.io/v1:RayJob")
+    return job.inputs
+
+
+# Jobs and clusters
+
+
+def test_a_job_brings_its_own_ray_cluster_and_takes_it_down(plan: Plan) -> None:
+    spec = plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]
+    assert spec["shutdownAfterJobFinishes"] is True
+    assert "clusterSelector" not in spec
+    assert not plans.of_type(plan, ":ray.io/v1:RayCluster")
+
+
+def test_a_shared_ray_cluster_outlives_its_jobs() -> None:
+    plan = plan_with(rayCluster="shared")
+    cluster = plans.only(plan, ":ray.io/v1:RayCluster")
+    spec = plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]
+    assert spec["clusterSelector"] == {"ray.io/cluster": cluster.inputs["metadata"]["name"]}
+    assert spec["backoffLimit"] == 0
+    assert not {"rayClusterSpec", "shutdownAfterJobFinishes"} & set(spec)
+
+
+def test_up_does_not_wait_for_the_training_unless_it_is_told_to(plan: Plan) -> None:
+    assert "annotations" not in plans.only(plan, ":ray.io/v1:RayJob").inputs["metadata"]
+    waiting = plans.only(plan_with(waitForTraining="true"), ":ray.io/v1:RayJob")
+    assert "pulumi.com/waitFor" in waiting.inputs["metadata"]["annotations"]
+
+
+def test_up_that_waits_ends_well_with_the_training() -> None:
+    with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+
+
+def test_up_that_waits_fails_with_the_training() -> None:
+    with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
+        rehearsal.world.outcome = "Failed"
+        with pytest.raises(RehearsalError, match="the training failed: RayJob gemma-3-4b-vision-"):
+            rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []
+
+
+# Order
+
+
+def test_the_cluster_waits_for_what_it_needs_and_no_more(plan: Plan) -> None:
+    cluster = plans.named(plan, "a4-ray-cluster")
+    assert plans.ancestors(plan, cluster) == {
+        "a4-ray-compute",
+        "a4-ray-container",
+        "a4-ray-iam",
+        "a4-ray-cloudresourcemanager",
+        "a4-ray-artifactregistry",
+        "a4-ray-network",
+        "a4-ray-subnet",
+        "a4-ray-nodes",
+        "a4-ray-nodes-role",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("a4-ray-bucket", {"a4-ray-storage"}),
+        ("a4-ray-hf-token-version", {"a4-ray-secretmanager", "a4-ray-hf-token"}),
+        ("a4-ray-nat", {"a4-ray-compute", "a4-ray-network", "a4-ray-router"}),
+    ],
+)
+def test_what_needs_no_cluster_waits_for_none(plan: Plan, name: str, needed: set[str]) -> None:
+    assert plans.ancestors(plan, plans.named(plan, name)) == needed
+
+
+def test_the_job_starts_when_everything_that_its_pods_use_is_there(plan: Plan) -> None:
+    job = plans.named(plan, "a4-ray-ray-job")
+    assert {
+        "a4-ray-ingress-from-inside",
+        "a4-ray-ingress-from-platform",
+        "a4-ray-service-account",
+        "a4-ray-hf-token-for-pods",
+        "a4-ray-code",
+        "a4-ray-finetune-objects",
+        "a4-ray-finetune-metadata",
+        "a4-ray-nat",
+    } <= plans.ancestors(plan, job)
+
+
+# The end
+
+
+def test_everything_is_destroyed_with_force_destroy() -> None:
+    with Rehearsal(STACK, {"forceDestroy": "true"}) as rehearsal:
+        rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []
+
+
+def test_nothing_is_destroyed_without_it() -> None:
+    with Rehearsal(STACK, {"forceDestroy": "false"}) as rehearsal:
+        rehearsal.up()
+        before = sorted(item.key for item in rehearsal.world.items)
+        with pytest.raises(RehearsalError, match="protected"):
+            rehearsal.destroy()
+        assert sorted(item.key for item in rehearsal.world.items) == before
+        rehearsal.configure({"forceDestroy": "true"})
+        rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []

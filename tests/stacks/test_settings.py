@@ -1,0 +1,170 @@
+"""What the configuration may say, and what a person reads when it says something else."""
+
+import json
+from collections.abc import Iterator
+
+import pulumi
+import pytest
+
+from components.capacity import CapacityType, Reservation
+from stacks import settings
+from stacks.settings import A4Ray, SettingsError
+
+GOOD = {
+    "llm-stacks:scenario": "a4-ray",
+    "gcp:project": "my-project",
+    "gcp:region": "us-central1",
+    "llm-stacks:hfToken": "hf_secret_of_the_test",
+    "llm-stacks:imageUri": f"us-docker.pkg.dev/my-project/images/finetune@sha256:{'a' * 64}",
+    "llm-stacks:capacity.reservation": "my-reservation",
+}
+
+
+@pytest.fixture(autouse=True)
+def _program() -> Iterator[None]:
+    pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack="a4-ray")
+    yield
+    pulumi.runtime.set_all_config({}, [])
+
+
+class _NoResources(pulumi.runtime.Mocks):
+    """Settings are read before anything is registered."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
+        raise AssertionError(f"{args.name} was registered while the settings were read")
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict:
+        raise AssertionError(f"{args.token} was called while the settings were read")
+
+
+def load(changes: dict[str, str | None], secrets: tuple[str, ...] = ("llm-stacks:hfToken",)) -> A4Ray:
+    """Loads GOOD with `changes`; None removes a key."""
+    values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    pulumi.runtime.set_all_config(values, list(secrets))
+    return settings.load()
+
+
+def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = ("llm-stacks:hfToken",)) -> list[str]:
+    with pytest.raises(SettingsError) as error:
+        load(changes, secrets)
+    return list(error.value.problems)
+
+
+def test_the_tutorials_values_are_the_defaults() -> None:
+    read = load({})
+    assert read.workers == 2
+    assert read.recipe == "gemma-3-4b-vision"
+    assert read.capacity.type is CapacityType.RESERVATION
+    assert not read.shared_ray_cluster
+    assert not read.wait_for_training
+    assert not read.force_destroy
+
+
+BAD: list[tuple[dict[str, str | None], str]] = [
+    ({"gcp:project": None}, "gcp:project: missing; set it with `pulumi config set gcp:project MY_PROJECT`"),
+    (
+        {"gcp:project": "123456789012"},
+        "gcp:project: '123456789012' is not a project id (6 to 30 lower-case letters, digits and hyphens, "
+        "not the project's number)",
+    ),
+    (
+        {"gcp:region": "us-central1-a"},
+        "gcp:region: 'us-central1-a' is not a region such as us-central1 (not a zone)",
+    ),
+    (
+        {"llm-stacks:hfToken": None},
+        "hfToken: missing: a Hugging Face read token; `pulumi config set --secret hfToken` asks for it and "
+        "stores it encrypted",
+    ),
+    (
+        {"llm-stacks:imageUri": None},
+        "imageUri: missing; set it with `pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST`",
+    ),
+    (
+        {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
+        "imageUri: 'us-docker.pkg.dev/p/i/finetune:latest' is not an image by digest, "
+        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
+    ),
+    ({"llm-stacks:workers": "two"}, "workers: 'two' is not a whole number from 1 to 64"),
+    ({"llm-stacks:workers": "0"}, "workers: '0' is not a whole number from 1 to 64"),
+    ({"llm-stacks:forceDestroy": "yes"}, "forceDestroy: 'yes' is neither true nor false"),
+    ({"llm-stacks:waitForTraining": "1"}, "waitForTraining: '1' is neither true nor false"),
+    (
+        {"llm-stacks:rayCluster": "perjob"},
+        "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?",
+    ),
+    (
+        {"llm-stacks:capacity.type": "reserved"},
+        "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart; "
+        "did you mean reservation?",
+    ),
+    (
+        {"llm-stacks:capacity.reservation": None},
+        "capacity.reservation: missing, and capacity.type is reservation; name the reservation with "
+        "`pulumi config set capacity.reservation MY_RESERVATION`, or choose capacity.type spot, flexStart or "
+        "onDemand",
+    ),
+    (
+        {"llm-stacks:capacity.type": "spot"},
+        "capacity.reservation: only capacity.type reservation consumes a reservation, and spot would ignore "
+        "it; remove capacity.reservation or set capacity.type to reservation",
+    ),
+    (
+        {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
+        "capacity.reservation: 'https://compute.googleapis.com/r/1' is neither the name of a reservation nor "
+        "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
+    ),
+    ({"llm-stacks:imageUrl": "x"}, "imageUrl: unknown key; did you mean imageUri?"),
+    ({"llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
+    (
+        {"llm-stack:workers": "2"},
+        "llm-stack:workers: unknown namespace llm-stack; did you mean llm-stacks:workers?",
+    ),
+    (
+        {"llm-stacks:clusterName": "My_Cluster"},
+        "clusterName: 'My_Cluster' is not 3 to 40 lower-case letters, digits and hyphens that start with a "
+        "letter",
+    ),
+    ({"llm-stacks:scenario": None}, "scenario: missing; set it with `pulumi config set scenario a4-ray`"),
+    ({"llm-stacks:scenario": "a4ray"}, "scenario: 'a4ray' is not one of a4-ray; did you mean a4-ray?"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(" ")[0] for _, message in BAD])
+def test_bad_input_is_refused_with_the_key_and_the_remedy(changes: dict, message: str) -> None:
+    assert problems(changes) == [message]
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+    (problem,) = problems({"llm-stacks:recipe": "gemma-3-4b-visoin"})
+    assert problem.startswith("recipe: ")
+    assert "did you mean gemma-3-4b-vision" in problem
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    found = problems({"gcp:project": None, "llm-stacks:workers": "x", "llm-stacks:typo": "1"})
+    assert [problem.split(":")[0] for problem in found] == ["gcp", "workers", "typo"]
+
+
+def test_a_token_in_plain_text_is_refused_and_not_repeated() -> None:
+    (problem,) = problems({}, secrets=())
+    assert problem.startswith("hfToken: is stored in plain text")
+    assert "hf_secret_of_the_test" not in problem
+
+
+@pytest.mark.parametrize("token", ["", "hf_one\n", "hf one"])
+def test_a_token_that_was_pasted_wrongly_is_refused_and_not_repeated(token: str) -> None:
+    (problem,) = problems({"llm-stacks:hfToken": token})
+    assert problem.startswith("hfToken: is empty or holds white space")
+    assert not token.strip() or token.strip() not in problem
+
+
+def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
+    nested = json.dumps({"type": "reservation", "reservation": "other"})
+    read = load({"llm-stacks:capacity.reservation": None, "llm-stacks:capacity": nested})
+    assert read.capacity.reservation == Reservation(name="other")
+
+
+def test_a_stack_name_becomes_a_label_that_google_accepts() -> None:
+    pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack="Team.A4_ray")
+    assert load({}).stack == "team-a4_ray"
