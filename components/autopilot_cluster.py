@@ -44,9 +44,8 @@ class AutopilotCluster(pulumi.ComponentResource):
     """A private-node Autopilot cluster whose nodes may do no more than nodes must.
 
     Attributes:
-        cluster_name: Name of the cluster.
-        location: Region of the cluster.
-        project: Project of the cluster.
+        pulls: What a pod whose image is in a private repository must wait for.
+        connect: Command that makes kubectl talk to it.
         workload_pool: Workload identity pool that its service accounts live in.
     """
 
@@ -55,6 +54,7 @@ class AutopilotCluster(pulumi.ComponentResource):
     ) -> None:
         super().__init__("llm-stacks:components:AutopilotCluster", name, None, opts)
         node_account, node_role = self._node_identity(name, args)
+        self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
         cluster = gcp.container.Cluster(
             f"{name}-cluster",
             name=args.cluster_name,
@@ -79,11 +79,14 @@ class AutopilotCluster(pulumi.ComponentResource):
         )
         self._cluster = cluster
         self._provider = self._kubernetes_provider(name, cluster)
-        self.cluster_name: pulumi.Output[str] = cluster.name
-        self.location: pulumi.Output[str] = cluster.location
-        self.project: pulumi.Output[str] = cluster.project
+        self.connect: pulumi.Output[str] = pulumi.Output.format(
+            "gcloud container clusters get-credentials {0} --location {1} --project {2}",
+            cluster.name,
+            cluster.location,
+            cluster.project,
+        )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(cluster.project, ".svc.id.goog")
-        self.register_outputs({"name": self.cluster_name, "location": self.location})
+        self.register_outputs({"name": cluster.name})
 
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
@@ -119,18 +122,24 @@ class AutopilotCluster(pulumi.ComponentResource):
             member=account.member,
             opts=pulumi.ResourceOptions(parent=self),
         )
+        return account, role
+
+    def _pulls(
+        self, name: str, args: AutopilotClusterArgs, node_account: gcp.serviceaccount.Account
+    ) -> list[pulumi.Resource]:
         repositories = {image.repository for image in args.images if image.repository}
-        for repository in sorted(repositories, key=_repository_key):
+        return [
             gcp.artifactregistry.RepositoryIamMember(
                 f"{name}-nodes-pull-{repository.name}",
                 project=repository.project,
                 location=repository.location,
                 repository=repository.name,
                 role="roles/artifactregistry.reader",
-                member=account.member,
+                member=node_account.member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-        return account, role
+            for repository in sorted(repositories, key=_repository_key)
+        ]
 
     def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:
         return kubernetes.Provider(

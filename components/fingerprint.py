@@ -20,6 +20,18 @@ def fingerprint(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def hashed_name(prefix: str, maximum: int, *content: Any) -> str:
+    """`prefix` and the content's fingerprint.
+
+    Raises:
+        ValueError: When the name would be longer than `maximum`.
+    """
+    name = f"{prefix}-{fingerprint(*content)}"
+    if len(name) > maximum:
+        raise ValueError(f"{name} has {len(name)} characters and may have {maximum}; shorten {prefix}")
+    return name
+
+
 def _placeholder(value: Any) -> str:
     if isinstance(value, pulumi.Output):
         return "output"

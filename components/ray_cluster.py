@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pulumi
 
-from components.fingerprint import fingerprint
+from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
 from components.namespace import Namespace
 
@@ -52,15 +52,3 @@ class RayCluster(pulumi.ComponentResource):
             f"{name}-ray-cluster", args.namespace.running_in(self, args.needs)
         )
         self.register_outputs({"name": self.cluster_name})
-
-
-def hashed_name(prefix: str, maximum: int, *content: Any) -> str:
-    """`prefix` and the content's fingerprint.
-
-    Raises:
-        ValueError: When the name would be longer than `maximum`.
-    """
-    name = f"{prefix}-{fingerprint(*content)}"
-    if len(name) > maximum:
-        raise ValueError(f"{name} has {len(name)} characters and may have {maximum}; shorten {prefix}")
-    return name

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pulumi
 
+from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
-from components.ray_cluster import RayCluster, RayClusterArgs, hashed_name
+from components.ray_cluster import RayCluster, RayClusterArgs
 
 # https://github.com/ray-project/kuberay: the operator refuses longer ones.
 _MAX_NAME: Final = 47

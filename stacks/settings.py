@@ -24,19 +24,17 @@ RAY_CLUSTERS: Final = ("perJob", "shared")
 
 
 @dataclass(frozen=True, kw_only=True)
-class A4Ray:
-    """Settings of the scenario `a4-ray`.
+class AutopilotTraining:
+    """Settings of every scenario that trains on GKE Autopilot.
 
     Args:
         stack: Name of the stack, as a label of what it creates.
         project: `gcp:project`. Project id that everything is created in.
         region: `gcp:region`. Region of the cluster and the bucket; the reservation must be in it.
         hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
-        capacity: `capacity.type`, `capacity.reservation`. Where the A4 nodes come from.
+        capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
         image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest.
-        workers: `workers`. A4 nodes with 8 B200 GPUs each.
         recipe: `recipe`. Name of a file in workloads/finetune/recipes.
-        shared_ray_cluster: `rayCluster`. True for `shared`: a Ray cluster that outlives the job.
         wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
         force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
         cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
@@ -49,13 +47,24 @@ class A4Ray:
     hf_token: pulumi.Output[str]
     capacity: Capacity
     image: Image
-    workers: int
     recipe: str
-    shared_ray_cluster: bool
     wait_for_training: bool
     force_destroy: bool
     cluster_name: str | None
     bucket_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class A4Ray(AutopilotTraining):
+    """Settings of the scenario `a4-ray`, besides those of `AutopilotTraining`.
+
+    Args:
+        workers: `workers`. A4 nodes with 8 B200 GPUs each.
+        shared_ray_cluster: `rayCluster`. True for `shared`: a Ray cluster that outlives the job.
+    """
+
+    workers: int
+    shared_ray_cluster: bool
 
 
 def load() -> A4Ray:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import Plan, Rehearsal, RehearsalError
-from stacks import a4_ray, pins
+from stacks import autopilot_training, pins
 from tests import plans
 
 STACK = "a4-ray"
@@ -28,7 +28,7 @@ def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """A copy of workloads/ that the program uses and a test may edit."""
     copy = tmp_path / "workloads"
     shutil.copytree(ROOT / "workloads", copy)
-    monkeypatch.setattr(a4_ray, "WORKLOADS", copy)
+    monkeypatch.setattr(autopilot_training, "WORKLOADS", copy)
     yield copy / "finetune" / "training.py"
 
 
@@ -59,7 +59,8 @@ def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
         members = {
-            item.inputs["member"] for item in rehearsal.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+            item.inputs["member"]
+            for item in rehearsal.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
         }
     (member,) = members
     assert re.fullmatch(
@@ -327,6 +328,7 @@ def test_the_job_starts_when_everything_that_its_pods_use_is_there(plan: Plan) -
         "a4-ray-finetune-objects",
         "a4-ray-finetune-metadata",
         "a4-ray-nat",
+        "a4-ray-nodes-pull-images",
     } <= plans.ancestors(plan, job)
 
 

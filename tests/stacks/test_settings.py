@@ -33,7 +33,7 @@ class _NoResources(pulumi.runtime.Mocks):
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
         raise AssertionError(f"{args.name} was registered while the settings were read")
 
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict:
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict, None]:
         raise AssertionError(f"{args.token} was called while the settings were read")
 
 

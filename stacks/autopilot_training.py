@@ -1,0 +1,122 @@
+"""What a training job on GKE Autopilot stands on, whatever runs it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pulumi
+
+from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
+from components.bucket import Bucket, BucketArgs
+from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
+from components.namespace import Namespace, NamespaceArgs
+from components.network import Network, NetworkArgs
+from components.project_services import ProjectServices, ProjectServicesArgs
+from components.service_account import ServiceAccount, ServiceAccountArgs
+from components.training_code import TrainingCode, TrainingCodeArgs
+from stacks.settings import AutopilotTraining
+
+WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
+
+_COMPUTE: Final = "compute.googleapis.com"
+_STORAGE: Final = "storage.googleapis.com"
+_SECRETS: Final = "secretmanager.googleapis.com"
+# A cluster, its node identity and what the nodes pull and report to.
+_CLUSTER: Final = (
+    "container.googleapis.com",
+    "iam.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "artifactregistry.googleapis.com",
+    "logging.googleapis.com",
+    "monitoring.googleapis.com",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The components that a job runs on.
+
+    Args:
+        cluster: The cluster.
+        namespace: Namespace of the job.
+        account: Service account of its pods.
+        bucket: Where they write.
+        code: What they run.
+        needs: Everything that pods which train must find in place.
+    """
+
+    cluster: AutopilotCluster
+    namespace: Namespace
+    account: ServiceAccount
+    bucket: Bucket
+    code: TrainingCode
+    needs: list[pulumi.Resource]
+
+
+def lay_ground(
+    name: str, settings: AutopilotTraining, *, namespace: str, network_policies: Sequence[Path]
+) -> Ground:
+    """Declares cluster, namespace, identity, bucket, token and code.
+
+    Args:
+        name: Name of the scenario; starts the name of everything.
+        settings: The stack's settings.
+        namespace: Kubernetes namespace of the job.
+        network_policies: Manifests beside the one that closes the namespace.
+    """
+    labels = {"stack": settings.stack, "scenario": name}
+    apis = ProjectServices(
+        name, ProjectServicesArgs(project=settings.project, apis=[_COMPUTE, *_CLUSTER, _STORAGE, _SECRETS])
+    )
+    network = Network(name, NetworkArgs(project=apis.project_with(_COMPUTE), region=settings.region))
+    cluster = AutopilotCluster(
+        name,
+        AutopilotClusterArgs(
+            project=apis.project_with(*_CLUSTER),
+            location=settings.region,
+            network=network.network_id,
+            subnet=network.subnet_id,
+            labels=labels,
+            images=[settings.image],
+            cluster_name=settings.cluster_name,
+        ),
+    )
+    inside = Namespace(
+        name,
+        NamespaceArgs(
+            cluster=cluster,
+            namespace=namespace,
+            network_policies=[WORKLOADS / "namespace" / "ingress-from-inside.yaml", *network_policies],
+        ),
+    )
+    account = ServiceAccount(name, ServiceAccountArgs(namespace=inside, account_name="finetune"))
+    bucket = Bucket(
+        name,
+        BucketArgs(
+            project=apis.project_with(_STORAGE),
+            location=settings.region,
+            labels=labels,
+            writers={account.account_name: account.identity},
+            force_destroy=settings.force_destroy,
+            bucket_name=settings.bucket_name,
+        ),
+    )
+    token = HuggingFaceToken(
+        name,
+        HuggingFaceTokenArgs(
+            project=apis.project_with(_SECRETS),
+            token=settings.hf_token,
+            secret_id=f"{settings.stack}-hugging-face-token",
+            labels=labels,
+            namespace=inside,
+        ),
+    )
+    return Ground(
+        cluster=cluster,
+        namespace=inside,
+        account=account,
+        bucket=bucket,
+        code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=WORKLOADS / "finetune")),
+        needs=[account.access, token.access, network.egress, *bucket.access, *cluster.pulls],
+    )
