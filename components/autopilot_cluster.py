@@ -25,7 +25,7 @@ class AutopilotClusterArgs:
         project: Project id.
         location: Region.
         network: Id of the VPC.
-        subnet: Id of the subnet, with the secondary ranges of `components.network`.
+        subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         labels: Labels of the cluster and its nodes.
         images: Images that the nodes pull; the node identity may read their repositories.
         cluster_name: Fixed name; by default Pulumi makes a unique one.

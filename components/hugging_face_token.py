@@ -1,7 +1,7 @@
 """The token that downloads gated models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pulumi
@@ -24,21 +24,25 @@ class HuggingFaceTokenArgs:
         token: The token, a secret output.
         secret_id: Id in Secret Manager, unique in the project.
         labels: Labels of the secret.
-        namespace: Namespace whose pods read the token.
+        readers: Service accounts that read it from Secret Manager, by a name for the binding.
+        namespace: Namespace whose pods read the token from a Kubernetes Secret.
     """
 
     project: pulumi.Input[str]
     token: pulumi.Output[str]
     secret_id: str
     labels: Mapping[str, str]
-    namespace: Namespace
+    readers: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    namespace: Namespace | None = None
 
 
 class HuggingFaceToken(pulumi.ComponentResource):
-    """The token in Secret Manager, where people keep it, and in a Kubernetes Secret, where pods read it.
+    """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
 
     Attributes:
-        access: What a pod that reads the token must wait for.
+        secret_id: Id in Secret Manager.
+        version: The version that holds the token.
+        access: What a workload that reads the token must wait for.
     """
 
     def __init__(
@@ -55,16 +59,33 @@ class HuggingFaceToken(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        gcp.secretmanager.SecretVersion(
+        version = gcp.secretmanager.SecretVersion(
             f"{name}-hf-token-version",
             secret=secret.id,
             secret_data=args.token,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.access: pulumi.Resource = kubernetes.core.v1.Secret(
-            f"{name}-hf-token-for-pods",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=SECRET_NAME, namespace=args.namespace.namespace),
-            string_data={SECRET_KEY: args.token},
-            opts=args.namespace.inside(self),
-        )
+        self.secret_id: pulumi.Output[str] = secret.secret_id
+        self.version: pulumi.Output[str] = version.version
+        self.access: list[pulumi.Resource] = [
+            gcp.secretmanager.SecretIamMember(
+                f"{name}-hf-token-{reader}",
+                project=args.project,
+                secret_id=secret.secret_id,
+                role="roles/secretmanager.secretAccessor",
+                member=member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for reader, member in args.readers.items()
+        ]
+        if args.namespace:
+            self.access.append(self._for_pods(name, args.token, args.namespace))
         self.register_outputs({})
+
+    def _for_pods(self, name: str, token: pulumi.Output[str], namespace: Namespace) -> pulumi.Resource:
+        return kubernetes.core.v1.Secret(
+            f"{name}-hf-token-for-pods",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=SECRET_NAME, namespace=namespace.namespace),
+            string_data={SECRET_KEY: token},
+            opts=namespace.inside(self),
+        )

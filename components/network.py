@@ -1,6 +1,7 @@
 """The network of a stack: its own, private, with a way out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import pulumi
@@ -8,6 +9,9 @@ import pulumi_gcp as gcp
 
 PODS_RANGE: Final = "pods"
 SERVICES_RANGE: Final = "services"
+# What a cluster needs beside its nodes: 65,536 addresses for pods (1,024 nodes of an Autopilot
+# cluster) and 4,096 for services.
+KUBERNETES_RANGES: Final = {PODS_RANGE: "10.4.0.0/16", SERVICES_RANGE: "10.8.0.0/20"}
 
 # Network endpoint groups and firewall rules of a deleted cluster vanish minutes after it and block
 # the deletion until then; the provider keeps trying for this long.
@@ -22,16 +26,14 @@ class NetworkArgs:
     Args:
         project: Project id.
         region: Region of the subnet.
-        nodes_cidr: Range of the nodes; 4,092 addresses by default.
-        pods_cidr: Range of the pods; 65,536 by default, 1,024 nodes of an Autopilot cluster.
-        services_cidr: Range of the Kubernetes services; 4,096 by default.
+        cidr: Range of the machines; 4,092 addresses by default.
+        secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
     """
 
     project: pulumi.Input[str]
     region: str
-    nodes_cidr: str = "10.0.0.0/20"
-    pods_cidr: str = "10.4.0.0/16"
-    services_cidr: str = "10.8.0.0/20"
+    cidr: str = "10.0.0.0/20"
+    secondary_ranges: Mapping[str, str] = field(default_factory=dict)
 
 
 class Network(pulumi.ComponentResource):
@@ -39,7 +41,7 @@ class Network(pulumi.ComponentResource):
 
     Attributes:
         network_id: The VPC.
-        subnet_id: The subnet, with the secondary ranges `PODS_RANGE` and `SERVICES_RANGE`.
+        subnet_id: The subnet.
         egress: What a workload that talks to the internet must wait for.
     """
 
@@ -56,16 +58,12 @@ class Network(pulumi.ComponentResource):
             project=args.project,
             region=args.region,
             network=network.id,
-            ip_cidr_range=args.nodes_cidr,
+            ip_cidr_range=args.cidr,
             # Buckets and registries without the NAT.
             private_ip_google_access=True,
             secondary_ip_ranges=[
-                gcp.compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=PODS_RANGE, ip_cidr_range=args.pods_cidr
-                ),
-                gcp.compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=SERVICES_RANGE, ip_cidr_range=args.services_cidr
-                ),
+                gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=range_name, ip_cidr_range=cidr)
+                for range_name, cidr in args.secondary_ranges.items()
             ],
             opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_DELETION),
         )

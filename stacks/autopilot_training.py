@@ -11,7 +11,7 @@ from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
 from components.bucket import Bucket, BucketArgs
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.namespace import Namespace, NamespaceArgs
-from components.network import Network, NetworkArgs
+from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from components.training_code import TrainingCode, TrainingCodeArgs
@@ -69,7 +69,14 @@ def lay_ground(
     apis = ProjectServices(
         name, ProjectServicesArgs(project=settings.project, apis=[_COMPUTE, *_CLUSTER, _STORAGE, _SECRETS])
     )
-    network = Network(name, NetworkArgs(project=apis.project_with(_COMPUTE), region=settings.region))
+    network = Network(
+        name,
+        NetworkArgs(
+            project=apis.project_with(_COMPUTE),
+            region=settings.region,
+            secondary_ranges=KUBERNETES_RANGES,
+        ),
+    )
     cluster = AutopilotCluster(
         name,
         AutopilotClusterArgs(
@@ -118,5 +125,5 @@ def lay_ground(
         account=account,
         bucket=bucket,
         code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=WORKLOADS / "finetune")),
-        needs=[account.access, token.access, network.egress, *bucket.access, *cluster.pulls],
+        needs=[account.access, *token.access, network.egress, *bucket.access, *cluster.pulls],
     )
