@@ -66,7 +66,9 @@ def main() -> None:
         for kind, taken in seconds.items():
             taken.append(_measured(kind))
     empty, stack = (statistics.median(taken) for taken in seconds.values())
-    print(f"preview of an empty program that imports the same SDK modules: {empty:.2f} s (median of {ROUNDS})")
+    print(
+        f"preview of an empty program that imports the same SDK modules: {empty:.2f} s (median of {ROUNDS})"
+    )
     print(f"preview of {STACK}: {stack:.2f} s, {stack / empty:.2f} times as long (bar: 2)")
     print(f"whole rehearsal of {STACK}: {_rehearsal():.1f} s (bar: 20)")
 

@@ -1,4 +1,4 @@
-"""A GKE Autopilot cluster with the Ray operator."""
+"""A GKE Autopilot cluster."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ class AutopilotClusterArgs:
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         labels: Labels of the cluster and its nodes.
         images: Images that the nodes pull; the node identity may read their repositories.
+        ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
         cluster_name: Fixed name; by default Pulumi makes a unique one.
     """
 
@@ -37,6 +38,7 @@ class AutopilotClusterArgs:
     subnet: pulumi.Input[str]
     labels: Mapping[str, str]
     images: Sequence[Image]
+    ray_operator: bool = False
     cluster_name: str | None = None
 
 
@@ -70,7 +72,7 @@ class AutopilotCluster(pulumi.ComponentResource):
             private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel="REGULAR"),
             cluster_autoscaling=_autoscaling(node_account.email),
-            addons_config=_ray_operator(),
+            addons_config=_ray_operator() if args.ray_operator else None,
             resource_labels=args.labels,
             # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
             # has a protection of its own.

@@ -1,7 +1,7 @@
-"""A private bucket and who may write to it."""
+"""A private bucket, who may write to it and who may read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pulumi
@@ -9,12 +9,11 @@ import pulumi_gcp as gcp
 
 from components.identity import Identity
 
-# objectUser reads, writes and deletes objects; legacyBucketReader reads the bucket's metadata,
-# which client libraries ask for before they write.
-_WRITER_ROLES: Final = {
-    "objects": "roles/storage.objectUser",
-    "metadata": "roles/storage.legacyBucketReader",
-}
+# objectUser reads, writes and deletes objects, objectViewer only reads them; legacyBucketReader
+# reads the bucket's metadata, which client libraries and gcsfuse ask for first.
+_METADATA_ROLE: Final = "roles/storage.legacyBucketReader"
+_WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _METADATA_ROLE}
+_READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +27,7 @@ class BucketArgs:
         writers: Who reads and writes its objects, by a name for the binding.
         force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
             `pulumi destroy` refuses as a whole, and `--exclude-protected` keeps just the bucket.
+        readers: Who reads its objects and can do no more, by a name for the binding.
         bucket_name: Fixed name, unique in the world; by default Pulumi makes one.
     """
 
@@ -36,6 +36,7 @@ class BucketArgs:
     labels: Mapping[str, str]
     writers: Mapping[str, Identity]
     force_destroy: bool
+    readers: Mapping[str, Identity] = field(default_factory=dict)
     bucket_name: str | None = None
 
 
@@ -44,7 +45,7 @@ class Bucket(pulumi.ComponentResource):
 
     Attributes:
         bucket_name: Its name, without `gs://`.
-        access: What a workload that writes must wait for.
+        access: What a workload that uses it must wait for.
     """
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -71,14 +72,28 @@ class Bucket(pulumi.ComponentResource):
         )
         self.access: list[pulumi.Resource] = [
             gcp.storage.BucketIAMMember(
-                f"{name}-{writer}-{what}",
+                f"{name}-{user}-{what}",
                 bucket=bucket.name,
                 role=role,
                 member=identity.member(bucket.project_number.apply(str)),
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for writer, identity in args.writers.items()
-            for what, role in _WRITER_ROLES.items()
+            for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES))
+            for user, identity in users.items()
+            for what, role in roles.items()
         ]
         self.bucket_name: pulumi.Output[str] = bucket.name
         self.register_outputs({"name": self.bucket_name})
+
+    def commands(self, run: str) -> dict[str, pulumi.Output[str]]:
+        """Commands that read what a training run has written, by the name of the stack's output.
+
+        Args:
+            run: The run's folder in the bucket.
+        """
+        folder = pulumi.Output.concat("gs://", self.bucket_name, "/", run)
+        return {
+            "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
+            "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
+            "copyAdapter": pulumi.Output.concat("gcloud storage cp --recursive ", folder, "/adapter ."),
+        }

@@ -43,3 +43,18 @@ class KubernetesIdentity:
             self.workload_pool,
             f"/subject/ns/{self.namespace}/sa/{self.service_account}",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoogleIdentity:
+    """A Google service account.
+
+    Args:
+        account_member: `serviceAccount:EMAIL`.
+    """
+
+    account_member: pulumi.Output[str]
+
+    def member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
+        """The account itself: its address names its project. See `Identity.member`."""
+        return self.account_member

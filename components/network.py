@@ -14,9 +14,9 @@ SERVICES_RANGE: Final = "services"
 KUBERNETES_RANGES: Final = {PODS_RANGE: "10.4.0.0/16", SERVICES_RANGE: "10.8.0.0/20"}
 
 # Network endpoint groups and firewall rules of a deleted cluster vanish minutes after it and block
-# the deletion until then; the provider keeps trying for this long.
+# the deletion until then.
 # https://github.com/decisionbox-io/decisionbox-platform/issues/87
-_DELETION: Final = pulumi.CustomTimeouts(delete="20m")
+_CLUSTER_PATIENCE: Final = "20m"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,14 @@ class NetworkArgs:
         region: Region of the subnet.
         cidr: Range of the machines; 4,092 addresses by default.
         secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
+        delete_patience: How long destroy tries while something deleted still holds an address or a rule.
     """
 
     project: pulumi.Input[str]
     region: str
     cidr: str = "10.0.0.0/20"
     secondary_ranges: Mapping[str, str] = field(default_factory=dict)
+    delete_patience: str = _CLUSTER_PATIENCE
 
 
 class Network(pulumi.ComponentResource):
@@ -47,11 +49,12 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:Network", name, None, opts)
+        deletion = pulumi.CustomTimeouts(delete=args.delete_patience)
         network = gcp.compute.Network(
             f"{name}-network",
             project=args.project,
             auto_create_subnetworks=False,
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_DELETION),
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=deletion),
         )
         subnet = gcp.compute.Subnetwork(
             f"{name}-subnet",
@@ -65,7 +68,7 @@ class Network(pulumi.ComponentResource):
                 gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=range_name, ip_cidr_range=cidr)
                 for range_name, cidr in args.secondary_ranges.items()
             ],
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_DELETION),
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=deletion),
         )
         router = gcp.compute.Router(
             f"{name}-router",

@@ -9,10 +9,10 @@ import pulumi_kubernetes as kubernetes
 
 from components.fingerprint import fingerprint
 from components.namespace import Namespace
+from components.package_files import package_files
 
 # Kubernetes refuses a ConfigMap whose data is over 1 MiB.
 _MAX_BYTES: Final = 1_048_576
-_SHIPPED: Final = ("*.py", "recipes/*.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +26,6 @@ class TrainingCodeArgs:
 
     namespace: Namespace
     package: Path
-
-    def __post_init__(self) -> None:
-        if not (self.package / "__init__.py").is_file():
-            raise ValueError(f"{self.package} is not a Python package: it has no __init__.py")
 
 
 class TrainingCode(pulumi.ComponentResource):
@@ -63,13 +59,12 @@ class TrainingCode(pulumi.ComponentResource):
 
 
 def _files(package: Path) -> dict[str, str]:
-    """Path below the package's parent to text, of everything that is shipped, sorted.
+    """What is shipped of a package.
 
     Raises:
         ValueError: When it does not fit into a ConfigMap.
     """
-    paths = sorted(path for pattern in _SHIPPED for path in package.glob(pattern))
-    files = {path.relative_to(package.parent).as_posix(): path.read_text() for path in paths}
+    files = package_files(package)
     size = sum(len(path) + len(text.encode()) for path, text in files.items())
     if size > _MAX_BYTES:
         raise ValueError(

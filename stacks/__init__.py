@@ -4,14 +4,18 @@ from collections.abc import Mapping
 
 import pulumi
 
-from stacks import a4_ray
-from stacks.settings import A4Ray
+from stacks import a4_accelerate, a4_ray, cloudrun_vllm
+from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, Settings
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
 
-def build(settings: A4Ray) -> Outputs:
+def build(settings: Settings) -> Outputs:
     """Declares the resources of the scenario that `settings` belong to."""
     match settings:
         case A4Ray():
             return a4_ray.build(settings)
+        case A4Accelerate():
+            return a4_accelerate.build(settings)
+        case CloudrunVllm():
+            return cloudrun_vllm.build(settings)

@@ -4,12 +4,11 @@ from typing import Final
 
 import pulumi
 
-from components.capacity import CapacityType
 from components.fingerprint import fingerprint
 from components.ray_cluster import RayCluster, RayClusterArgs
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
-from stacks.autopilot_training import WORKLOADS, Ground, lay_ground
+from stacks.autopilot_training import WORKLOADS, Ground, lay_ground, warn_of_missing_a4
 from stacks.settings import A4Ray
 
 NAME: Final = "a4-ray"
@@ -19,13 +18,13 @@ GPUS_PER_WORKER: Final = 8
 
 def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
-    if settings.capacity.type is CapacityType.ON_DEMAND:
-        pulumi.log.warn(
-            "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
-            "the workers may stay pending"
-        )
+    warn_of_missing_a4(settings.capacity)
     ground = lay_ground(
-        NAME, settings, namespace="ray", network_policies=[MANIFESTS / "ingress-from-platform.yaml"]
+        NAME,
+        settings,
+        namespace="ray",
+        network_policies=[MANIFESTS / "ingress-from-platform.yaml"],
+        ray_operator=True,
     )
     ray = RayClusterArgs(
         namespace=ground.namespace,
@@ -66,14 +65,11 @@ def _outputs(ground: Ground, job: RayJob, run: str) -> dict[str, pulumi.Input[st
     """Commands to copy, in the order in which an operator needs them."""
     kubectl = f"kubectl --namespace {ground.namespace.namespace}"
     head = f"{kubectl} get rayjob {job.job_name} --output jsonpath={{.status.rayClusterName}}"
-    folder = pulumi.Output.concat("gs://", ground.bucket.bucket_name, "/", run)
     return {
         "connect": ground.cluster.connect,
         "watchJob": f"{kubectl} get rayjob {job.job_name} --watch",
         "watchTraining": f"{kubectl} logs --follow job/{job.job_name}",
         "openDashboard": f"{kubectl} port-forward service/$({head})-head-svc 8265:8265",
-        "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
-        "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
-        "copyAdapter": pulumi.Output.concat("gcloud storage cp --recursive ", folder, "/adapter ."),
+        **ground.bucket.commands(run),
         "result": job.result,
     }

@@ -9,6 +9,7 @@ import pulumi
 
 from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
 from components.bucket import Bucket, BucketArgs
+from components.capacity import Capacity, CapacityType
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.namespace import Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
@@ -22,15 +23,15 @@ WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"
 _SECRETS: Final = "secretmanager.googleapis.com"
-# A cluster, its node identity and what the nodes pull and report to.
+# A cluster, its node identity and what the nodes pull.
 _CLUSTER: Final = (
     "container.googleapis.com",
     "iam.googleapis.com",
     "cloudresourcemanager.googleapis.com",
     "artifactregistry.googleapis.com",
-    "logging.googleapis.com",
-    "monitoring.googleapis.com",
 )
+# Where nodes and the Ray operator's add-ons report to; nothing waits for them.
+_REPORTING: Final = ("logging.googleapis.com", "monitoring.googleapis.com")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +55,25 @@ class Ground:
     needs: list[pulumi.Resource]
 
 
+def warn_of_missing_a4(capacity: Capacity) -> None:
+    """Says in advance what would show as pods that stay pending.
+
+    https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
+    """
+    if capacity.type is CapacityType.ON_DEMAND:
+        pulumi.log.warn(
+            "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
+            "the pods may stay pending"
+        )
+
+
 def lay_ground(
-    name: str, settings: AutopilotTraining, *, namespace: str, network_policies: Sequence[Path]
+    name: str,
+    settings: AutopilotTraining,
+    *,
+    namespace: str,
+    network_policies: Sequence[Path] = (),
+    ray_operator: bool = False,
 ) -> Ground:
     """Declares cluster, namespace, identity, bucket, token and code.
 
@@ -64,10 +82,14 @@ def lay_ground(
         settings: The stack's settings.
         namespace: Kubernetes namespace of the job.
         network_policies: Manifests beside the one that closes the namespace.
+        ray_operator: Whether the cluster has the Ray operator.
     """
     labels = {"stack": settings.stack, "scenario": name}
     apis = ProjectServices(
-        name, ProjectServicesArgs(project=settings.project, apis=[_COMPUTE, *_CLUSTER, _STORAGE, _SECRETS])
+        name,
+        ProjectServicesArgs(
+            project=settings.project, apis=[_COMPUTE, *_CLUSTER, *_REPORTING, _STORAGE, _SECRETS]
+        ),
     )
     network = Network(
         name,
@@ -86,6 +108,7 @@ def lay_ground(
             subnet=network.subnet_id,
             labels=labels,
             images=[settings.image],
+            ray_operator=ray_operator,
             cluster_name=settings.cluster_name,
         ),
     )

@@ -7,37 +7,35 @@ once before any resource is registered.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 from pulumi.runtime import config as runtime_config
 
 from components.capacity import Capacity, CapacityType, Reservation
 from components.image import Image
+from components.members import parse_members
 from stacks.keys import Keys, SettingsError
 from workloads.finetune.errors import InputError
 from workloads.finetune.recipe import load_recipe
 
-__all__ = ["A4Ray", "SettingsError", "load"]
+__all__ = ["A4Accelerate", "A4Ray", "CloudrunVllm", "Settings", "SettingsError", "load"]
 
 RAY_CLUSTERS: Final = ("perJob", "shared")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutopilotTraining:
-    """Settings of every scenario that trains on GKE Autopilot.
+class Training:
+    """Settings of every scenario that fine-tunes.
 
     Args:
         stack: Name of the stack, as a label of what it creates.
         project: `gcp:project`. Project id that everything is created in.
-        region: `gcp:region`. Region of the cluster and the bucket; the reservation must be in it.
+        region: `gcp:region`. Region of the machines and the bucket; their capacity must be in it.
         hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
-        capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
         image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest.
         recipe: `recipe`. Name of a file in workloads/finetune/recipes.
-        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
         force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
-        cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
         bucket_name: `bucketName`. Name of the bucket; by default made unique by Pulumi.
     """
 
@@ -45,13 +43,25 @@ class AutopilotTraining:
     project: str
     region: str
     hf_token: pulumi.Output[str]
-    capacity: Capacity
     image: Image
     recipe: str
-    wait_for_training: bool
     force_destroy: bool
-    cluster_name: str | None
     bucket_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutopilotTraining(Training):
+    """Settings of every scenario that trains on GKE Autopilot, besides those of `Training`.
+
+    Args:
+        capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
+        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
+        cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
+    """
+
+    capacity: Capacity
+    wait_for_training: bool
+    cluster_name: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +77,33 @@ class A4Ray(AutopilotTraining):
     shared_ray_cluster: bool
 
 
-def load() -> A4Ray:
+@dataclass(frozen=True, kw_only=True)
+class A4Accelerate(AutopilotTraining):
+    """Settings of the scenario `a4-accelerate`: those of `AutopilotTraining`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudrunVllm(Training):
+    """Settings of the scenario `cloudrun-vllm`, besides those of `Training`.
+
+    Args:
+        subnet: `subnet`. Name of a subnet of the project and region that has a way out to the
+            internet; by default the stack makes a network of its own.
+        invokers: `invokers`. IAM members who may call the service.
+        min_instances: `minInstances`. Instances that are kept without requests.
+        max_instances: `maxInstances`. Instances at most.
+    """
+
+    subnet: str | None
+    invokers: tuple[str, ...]
+    min_instances: int
+    max_instances: int
+
+
+Settings = A4Ray | A4Accelerate | CloudrunVllm
+
+
+def load() -> Settings:
     """Reads the configuration of the current stack.
 
     Raises:
@@ -85,13 +121,17 @@ def load() -> A4Ray:
     return read(keys, config)
 
 
-def read(keys: Keys, config: pulumi.Config) -> A4Ray:
+def read(keys: Keys, config: pulumi.Config) -> Settings:
     """Reads the keys of the scenario that `scenario` names.
 
     Raises:
         SettingsError: As `load`.
     """
-    readers: Mapping[str, Callable[[Keys, pulumi.Config], A4Ray]] = {"a4-ray": _a4_ray}
+    readers: Mapping[str, Callable[[Keys, pulumi.Config], Settings]] = {
+        "a4-ray": _a4_ray,
+        "a4-accelerate": _a4_accelerate,
+        "cloudrun-vllm": _cloudrun_vllm,
+    }
     scenario = keys.choice("scenario", readers)
     keys.check()
     settings = readers[scenario](keys, config)
@@ -100,22 +140,57 @@ def read(keys: Keys, config: pulumi.Config) -> A4Ray:
 
 
 def _a4_ray(keys: Keys, config: pulumi.Config) -> A4Ray:
-    keys.secret("hfToken", "a Hugging Face read token")
     return A4Ray(
-        stack=_label(pulumi.get_stack()),
-        project=_project(keys),
-        region=_region(keys),
-        hf_token=config.get_secret("hfToken") or pulumi.Output.secret(""),
-        capacity=_capacity(keys, CapacityType.RESERVATION),
-        image=keys.parsed("imageUri", Image.parse, set_as="REGISTRY/IMAGE@sha256:DIGEST"),
+        **_autopilot_training(keys, config, recipe="gemma-3-4b-vision"),
         workers=keys.integer("workers", 2, minimum=1, maximum=64),
-        recipe=_recipe(keys, "gemma-3-4b-vision"),
         shared_ray_cluster=keys.choice("rayCluster", RAY_CLUSTERS, "perJob") == "shared",
-        wait_for_training=keys.flag("waitForTraining", False),
-        force_destroy=keys.flag("forceDestroy", False),
-        cluster_name=_optional_name(keys, "clusterName", maximum=40),
-        bucket_name=_optional_name(keys, "bucketName", maximum=63),
     )
+
+
+def _a4_accelerate(keys: Keys, config: pulumi.Config) -> A4Accelerate:
+    return A4Accelerate(**_autopilot_training(keys, config, recipe="gemma-3-12b-text-to-sql"))
+
+
+def _cloudrun_vllm(keys: Keys, config: pulumi.Config) -> CloudrunVllm:
+    settings = CloudrunVllm(
+        **_training(keys, config, recipe="gemma-3-1b-emoji"),
+        subnet=_optional_name(keys, "subnet", maximum=63),
+        invokers=keys.parsed("invokers", parse_members, (), set_as="user:SOMEBODY@EXAMPLE.COM"),
+        min_instances=keys.integer("minInstances", 0, minimum=0, maximum=100),
+        max_instances=keys.integer("maxInstances", 1, minimum=1, maximum=100),
+    )
+    if not keys.refused("minInstances", "maxInstances") and settings.min_instances > settings.max_instances:
+        keys.problem(
+            "minInstances",
+            f"{settings.min_instances} instances are kept and maxInstances allows {settings.max_instances}; "
+            "raise maxInstances or lower minInstances",
+        )
+    return settings
+
+
+def _autopilot_training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
+    """The fields of `AutopilotTraining`, with the scenario's own recipe as the default."""
+    return {
+        **_training(keys, config, recipe),
+        "capacity": _capacity(keys, CapacityType.RESERVATION),
+        "wait_for_training": keys.flag("waitForTraining", False),
+        "cluster_name": _optional_name(keys, "clusterName", maximum=40),
+    }
+
+
+def _training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
+    """The fields of `Training`, with the scenario's own recipe as the default."""
+    keys.secret("hfToken", "a Hugging Face read token")
+    return {
+        "stack": _label(pulumi.get_stack()),
+        "project": _project(keys),
+        "region": _region(keys),
+        "hf_token": config.get_secret("hfToken") or pulumi.Output.secret(""),
+        "image": keys.parsed("imageUri", Image.parse, set_as="REGISTRY/IMAGE@sha256:DIGEST"),
+        "recipe": _recipe(keys, recipe),
+        "force_destroy": keys.flag("forceDestroy", False),
+        "bucket_name": _optional_name(keys, "bucketName", maximum=63),
+    }
 
 
 def _label(stack: str) -> str:

@@ -1,6 +1,6 @@
 """The reviewed plan of a stack, as tests/inventories/<stack>.yaml keeps it.
 
-    python -m tests.inventory a4-ray     rewrites the file from the plan of the real engine
+python -m tests.inventory a4-ray     rewrites the file from the plan of the real engine
 """
 
 import re
@@ -15,8 +15,9 @@ from rehearsal import Plan, Planned, Rehearsal
 FOLDER: Final = Path(__file__).parent / "inventories"
 
 # Digests change with every line of training code, and the code itself has its own review.
-_DIGEST: Final = re.compile(r"(?<=-)[0-9a-f]{8}\b")
-_RANDOM_SUFFIX: Final = re.compile(r"-[0-9a-f]{7}$")
+_DIGEST: Final = re.compile(r"(?<=[-/])[0-9a-f]{8}\b")
+# Automatic names, also where one resource names another, are new in every plan.
+_RANDOM_SUFFIX: Final = re.compile(r"(?<=-)[0-9a-f]{7}\b")
 
 
 def path_of(stack: str) -> Path:
@@ -47,8 +48,7 @@ def _stable(resource: Planned, value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_stable(resource, below) for below in value]
     if isinstance(value, str):
-        text = _DIGEST.sub("<digest>", value)
-        return _RANDOM_SUFFIX.sub("-<random>", text) if key in ("name", "accountId") else text
+        return _RANDOM_SUFFIX.sub("<random>", _DIGEST.sub("<digest>", value))
     return value
 
 

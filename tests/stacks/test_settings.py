@@ -8,7 +8,7 @@ import pytest
 
 from components.capacity import CapacityType, Reservation
 from stacks import settings
-from stacks.settings import A4Ray, SettingsError
+from stacks.settings import A4Ray, CloudrunVllm, Settings, SettingsError
 
 GOOD = {
     "llm-stacks:scenario": "a4-ray",
@@ -17,6 +17,11 @@ GOOD = {
     "llm-stacks:hfToken": "hf_secret_of_the_test",
     "llm-stacks:imageUri": f"us-docker.pkg.dev/my-project/images/finetune@sha256:{'a' * 64}",
     "llm-stacks:capacity.reservation": "my-reservation",
+}
+# What makes of GOOD a configuration of cloudrun-vllm.
+CLOUDRUN: dict[str, str | None] = {
+    "llm-stacks:scenario": "cloudrun-vllm",
+    "llm-stacks:capacity.reservation": None,
 }
 
 
@@ -37,7 +42,7 @@ class _NoResources(pulumi.runtime.Mocks):
         raise AssertionError(f"{args.token} was called while the settings were read")
 
 
-def load(changes: dict[str, str | None], secrets: tuple[str, ...] = ("llm-stacks:hfToken",)) -> A4Ray:
+def load(changes: dict[str, str | None], secrets: tuple[str, ...] = ("llm-stacks:hfToken",)) -> Settings:
     """Loads GOOD with `changes`; None removes a key."""
     values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     pulumi.runtime.set_all_config(values, list(secrets))
@@ -52,11 +57,22 @@ def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = ("llm-st
 
 def test_the_tutorials_values_are_the_defaults() -> None:
     read = load({})
+    assert isinstance(read, A4Ray)
     assert read.workers == 2
     assert read.recipe == "gemma-3-4b-vision"
     assert read.capacity.type is CapacityType.RESERVATION
     assert not read.shared_ray_cluster
     assert not read.wait_for_training
+    assert not read.force_destroy
+
+
+def test_the_tutorials_values_are_the_defaults_of_cloudrun_vllm() -> None:
+    read = load(CLOUDRUN)
+    assert isinstance(read, CloudrunVllm)
+    assert read.recipe == "gemma-3-1b-emoji"
+    assert (read.min_instances, read.max_instances) == (0, 1)
+    assert read.invokers == ()
+    assert read.subnet is None
     assert not read.force_destroy
 
 
@@ -125,8 +141,52 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "clusterName: 'My_Cluster' is not 3 to 40 lower-case letters, digits and hyphens that start with a "
         "letter",
     ),
-    ({"llm-stacks:scenario": None}, "scenario: missing; set it with `pulumi config set scenario a4-ray`"),
-    ({"llm-stacks:scenario": "a4ray"}, "scenario: 'a4ray' is not one of a4-ray; did you mean a4-ray?"),
+    (
+        {"llm-stacks:scenario": None},
+        "scenario: missing; set it with `pulumi config set scenario a4-ray|a4-accelerate|cloudrun-vllm`",
+    ),
+    (
+        {"llm-stacks:scenario": "a4ray"},
+        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm; did you mean a4-ray?",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
+        "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
+        "gcp:region, hfToken, imageUri, invokers, maxInstances, minInstances, recipe, scenario, subnet",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:maxInstances": "0"},
+        "maxInstances: '0' is not a whole number from 1 to 100",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:minInstances": "2"},
+        "minInstances: 2 instances are kept and maxInstances allows 1; raise maxInstances or lower "
+        "minInstances",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:subnet": "projects/p/regions/r/subnetworks/s"},
+        "subnet: 'projects/p/regions/r/subnetworks/s' is not 3 to 63 lower-case letters, digits and hyphens "
+        "that start with a letter",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": "me@example.com"},
+        "invokers: 'me@example.com' is not an IAM member such as user:NAME@EXAMPLE.COM, "
+        "group:NAME@EXAMPLE.COM or serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com", "allusers"]'},
+        "invokers: 'allusers' is not an IAM member such as user:NAME@EXAMPLE.COM, group:NAME@EXAMPLE.COM or "
+        "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com"'},
+        "invokers: '[\"user:me@example.com\"' is neither an IAM member nor a list of IAM members",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": "allAuthenticatedUsers"},
+        "invokers: allAuthenticatedUsers is everybody with a Google account; write allUsers if you mean the "
+        "whole world, or name users and groups",
+    ),
 ]
 
 
@@ -162,9 +222,28 @@ def test_a_token_that_was_pasted_wrongly_is_refused_and_not_repeated(token: str)
 def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
     nested = json.dumps({"type": "reservation", "reservation": "other"})
     read = load({"llm-stacks:capacity.reservation": None, "llm-stacks:capacity": nested})
+    assert isinstance(read, A4Ray)
     assert read.capacity.reservation == Reservation(name="other")
 
 
 def test_a_stack_name_becomes_a_label_that_google_accepts() -> None:
     pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack="Team.A4_ray")
     assert load({}).stack == "team-a4_ray"
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [
+        ("[]", ()),
+        ("user:me@example.com", ("user:me@example.com",)),
+        (
+            '["group:team@example.com", "serviceAccount:a@p.iam.gserviceaccount.com"]',
+            ("group:team@example.com", "serviceAccount:a@p.iam.gserviceaccount.com"),
+        ),
+        ('["allUsers", "allUsers"]', ("allUsers",)),
+    ],
+)
+def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) -> None:
+    read = load({**CLOUDRUN, "llm-stacks:invokers": text})
+    assert isinstance(read, CloudrunVllm)
+    assert read.invokers == members

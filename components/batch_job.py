@@ -1,0 +1,61 @@
+"""A Kubernetes Job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pulumi
+
+from components.fingerprint import hashed_name
+from components.manifest import Manifest, Values
+from components.namespace import Namespace
+
+_MAX_NAME: Final = 63
+# Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
+_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
+# The provider awaits a Job's completion unless it is told not to, and fails when the Job fails.
+_DO_NOT_WAIT: Final = {"pulumi.com/skipAwait": "true"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchJobArgs:
+    """Arguments of `BatchJob`.
+
+    Args:
+        namespace: Namespace that it runs in.
+        job_name: Start of the job's name; a digest of all it consists of follows.
+        manifest: Job manifest with the holes `name`, `namespace`, `annotations` and those of `values`.
+        values: For the manifest's other holes.
+        needs: What its pods need and the manifest names.
+        wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+    """
+
+    namespace: Namespace
+    job_name: str
+    manifest: Path
+    values: Values
+    needs: Sequence[pulumi.Resource]
+    wait: bool
+
+
+class BatchJob(pulumi.ComponentResource):
+    """A job that runs once for what it consists of: its pod template cannot be edited.
+
+    Attributes:
+        job_name: Name of the Job.
+    """
+
+    def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:BatchJob", name, None, opts)
+        values = {**args.values, "namespace": args.namespace.namespace}
+        content = Manifest(args.manifest, {**values, "name": args.job_name, "annotations": {}})
+        self.job_name = hashed_name(args.job_name, _MAX_NAME, content.tree)
+        options = args.namespace.running_in(self, args.needs)
+        if args.wait:
+            options.custom_timeouts = _LONGEST_RUN
+        Manifest(
+            args.manifest,
+            {**values, "name": self.job_name, "annotations": {} if args.wait else _DO_NOT_WAIT},
+        ).create(f"{name}-job", options)
+        self.register_outputs({"name": self.job_name})

@@ -1,0 +1,77 @@
+"""Rehearses a stack: `python -m rehearsal STACK`."""
+
+import argparse
+import signal
+import sys
+import warnings
+from types import FrameType
+from typing import Final
+
+from rich.console import Console
+
+from rehearsal.course import Course, Options
+from rehearsal.errors import RehearsalError
+from rehearsal.project import parse_override
+
+_INTERRUPTED: Final = 130
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rehearsal",
+        description="Runs the Pulumi program of a stack on the real engine, with no cloud and no account.",
+    )
+    parser.add_argument("stack", help="name of the stack, such as a4-ray")
+    parser.add_argument("--preview", action="store_true", help="stop after the preview")
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
+    )
+    parser.add_argument(
+        "--fail-at", metavar="NAME", help="let the creation of this resource fail once, then carry on"
+    )
+    parser.add_argument(
+        "--clock",
+        action="store_true",
+        help="take the published durations of the real thing, on a scaled clock",
+    )
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a rehearsal and returns the exit status."""
+    parsed = make_parser().parse_args(arguments)
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    try:
+        options = Options(
+            stack=parsed.stack,
+            overrides=dict(parse_override(text) for text in parsed.set),
+            preview_only=parsed.preview,
+            fail_at=parsed.fail_at,
+            clock=parsed.clock,
+        )
+        return 0 if Course(options, Console()).run() else 1
+    except RehearsalError as error:
+        print(f"rehearsal {parsed.stack}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"rehearsal {parsed.stack}: interrupted; nothing is left behind", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ends the rehearsal in good order; a second signal would only disturb the cleaning up."""
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    warnings.simplefilter("ignore")  # the SDK's, about an event stream that ends early
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""The stand-in for the Kubernetes provider.
+
+Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as the API server does.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any, Final
+
+from rehearsal import rules
+from rehearsal.clock import Clock, is_awaited
+from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
+from rehearsal.plan import AUTONAMED
+from rehearsal.provider import Asked, Naming, StandIn
+from rehearsal.replacement import Changes, changed_paths
+from rehearsal.rules import pod_security
+from rehearsal.schema import Problem
+from rehearsal.world import CLUSTER, Item, Refusal, World
+
+_RANDOM_DIGITS: Final = 8
+_JOBS: Final = ("Job", "RayJob")
+_NAMESPACE: Final = "kubernetes:core/v1:Namespace"
+
+# Paths whose change replaces the object: what the API server declares immutable, and ConfigMap and
+# Secret data, which pulumi-kubernetes replaces so that whoever refers to the name follows
+# (provider/pkg/provider/diff.go, `forceNewProperties`).
+_REPLACING: Final[Mapping[str, tuple[str, ...]]] = {
+    "ConfigMap": ("data", "binaryData", "immutable"),
+    "Secret": ("data", "stringData", "type", "immutable"),
+    "Job": ("spec.template", "spec.completions", "spec.parallelism", "spec.selector", "spec.completionMode"),
+    "Service": ("spec.clusterIP",),
+    "Deployment": ("spec.selector",),
+    "StatefulSet": (
+        "spec.selector",
+        "spec.serviceName",
+        "spec.podManagementPolicy",
+        "spec.volumeClaimTemplates",
+    ),
+    "DaemonSet": ("spec.selector",),
+    "PersistentVolumeClaim": (
+        "spec.accessModes",
+        "spec.storageClassName",
+        "spec.volumeName",
+        "spec.selector",
+    ),
+    "PriorityClass": ("value", "preemptionPolicy"),
+    "RoleBinding": ("roleRef",),
+    "ClusterRoleBinding": ("roleRef",),
+    "StorageClass": ("provisioner", "parameters", "reclaimPolicy"),
+    "LocalQueue": ("spec.clusterQueue",),
+}
+_IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
+
+
+class KubernetesStandIn(StandIn):
+    """The `kubernetes` provider over a `World`."""
+
+    def __init__(self, world: World, clock: Clock) -> None:
+        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), world, clock)
+
+    def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
+        """An automatic name is marked by an annotation and kept for good."""
+        metadata = news.setdefault("metadata", {})
+        if not isinstance(metadata, dict) or metadata.get("name") or metadata.get("generateName"):
+            return
+        old = olds.get("metadata") or {}
+        kept = old.get("name") if AUTONAMED in (old.get("annotations") or {}) else None
+        if kept or propose.enabled:
+            metadata["name"] = kept or propose.name(_RANDOM_DIGITS, 63)
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
+
+    def problems(self, asked: Asked, inputs: Mapping[str, Any]) -> Iterable[Problem]:
+        """Schema and rules of the kind."""
+        return rules.problems(asked.type, inputs)
+
+    def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
+        """Replacement of what is immutable; a fixed name must be free before the new object takes it."""
+        immutable = (*_IDENTITY, *_REPLACING.get(str(news.get("kind")), ()))
+        paths = list(changed_paths(olds, news))
+        replacing = [path for path in paths if _is_below(path, immutable)]
+        updating = [path for path in paths if path not in replacing]
+        annotations = (news.get("metadata") or {}).get("annotations") or {}
+        same_name = all(path not in replacing for path in ("metadata.name", "metadata.namespace"))
+        return Changes(
+            updating, replacing, delete_first=bool(replacing) and same_name and AUTONAMED not in annotations
+        )
+
+    def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """From the table of known outputs; a job ends as the world has it."""
+        item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
+        if inputs.get("kind") == "RayJob" and self.world.outcome == "Failed":
+            outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
+            if is_awaited(inputs) and not _accepts(inputs, "Failed"):
+                raise Refusal(f"timed out waiting for RayJob {item_id}: it has failed")
+        return item_id, outputs
+
+    def cluster(self, asked: Asked) -> str:
+        """The cluster that the provider instance is configured for."""
+        return str(asked.config.get("clusterIdentifier") or asked.config.get("kubeconfig") or "")
+
+    def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
+        """The cluster answers, the namespace is there, and so is everything the object mounts."""
+        cluster = self._reachable(asked)
+        kind = str(inputs.get("kind") or asked.type.split(":")[-1])
+        namespace = (inputs.get("metadata") or {}).get("namespace") or inputs.get("namespace") or "default"
+        if kind not in CLUSTER_SCOPED and namespace not in ("default", "kube-system"):
+            self._admit_to(str(namespace), cluster, inputs)
+        if kind in _JOBS:
+            self.world.run_job()
+
+    def _admit_to(self, namespace: str, cluster: str, inputs: Mapping[str, Any]) -> None:
+        home = self.world.find((cluster, _NAMESPACE, namespace))
+        if home is None:
+            raise Refusal(f'namespaces "{namespace}" not found')
+        for path, reason in pod_security.problems(pod_security.level_of(home.inputs), inputs):
+            raise Refusal(f"{path}: {reason}")
+
+    def release(self, asked: Asked, item: Item) -> bool:
+        """Any object may go, as long as the cluster answers."""
+        self._reachable(asked)
+        return True
+
+    def _reachable(self, asked: Asked) -> str:
+        """The cluster's identity; raises Refusal when there is no such cluster."""
+        kubeconfig = str(asked.config.get("kubeconfig") or "")
+        for cluster in self.world.of_type(CLUSTER):
+            if (
+                self.cluster(asked) == cluster.outputs["selfLink"]
+                and cluster.outputs["endpoint"] in kubeconfig
+            ):
+                return self.cluster(asked)
+        raise Refusal("configured Kubernetes cluster is unreachable: unable to load schema information")
+
+
+def _is_below(path: str, tops: Iterable[str]) -> bool:
+    return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
+
+
+def _accepts(inputs: Mapping[str, Any], status: str) -> bool:
+    """Whether the wait also ends with `status`: the expression then names it."""
+    return status in json.dumps(inputs["metadata"]["annotations"]["pulumi.com/waitFor"])

@@ -1,0 +1,46 @@
+"""How plans and paths look in a terminal."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.text import Text
+from rich.tree import Tree
+
+from rehearsal.plan import Plan, Planned
+from rehearsal.recorder import Interval
+
+_SIGNS: Final = {
+    "create": ("+", "green"),
+    "update": ("~", "yellow"),
+    "replace": ("+-", "magenta"),
+    "delete": ("-", "red"),
+}
+
+
+def tree(plan: Plan) -> Tree:
+    """The plan as a tree of components and resources."""
+    urns = {resource.urn for resource in plan.resources}
+    root = Tree(Text("plan", style="bold"))
+    nodes: dict[str, Tree] = {}
+    for resource in plan.resources:
+        parent = nodes.get(resource.parent, root) if resource.parent in urns else root
+        nodes[resource.urn] = parent.add(_label(resource))
+    return root
+
+
+def path_line(path: Sequence[Interval], unit: str) -> str:
+    """A critical path as one line."""
+    steps = (f"{step.name} ({step.end - step.start:.2g})" for step in path)
+    total = path[-1].end if path else 0.0
+    return f"{total:.3g} {unit}: {' > '.join(steps)}"
+
+
+def short_type(type_token: str) -> str:
+    """`gcp:storage:Bucket` for `gcp:storage/bucket:Bucket`; other types stay as they are."""
+    package, module, name = type_token.split(":")
+    return f"{package}:{module.split('/')[0]}:{name}" if package == "gcp" else type_token
+
+
+def _label(resource: Planned) -> Text:
+    sign, colour = _SIGNS.get(resource.op, (" ", ""))
+    return Text.assemble((f"{sign} ", colour), resource.name, (f"  {short_type(resource.type)}", "dim"))

@@ -1,0 +1,166 @@
+"""Finds the Pulumi engine, or gets it."""
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import pulumi.automation as automation
+
+from rehearsal.errors import RehearsalError
+
+_ROOT: Final = Path(__file__).resolve().parents[1]
+TOOLS: Final = _ROOT / ".tools"
+_MODULE: Final = _ROOT / "tools" / "pulumi"
+_COMMAND: Final = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
+_VERSION_VARIABLE: Final = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
+# Where the installer's site cannot be reached the connection may hang instead of failing.
+_INSTALLER_PATIENCE: Final = 20.0
+
+
+Say = Callable[[str], None]
+
+
+class Engine(automation.PulumiCommand):
+    """The engine's command. Unlike the SDK's it takes input, and ends when we do.
+
+    Args:
+        found: The command that the SDK made of an engine.
+    """
+
+    def __init__(self, found: automation.PulumiCommand) -> None:
+        self.command = found.command
+        self.version = found.version
+
+    def run(
+        self,
+        args: list[str],
+        cwd: str,
+        additional_env: Mapping[str, str],
+        on_output: Say | None = None,
+        on_error: Say | None = None,
+        text: str = "",
+    ) -> automation.CommandResult:
+        """Runs the engine; see the SDK's method.
+
+        Args:
+            args: Arguments.
+            cwd: Working directory.
+            additional_env: Environment on top of this process's own.
+            on_output: Told every line of the output.
+            on_error: Told every line of the errors.
+            text: Standard input.
+
+        Raises:
+            CommandError: When it fails.
+        """
+        process = subprocess.Popen(
+            [self.command, "--non-interactive", *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"},
+            encoding="utf-8",
+            start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
+        )
+        try:
+            output, errors = _Lines(process.stdout, on_output), _Lines(process.stderr, on_error)
+            if process.stdin:
+                process.stdin.write(text)
+                process.stdin.close()
+            result = automation.CommandResult(output.read(), errors.read(), process.wait())
+        finally:
+            process.kill()
+            process.wait()
+        if result.code:
+            raise automation.CommandError(result)
+        return result
+
+
+class _Lines:
+    """Reads a stream to its end, beside whatever else goes on."""
+
+    def __init__(self, stream: IO[str] | None, tell: Say | None) -> None:
+        self._lines: list[str] = []
+        self._thread = threading.Thread(target=self._collect, args=(stream, tell), daemon=True)
+        self._thread.start()
+
+    def read(self) -> str:
+        """Everything, once the stream has ended."""
+        self._thread.join()
+        return "\n".join(self._lines)
+
+    def _collect(self, stream: IO[str] | None, tell: Say | None) -> None:
+        for line in stream or ():
+            self._lines.append(line.rstrip())
+            if tell:
+                tell(line.rstrip())
+
+
+def find(say: Say) -> Engine:
+    """The engine: on PATH, built or installed earlier, by the SDK's installer, or built with Go.
+
+    Args:
+        say: Told what takes long.
+
+    Raises:
+        RehearsalError: When there is no way to get one.
+    """
+    if shutil.which("pulumi"):
+        return Engine(automation.PulumiCommand())
+    if (TOOLS / "bin" / "pulumi").exists():
+        return Engine(automation.PulumiCommand(root=str(TOOLS)))
+    return Engine(_installed(say) or _built(say))
+
+
+def _installed(say: Say) -> automation.PulumiCommand | None:
+    """The SDK's own installer, given little time."""
+    say(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_PATIENCE:.0f} s)")
+    found: list[automation.PulumiCommand] = []
+
+    def install() -> None:
+        try:
+            found.append(automation.PulumiCommand.install(root=str(TOOLS)))
+        except Exception as error:  # noqa: BLE001 - whatever stops the installer, building is next
+            say(f"not installed: {error}")
+
+    thread = threading.Thread(target=install, daemon=True)
+    thread.start()
+    thread.join(_INSTALLER_PATIENCE)
+    return found[0] if found else None
+
+
+def _built(say: Say) -> automation.PulumiCommand:
+    """Builds the engine from its Go module, as pinned in tools/pulumi."""
+    if not shutil.which("go"):
+        raise RehearsalError(
+            "there is no pulumi on PATH, it could not be downloaded, and there is no Go (1.26 or newer) to "
+            "build it with; install either: https://www.pulumi.com/docs/install/ or https://go.dev/dl/"
+        )
+    target = TOOLS / "bin" / "pulumi"
+    say(f"building the Pulumi engine with Go into {target}; takes about 3 minutes, once")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"pulumi.{os.getpid()}")
+    flags = f"-s -w -X {_VERSION_VARIABLE}={_pinned_version()}"
+    build = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), _COMMAND]
+    try:
+        done = subprocess.run(build, cwd=_MODULE, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RehearsalError(f"building the engine failed:\n{done.stderr.strip()}")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return automation.PulumiCommand(root=str(TOOLS))
+
+
+def _pinned_version() -> str:
+    """The version that tools/pulumi/go.mod requires."""
+    for line in (_MODULE / "go.mod").read_text().splitlines():
+        words = line.removeprefix("require ").split()
+        if words[:1] == ["github.com/pulumi/pulumi/pkg/v3"]:
+            return words[1]
+    raise RehearsalError(f"{_MODULE / 'go.mod'} does not require github.com/pulumi/pulumi/pkg/v3")

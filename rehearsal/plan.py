@@ -1,0 +1,101 @@
+"""The plan of a preview: every resource with its inputs and what it waits for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from rehearsal.recorder import UNCHANGED
+from rehearsal.wire import scrubbed
+
+# The annotation by which pulumi-kubernetes knows an automatic name.
+AUTONAMED: Final = "pulumi.com/autonamed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One resource of a plan.
+
+    Args:
+        type: Type token.
+        name: Logical name.
+        urn: URN.
+        parent: URN of the parent, empty for the stack itself.
+        op: What would happen to it: `create`, `update`, `replace`, `delete`, `same`, ...
+        inputs: Its inputs; secrets are the text `[secret]`.
+        dependencies: URNs that it waits for.
+    """
+
+    type: str
+    name: str
+    urn: str
+    parent: str
+    op: str
+    inputs: dict[str, Any]
+    dependencies: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A plan.
+
+    Args:
+        resources: What would change, in the engine's order; in the first plan of a stack everything.
+        changes: How many resources would be created, updated, stay the same, ...
+    """
+
+    resources: tuple[Planned, ...]
+    changes: dict[str, int]
+
+    @property
+    def changed(self) -> int:
+        """Number of resources that would not stay the same."""
+        return sum(count for operation, count in self.changes.items() if operation not in UNCHANGED)
+
+    def as_json(self) -> str:
+        """The plan as a JSON text, readable and comparable."""
+        resources = [asdict(resource) for resource in self.resources]
+        return json.dumps({"changes": self.changes, "resources": resources}, indent=2, sort_keys=True) + "\n"
+
+
+def read(report: str, changes: dict[str, int]) -> Plan:
+    """The plan in what `pulumi preview --json` prints, with the engine's own count of it."""
+    steps: list[dict[str, Any]] = json.loads(report)["steps"]
+    shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
+    return Plan(resources=tuple(_planned(step) for step in shown), changes=changes)
+
+
+def _planned(step: Mapping[str, Any]) -> Planned:
+    state = step.get("newState") or step.get("oldState") or {}
+    return Planned(
+        type=state["type"],
+        name=step["urn"].split("::")[-1],
+        urn=step["urn"],
+        parent=state.get("parent", ""),
+        op=step["op"],
+        inputs=_stated(scrubbed(state.get("inputs", {}))),
+        dependencies=dependencies(state),
+    )
+
+
+def _stated(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs as the program stated them: without automatic names, which differ from plan to plan."""
+    automatic = inputs.pop("__defaults", ())
+    stated = {key: value for key, value in inputs.items() if key not in automatic}
+    metadata = stated.get("metadata")
+    if isinstance(metadata, Mapping) and AUTONAMED in (metadata.get("annotations") or {}):
+        annotations = {key: text for key, text in metadata["annotations"].items() if key != AUTONAMED}
+        rest = {key: value for key, value in metadata.items() if key not in ("name", "annotations")}
+        stated["metadata"] = {**rest, **({"annotations": annotations} if annotations else {})}
+    return stated
+
+
+def dependencies(state: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a resource of a plan or a state waits for: declared, by property, and its provider."""
+    found: dict[str, None] = dict.fromkeys(state.get("dependencies") or ())
+    for urns in (state.get("propertyDependencies") or {}).values():
+        found.update(dict.fromkeys(urns or ()))
+    provider = (state.get("provider") or "").rpartition("::")[0]
+    if provider and "::default" not in provider:
+        found[provider] = None
+    return tuple(found)

@@ -1,0 +1,121 @@
+"""What a first plan as a whole reveals.
+
+A stand-in sees one resource at a time, and before the cluster exists the engine does not ask the
+Kubernetes provider at all. So the complete plan of a new stack is checked here: every Kubernetes
+object, that nothing starts before what it needs, and that what pods name is there. An order that
+is not declared may work by luck of timing; here it never does.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from rehearsal import references, rules
+from rehearsal.paths import at, given, texts
+from rehearsal.plan import Plan, Planned
+from rehearsal.rules import pod_security
+from rehearsal.rules.kinds import pod_templates
+from rehearsal.wire import is_unknown
+
+_SERVICE: Final = "gcp:projects/service:Service"
+_PREFIX: Final = "kubernetes:"
+_GIVEN_NAMESPACES: Final = ("default", "kube-system")
+
+# What a pod may name: where, by which key, and the kind. A sibling `optional` excuses it.
+_POD_NEEDS: Final = (
+    ("spec.volumes[].configMap", "name", "ConfigMap"),
+    ("spec.volumes[].secret", "secretName", "Secret"),
+    ("spec.containers[].env[].valueFrom.secretKeyRef", "name", "Secret"),
+    ("spec.containers[].env[].valueFrom.configMapKeyRef", "name", "ConfigMap"),
+    ("spec.containers[].envFrom[].secretRef", "name", "Secret"),
+    ("spec.containers[].envFrom[].configMapRef", "name", "ConfigMap"),
+)
+
+
+def problems(plan: Plan) -> list[str]:
+    """Everything wrong with the first plan of a stack, a line each."""
+    return list(_Checked(plan).problems())
+
+
+class _Checked:
+    """A plan with its resources by kind and by what they wait for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._resources = {resource.urn: resource for resource in plan.resources}
+        self._waits: dict[str, frozenset[str]] = {}
+
+    def problems(self) -> Iterator[str]:
+        """See the function of that name."""
+        for resource in self._resources.values():
+            found: Iterator[tuple[str, str]]
+            if resource.type.startswith(_PREFIX):
+                found = self._object_problems(resource)
+            else:
+                found = self._order_problems(resource)
+            for path, reason in found:
+                yield f"{resource.name}: {path}: {reason}" if path else f"{resource.name}: {reason}"
+
+    def _object_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
+        yield from rules.problems(resource.type, resource.inputs)
+        namespace = _namespace(resource.inputs)
+        home = self._objects.get(("Namespace", "", namespace))
+        if home and home.urn not in self._awaited(resource.urn):
+            yield "metadata.namespace", f"is not made to wait for namespace {namespace}: add depends_on"
+        elif not home and namespace not in _GIVEN_NAMESPACES and not is_unknown(namespace):
+            yield "metadata.namespace", f"nothing in the plan makes namespace {namespace}"
+        if home:
+            yield from pod_security.problems(pod_security.level_of(home.inputs), resource.inputs)
+        for path, template in pod_templates(resource.inputs):
+            yield from self._pod_problems(path, namespace, template)
+
+    def _pod_problems(
+        self, path: str, namespace: str, template: Mapping[str, Any]
+    ) -> Iterator[tuple[str, str]]:
+        needs = [("ServiceAccount", name) for name in texts(template, "spec.serviceAccountName")]
+        for place, key, kind in _POD_NEEDS:
+            wanted = (found for found in at(template, place) if not given(found, "optional"))
+            needs += [(kind, name) for found in wanted for name in texts(found, key)]
+        for kind, name in dict.fromkeys(needs):
+            if name != "default" and not self._may_exist(kind, namespace, name):
+                yield path, f"names {kind} {name}, which nothing in the plan makes in namespace {namespace}"
+
+    def _order_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
+        needed = references.api(resource.type) if resource.type.startswith("gcp:") else None
+        if not needed:
+            return
+        services = [other for other in self._resources.values() if other.type == _SERVICE]
+        service = next((other for other in services if other.inputs.get("service") == needed), None)
+        if service is None:
+            yield "", f"nothing in the plan enables {needed}"
+        elif service.urn not in self._awaited(resource.urn):
+            yield "", f"is not made to wait for {needed}: add depends_on {service.name}"
+
+    def _awaited(self, urn: str) -> frozenset[str]:
+        """Every URN that a resource waits for, directly or through others; parents do not count."""
+        if urn not in self._waits:
+            direct = self._resources[urn].dependencies if urn in self._resources else ()
+            self._waits[urn] = frozenset(direct).union(*(self._awaited(other) for other in direct))
+        return self._waits[urn]
+
+    def _may_exist(self, kind: str, namespace: str, name: str) -> bool:
+        if is_unknown(namespace) or (kind, namespace, name) in self._objects:
+            return True
+        names = [found for other, space, found in self._objects if (other, space) == (kind, namespace)]
+        return any(not found or is_unknown(found) for found in names)
+
+    @cached_property
+    def _objects(self) -> dict[tuple[str, str, str], Planned]:
+        """Kubernetes objects by kind, namespace and name; no namespace for a Namespace."""
+        found: dict[tuple[str, str, str], Planned] = {}
+        for resource in self._resources.values():
+            if resource.type.startswith(_PREFIX):
+                kind = str(resource.inputs.get("kind"))
+                name = str((resource.inputs.get("metadata") or {}).get("name", ""))
+                found[kind, "" if kind == "Namespace" else _namespace(resource.inputs), name] = resource
+        return found
+
+
+def _namespace(inputs: Mapping[str, Any]) -> str:
+    metadata = inputs.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return str(named or inputs.get("namespace") or "default")

@@ -1,0 +1,89 @@
+"""Rules of pods that the schema cannot say.
+
+Source: the API server's validation (pkg/apis/core/validation).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rehearsal.paths import at, given, texts
+from rehearsal.schema import Problem
+
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_FACTORS: Final = {
+    "m": 1e-3,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "P": 1e15,
+    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
+}
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+def problems(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of one pod template."""
+    spec = f"{path}.spec".removeprefix(".")
+    volumes = list(texts(template, "spec.volumes[].name"))
+    for name in sorted({name for name in volumes if volumes.count(name) > 1}):
+        yield f"{spec}.volumes", f"two volumes are named {name!r}"
+    for group in ("containers", "initContainers"):
+        for container in at(template, f"spec.{group}[]"):
+            if isinstance(container, Mapping):
+                yield from _container(f"{spec}.{group}", container, volumes)
+
+
+def job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """A job's pods do not start again for ever; an indexed job has a number of completions."""
+    policies = list(texts(inputs, "spec.template.spec.restartPolicy"))
+    if policies not in (["Never"], ["OnFailure"]):
+        yield "spec.template.spec.restartPolicy", 'required: "OnFailure" or "Never"'
+    if "Indexed" in texts(inputs, "spec.completionMode") and not given(inputs, "spec.completions"):
+        yield "spec.completions", "required with completionMode Indexed"
+
+
+def _container(path: str, container: Mapping[str, Any], volumes: list[str]) -> Iterator[Problem]:
+    name = container.get("name")
+    here = f"{path}[{name}]"
+    if isinstance(name, str) and not _DNS_LABEL.fullmatch(name):
+        yield path, f"{name!r} is not a valid container name"
+    for mount in texts(container, "volumeMounts[].name"):
+        if mount not in volumes:
+            yield f"{here}.volumeMounts", f"volume {mount!r} not found"
+    paths = list(texts(container, "volumeMounts[].mountPath"))
+    for mount_path in sorted({found for found in paths if paths.count(found) > 1}):
+        yield f"{here}.volumeMounts", f"two volumes are mounted at {mount_path}"
+    yield from _resources(f"{here}.resources", container.get("resources"))
+
+
+def _resources(path: str, resources: Any) -> Iterator[Problem]:
+    """Requests do not exceed limits; of devices, such as nvidia.com/gpu, they are equal."""
+    if not isinstance(resources, Mapping):
+        return
+    requests, limits = (resources.get(key) or {} for key in ("requests", "limits"))
+    if not isinstance(requests, Mapping) or not isinstance(limits, Mapping):
+        return
+    for name in {**requests, **limits}:
+        request, limit = quantity(requests.get(name)), quantity(limits.get(name))
+        if _is_device(name) and (limit is None or request not in (None, limit)):
+            yield (
+                f"{path}.limits",
+                f"{name}: limit must be set for non overcommitable resources, equal to the request",
+            )
+        elif request is not None and limit is not None and request > limit:
+            yield f"{path}.requests", f"{name}: {requests[name]} is more than the limit {limits[name]}"
+
+
+def _is_device(name: str) -> bool:
+    return name not in _NATIVE and "/" in name
+
+
+def quantity(value: Any) -> float | None:
+    """A Kubernetes quantity as a number; None when there is none or it is not known."""
+    match = _QUANTITY.fullmatch(str(value))
+    if value is None or not match:
+        return None
+    return float(match[1]) * _FACTORS.get(match[2] or "", 1.0)

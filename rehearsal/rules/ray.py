@@ -1,0 +1,82 @@
+"""Rules of KubeRay's objects.
+
+Sources: KubeRay's validation (ray-operator/controllers/ray/utils/validation.go) and its issue 4516.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.protocols import Validator
+
+from rehearsal.paths import at, given, texts
+from rehearsal.rules import json_schema
+from rehearsal.schema import Problem
+from rehearsal.wire import is_unknown
+
+_SCHEMA: Final = Path(__file__).with_name("ray.schema.yaml")
+_LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
+POD_TEMPLATES: Final = {
+    "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
+    "RayJob": (
+        "spec.submitterPodTemplate",
+        "spec.rayClusterSpec.headGroupSpec.template",
+        "spec.rayClusterSpec.workerGroupSpecs[].template",
+    ),
+}
+
+
+def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """Everything wrong with a RayCluster or RayJob but its pod templates."""
+    kind = str(inputs["kind"])
+    if kind not in _LONGEST or is_unknown(inputs.get("spec")):
+        return
+    for name in texts(inputs, "metadata.name"):
+        if len(name) > _LONGEST[kind]:
+            yield "metadata.name", f"{name!r} has {len(name)} characters, a {kind} at most {_LONGEST[kind]}"
+    yield from json_schema.problems(_validator(kind), inputs.get("spec") or {}, "spec")
+    if kind == "RayJob":
+        yield from _job(inputs)
+    cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
+    for group in at(inputs, f"{cluster}.workerGroupSpecs[]"):
+        yield from _replicas(group)
+
+
+def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    selects = given(inputs, "spec.clusterSelector")
+    if selects == given(inputs, "spec.rayClusterSpec"):
+        yield "spec", "exactly one of clusterSelector and rayClusterSpec is needed"
+    if selects and given(inputs, "spec.backoffLimit"):
+        yield "spec.backoffLimit", "must be 0 with clusterSelector: a retry would delete the cluster"
+    if selects and given(inputs, "spec.suspend"):
+        yield "spec.suspend", "a job with clusterSelector cannot be suspended"
+    if selects and "SidecarMode" in texts(inputs, "spec.submissionMode"):
+        yield "spec.submissionMode", "SidecarMode needs a rayClusterSpec"
+    if selects and given(inputs, "spec.shutdownAfterJobFinishes"):
+        yield "spec.shutdownAfterJobFinishes", "a job does not shut down a cluster that it selects"
+    if given(inputs, "spec.suspend") and not given(inputs, "spec.shutdownAfterJobFinishes"):
+        yield "spec.suspend", "needs shutdownAfterJobFinishes"
+    if given(inputs, "spec.ttlSecondsAfterFinished") and not given(inputs, "spec.shutdownAfterJobFinishes"):
+        yield "spec.ttlSecondsAfterFinished", "needs shutdownAfterJobFinishes"
+
+
+def _replicas(group: Any) -> Iterator[Problem]:
+    if not isinstance(group, Mapping):
+        return
+    least, wanted, most = (group.get(key) for key in ("minReplicas", "replicas", "maxReplicas"))
+    if not isinstance(least, int) or not isinstance(most, int):
+        return
+    if not least <= (wanted if isinstance(wanted, int) else least) <= most:
+        yield (
+            "spec.workerGroupSpecs",
+            f"replicas {wanted} must lie between minReplicas {least} and maxReplicas {most}",
+        )
+
+
+@cache
+def _validator(kind: str) -> Validator:
+    definitions = yaml.safe_load(_SCHEMA.read_text())["$defs"]
+    return Draft202012Validator({"$defs": definitions, "$ref": f"#/$defs/{kind}"})

@@ -1,0 +1,283 @@
+"""One rehearsal: the unchanged program on the real engine, over a world of its own."""
+
+import gc
+import json
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, cast
+
+import pulumi.automation as automation
+import yaml
+from pulumi.automation._stack import StackInitMode
+
+from rehearsal import engine_lookup, plan, plan_checks, project
+from rehearsal.clock import Clock
+from rehearsal.cluster_objects import KubernetesStandIn
+from rehearsal.engine_lookup import Say
+from rehearsal.errors import RehearsalError
+from rehearsal.google import GoogleStandIn
+from rehearsal.plan import Plan
+from rehearsal.provider import Server
+from rehearsal.recorder import Recorder, Result
+from rehearsal.world import World
+
+_PASSPHRASE: Final = "rehearsal"
+# Operations at once. The engine's default depends on the machine's cores, the timeline should not.
+_PARALLEL: Final = 64
+
+
+class Rehearsal:
+    """A stack that lives in a temporary directory and on stand-in providers, for as long as the context.
+
+    Args:
+        stack: Name of the stack; its stack file is copied.
+        overrides: Configuration values over the stack file's, `{"capacity.type": "spot"}`.
+        program: Program to run; by default the project's own `__main__.py`.
+        clock: How long operations take; by default no time at all.
+        progress: Told every line that the engine prints.
+        say: Told what takes long, such as building the engine.
+
+    Attributes:
+        world: What exists on the stand-in platform.
+        configuration: What the stack file was filled in with.
+        last: What the latest operation did, also when it failed.
+    """
+
+    def __init__(
+        self,
+        stack: str,
+        overrides: Mapping[str, str] | None = None,
+        program: Callable[[], Any] | None = None,
+        *,
+        clock: Clock | None = None,
+        progress: Say | None = None,
+        say: Say = print,
+    ) -> None:
+        if program is None:
+            project.require_stack(stack)
+        self.stack = stack
+        self.world = World()
+        self.configuration = project.configuration(stack, overrides or {})
+        self._program = program or _run_main
+        self._clock = clock or Clock()
+        self._progress = progress
+        self._say = say
+        self._servers: list[Server] = []
+        self.last = Result(changes={}, intervals=[], seconds=0.0)
+
+    def __enter__(self) -> Self:
+        """Starts the stand-ins and makes an empty stack."""
+        self._command = engine_lookup.find(self._say)
+        self._silence = _Silence()
+        self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
+        try:
+            stand_ins = (GoogleStandIn, KubernetesStandIn)
+            self._servers = [Server(stand_in(self.world, self._clock)) for stand_in in stand_ins]
+            (self._directory / "state").mkdir()
+            self._write_configuration(salt=None)
+            self._write_plugin()
+            self._workspace = automation.LocalWorkspace(
+                work_dir=str(self._directory),
+                pulumi_home=str(self._directory / "home"),
+                program=self._program,
+                env_vars=self._environment(),
+                secrets_provider="passphrase",
+                pulumi_command=self._command,
+            )
+            self._stack = _Stack(self.stack, self._workspace, StackInitMode.CREATE)
+            self._encrypt_secrets()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops the stand-ins and removes the temporary directory."""
+        self._clock.stop()
+        for server in self._servers:
+            server.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._silence.end()
+
+    def configure(self, overrides: Mapping[str, str]) -> None:
+        """Replaces the overrides; the next operation runs with the new configuration."""
+        self.configuration = project.configuration(self.stack, overrides)
+        salt = yaml.safe_load(self._stack_file.read_text()).get("encryptionsalt")
+        self._write_configuration(salt=salt)
+        self._encrypt_secrets()
+
+    def preview(self) -> Plan:
+        """What `up` would do.
+
+        Raises:
+            RehearsalError: With the engine's message.
+        """
+        recorder = Recorder()
+        done = self._run(
+            recorder, lambda: self._stack.preview(json=True, parallel=_PARALLEL, on_event=recorder)
+        )
+        found = plan.read(done.stdout, self.last.changes)
+        wrong = [] if self.world.items else plan_checks.problems(found)
+        if wrong:
+            raise RehearsalError("\n".join(wrong))
+        return found
+
+    def up(self, fail_at: str | None = None) -> Result:
+        """Makes the stack as the program says.
+
+        Args:
+            fail_at: Logical name or URN of a resource whose creation fails.
+
+        Raises:
+            RehearsalError: With the engine's message.
+        """
+        if fail_at:
+            self.world.fail_once(fail_at)
+        try:
+            return self._operate("up")
+        finally:
+            self.world.forget_faults()
+
+    def refresh(self) -> Result:
+        """Reads what exists into the state; its result's `changed` is the drift."""
+        return self._operate("refresh")
+
+    def destroy(self) -> Result:
+        """Deletes everything in the stack, after the preview that `pulumi destroy` begins with too.
+
+        The preview refuses protected resources before anything is deleted.
+        """
+        self._run(
+            Recorder(),
+            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, suppress_outputs=True),
+        )
+        return self._operate("destroy")
+
+    def state(self) -> dict[str, Any]:
+        """The stack's exported state; secrets stay encrypted in it."""
+        # Not `export_stack`, which asks the engine for the secrets in plain text.
+        return json.loads(self._engine(["stack", "export"]))
+
+    def _operate(self, operation: Literal["up", "refresh", "destroy"]) -> Result:
+        recorder = Recorder()
+        run = getattr(self._stack, operation)
+        self._run(
+            recorder,
+            lambda: run(
+                parallel=_PARALLEL,
+                on_event=recorder,
+                on_output=self._progress,
+                show_secrets=False,
+                suppress_outputs=True,
+            ),
+        )
+        return self.last
+
+    def _run(self, recorder: Recorder, operate: Callable[[], Any]) -> Any:
+        try:
+            return operate()
+        except automation.CommandError as error:
+            raise RehearsalError(recorder.message or _errors_of(error)) from None
+        finally:
+            self.last = recorder.result
+
+    @property
+    def _stack_file(self) -> Path:
+        return self._directory / f"Pulumi.{self.stack}.yaml"
+
+    def _write_configuration(self, salt: str | None) -> None:
+        settings = {"config": dict(self.configuration.plain)}
+        shutil.copyfile(project.PROJECT_FILE, self._directory / project.PROJECT_FILE.name)
+        self._stack_file.write_text(
+            yaml.safe_dump({**settings, **({"encryptionsalt": salt} if salt else {})})
+        )
+
+    def _write_plugin(self) -> None:
+        """The provider of dynamic resources, which the official engine brings along and a built one lacks."""
+        plugin = self._plugins / "pulumi-resource-pulumi-python"
+        plugin.parent.mkdir()
+        program = project.ROOT / "rehearsal" / "dynamic_plugin.py"
+        run = f'PYTHONPATH="{project.ROOT}" exec "{sys.executable}" -u -P "{program}" "$@"'
+        plugin.write_text(f"#!/bin/sh\n{run}\n")
+        plugin.chmod(0o700)
+
+    @property
+    def _plugins(self) -> Path:
+        return self._directory / "plugins"
+
+    def _encrypt_secrets(self) -> None:
+        """Hands secrets to the engine through its standard input: arguments are open to every process."""
+        for key, value in self.configuration.secret.items():
+            self._engine(["config", "set", "--secret", key], text=value)
+
+    def _engine(self, arguments: list[str], text: str = "") -> str:
+        command = [*arguments, "--stack", self.stack]
+        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self._plugins}{os.pathsep}{os.environ['PATH']}",
+            "PULUMI_BACKEND_URL": f"file://{self._directory / 'state'}",
+            "PULUMI_HOME": str(self._directory / "home"),
+            "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
+            "PULUMI_DEBUG_PROVIDERS": ",".join(server.address for server in self._servers),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+        }
+
+
+class _Stack(automation.Stack):
+    """A stack that does not run the engine three more times after each operation for what the state says."""
+
+    def outputs(self) -> automation.OutputMap:
+        """Nothing; see `Rehearsal.state`."""
+        return {}
+
+    def info(self, show_secrets: bool = False) -> automation.UpdateSummary:
+        """Nothing; see `Result`."""
+        return cast(automation.UpdateSummary, object())
+
+
+class _Silence:
+    """Drops what the SDK leaves of a program when the engine ends an operation half-way.
+
+    It closes the event loop with coroutines still waiting in it, and each complains when it is freed,
+    whenever that is.
+    """
+
+    def __init__(self) -> None:
+        self._shown = sys.unraisablehook
+        sys.unraisablehook = self._show
+
+    def end(self) -> None:
+        """Frees what is left and shows again what cannot be raised."""
+        gc.collect()
+        sys.unraisablehook = self._shown
+
+    def _show(self, unraisable: "sys.UnraisableHookArgs") -> None:
+        if getattr(unraisable.object, "__name__", "") != "run_pulumi_func":
+            self._shown(unraisable)
+
+
+def _errors_of(error: automation.CommandError) -> str:
+    """What the engine printed as errors, without the SDK's frame around it."""
+    return str(error).partition("stderr:")[2].strip()
+
+
+def _run_main() -> None:
+    """The project's program, as `pulumi up` runs it."""
+    if str(project.ROOT) not in sys.path:
+        sys.path.insert(0, str(project.ROOT))
+    runpy.run_path(str(project.ROOT / "__main__.py"), run_name="__main__")

@@ -1,0 +1,123 @@
+"""What exists on the stand-in platform: the one thing both stand-ins share."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+BUCKET: Final = "gcp:storage/bucket:Bucket"
+CLUSTER: Final = "gcp:container/cluster:Cluster"
+
+
+class Refusal(Exception):
+    """The platform refuses an operation; the text is what the platform would say."""
+
+
+@dataclass
+class Item:
+    """One thing that exists.
+
+    Args:
+        type: Resource type, such as `gcp:storage/bucket:Bucket`.
+        id: The provider's id of it.
+        name: Logical name of the resource in the program.
+        inputs: Inputs it was last created or updated with.
+        outputs: Its properties as the provider reports them.
+        cluster: For a Kubernetes object, `selfLink` of the cluster that it lives in.
+    """
+
+    type: str
+    id: str
+    name: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    cluster: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Identity on the platform."""
+        return self.cluster or "", self.type, self.id
+
+    def is_named(self, reference: str) -> bool:
+        """Whether a reference such as an id, a name, an address or a link means this item."""
+        keys = ("selfLink", "name", "email", "secretId", "accountId", "repositoryId")
+        names = {self.id, *(str(self.outputs[key]) for key in keys if key in self.outputs)}
+        return reference in names or any(name.endswith(f"/{reference}") for name in names)
+
+
+@dataclass
+class World:
+    """A platform with nothing in it but an empty project.
+
+    Args:
+        outcome: How training jobs end.
+        written_buckets: Ids of the buckets that a job has written objects into.
+    """
+
+    outcome: Literal["Complete", "Failed"] = "Complete"
+    written_buckets: set[str] = field(default_factory=set)
+    _items: dict[tuple[str, str, str], Item] = field(default_factory=dict)
+    _faults: set[str] = field(default_factory=set)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def items(self) -> list[Item]:
+        """Everything that exists."""
+        with self._lock:
+            return list(self._items.values())
+
+    def add(self, item: Item) -> None:
+        """Brings an item into existence.
+
+        Raises:
+            Refusal: When there is one of that type and id already.
+        """
+        with self._lock:
+            if item.key in self._items:
+                raise Refusal(f"{item.type} {item.id!r} already exists")
+            self._items[item.key] = item
+
+    def find(self, key: tuple[str, str, str]) -> Item | None:
+        """The item of that identity, if it exists."""
+        with self._lock:
+            return self._items.get(key)
+
+    def named(self, type_token: str, reference: str) -> Item | None:
+        """The item of a type that a reference means, if it exists."""
+        return next((item for item in self.of_type(type_token) if item.is_named(reference)), None)
+
+    def of_type(self, type_token: str, cluster: str | None = None) -> Iterator[Item]:
+        """All items of a type, in one cluster if that is given."""
+        for item in self.items:
+            if item.type == type_token and cluster in (None, item.cluster):
+                yield item
+
+    def remove(self, item: Item) -> None:
+        """Removes an item; a cluster takes its Kubernetes objects along."""
+        with self._lock:
+            self._items.pop(item.key, None)
+            self.written_buckets.discard(item.id)
+            if item.type == CLUSTER:
+                gone = [key for key in self._items if key[0] == item.outputs["selfLink"]]
+                for key in gone:
+                    del self._items[key]
+
+    def run_job(self) -> None:
+        """A training job runs: from now on there are checkpoints in every bucket."""
+        self.written_buckets |= {bucket.id for bucket in self.of_type(BUCKET)}
+
+    def fail_once(self, name: str) -> None:
+        """Lets the next creation of the resource with this logical name or URN fail."""
+        self._faults.add(name)
+
+    def take_fault(self, name: str, urn: str) -> bool:
+        """Whether this creation is to fail; asking uses the fault up."""
+        with self._lock:
+            hit = self._faults & {name, urn}
+            self._faults -= hit
+            return bool(hit)
+
+    def forget_faults(self) -> None:
+        """Drops the faults that did not strike."""
+        with self._lock:
+            self._faults.clear()

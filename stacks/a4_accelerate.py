@@ -1,0 +1,52 @@
+"""a4-accelerate: Gemma 3 12B text-to-SQL fine-tuning with FSDP2 on one A4 node (B200)."""
+
+from typing import Final
+
+import pulumi
+
+from components.batch_job import BatchJob, BatchJobArgs
+from components.fingerprint import fingerprint
+from stacks.autopilot_training import WORKLOADS, Ground, lay_ground, warn_of_missing_a4
+from stacks.settings import A4Accelerate
+
+NAME: Final = "a4-accelerate"
+MANIFESTS: Final = WORKLOADS / NAME
+
+
+def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
+    """Declares the stack and returns its outputs: commands for the operator."""
+    warn_of_missing_a4(settings.capacity)
+    ground = lay_ground(NAME, settings, namespace="training")
+    # The same code on the same libraries is the same run, and resumes.
+    run = f"{settings.recipe}-{fingerprint(ground.code.digest, settings.image.uri)}"
+    job = BatchJob(
+        NAME,
+        BatchJobArgs(
+            namespace=ground.namespace,
+            job_name=settings.recipe,
+            manifest=MANIFESTS / "job.yaml",
+            values={
+                "image": settings.image.uri,
+                "serviceAccount": ground.account.account_name,
+                "capacity": settings.capacity.pod_selectors(),
+                "recipe": settings.recipe,
+                "bucket": ground.bucket.bucket_name,
+                "run": run,
+                "code": ground.code.volume,
+            },
+            needs=[*ground.needs, ground.code.access],
+            wait=settings.wait_for_training,
+        ),
+    )
+    return _outputs(ground, job, run)
+
+
+def _outputs(ground: Ground, job: BatchJob, run: str) -> dict[str, pulumi.Input[str]]:
+    """Commands to copy, in the order in which an operator needs them."""
+    kubectl = f"kubectl --namespace {ground.namespace.namespace}"
+    return {
+        "connect": ground.cluster.connect,
+        "watchJob": f"{kubectl} get job {job.job_name} --watch",
+        "watchTraining": f"{kubectl} logs --follow job/{job.job_name}",
+        **ground.bucket.commands(run),
+    }

@@ -1,0 +1,24 @@
+"""Which files of a package are shipped."""
+
+from pathlib import Path
+
+import pytest
+
+from components.package_files import package_files
+
+
+def test_modules_and_recipes_are_shipped_and_nothing_else(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "recipes").mkdir(parents=True)
+    for name in ("__init__.py", "train.py", "recipes/one.yaml", "requirements.txt", "Dockerfile"):
+        (package / name).write_text(name)
+    assert package_files(package) == {
+        "package/__init__.py": "__init__.py",
+        "package/recipes/one.yaml": "recipes/one.yaml",
+        "package/train.py": "train.py",
+    }
+
+
+def test_a_folder_that_is_no_package_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a Python package: it has no __init__.py"):
+        package_files(tmp_path)

@@ -1,0 +1,196 @@
+"""`python -m rehearsal` as a person runs it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from rehearsal import course, project
+from rehearsal.__main__ import main
+from rehearsal.errors import RehearsalError
+from rehearsal.lock import alone
+from rehearsal.world import World
+
+STACK = "a4-ray"
+
+
+# The command with its results elsewhere, so that it is in nobody's way.
+ELSEWHERE = (
+    "import pathlib, sys; from rehearsal import course; course.RESULTS = pathlib.Path(sys.argv.pop(1)); "
+    "from rehearsal.__main__ import main; sys.exit(main())"
+)
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the results go; the command's signal handlers do not outlive the test."""
+    monkeypatch.setattr(course, "RESULTS", tmp_path / "results")
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield tmp_path / "results" / STACK
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def under_way(tmp_path: Path, results: Path) -> Iterator[subprocess.Popen[str]]:
+    """A rehearsal in a process and a temporary directory of its own, in the middle of its `up`."""
+    (tmp_path / "tmp").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", ELSEWHERE, str(results.parent), STACK, "--clock"],
+        cwd=project.ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+    )
+    read_until(process, f"{STACK}-cluster creating")
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        if text in line:
+            return
+    raise AssertionError(f"ended without {text!r}: {process.communicate()[1]}")
+
+
+def children(process: subprocess.Popen[str]) -> list[str]:
+    command = ["pgrep", "-P", str(process.pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
+
+def exists(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_an_unknown_stack_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["a5-ray"]) == 1
+    error = capsys.readouterr().err
+    assert "rehearsal a5-ray: there is no stack a5-ray; known: " in error and STACK in error
+
+
+def test_an_override_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([STACK, "--set", "capacity.type"]) == 1
+    assert "write key=value" in capsys.readouterr().err
+
+
+def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([STACK]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    closing = r"rehearsal a4-ray: (\d+) created, 0 changed on the second preview, (\d+) destroyed, 0 left"
+    match = re.fullmatch(closing, last)
+    assert match and match[1] == match[2]
+    plan, state = (json.loads((results / name).read_text()) for name in ("plan.json", "state.json"))
+    assert len(plan["resources"]) == len(state["deployment"]["resources"]) - 1  # the default provider
+    assert ElementTree.parse(results / "timeline.svg").getroot().tag.endswith("svg")
+    assert {path.name for path in results.iterdir()} == {"plan.json", "state.json", "timeline.svg"}
+
+
+def test_a_preview_stops_after_the_plan(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([STACK, "--preview", "--set", "forceDestroy=false"]) == 0
+    assert "to create, nothing done" in capsys.readouterr().out.splitlines()[-1]
+    assert {path.name for path in results.iterdir()} == {"plan.json"}
+
+
+def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([STACK, "--fail-at", "a4-ray-bucket"]) == 0
+    output = capsys.readouterr().out
+    assert "the creation of a4-ray-bucket failed once, the second up went through" in output
+    assert "0 changed on the second preview" in output.splitlines()[-1]
+
+
+def test_a_fault_at_an_unknown_resource_is_refused_with_near_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([STACK, "--fail-at", "a4-ray-buckt"]) == 1
+    assert "did you mean a4-ray-bucket" in capsys.readouterr().err
+
+
+def test_a_stack_whose_scenario_does_not_exist_yet_is_refused_without_a_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([STACK, "--set", "scenario=nowhere"]) == 1
+    error = capsys.readouterr().err
+    assert "nowhere" in error
+    assert "Traceback" not in error
+
+
+def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove = World.remove
+    sticky = "gcp:storage/bucket:Bucket"
+    monkeypatch.setattr(World, "remove", lambda world, item: item.type == sticky or remove(world, item))
+    assert main([STACK]) == 1
+    output = capsys.readouterr().out
+    assert "left: gcp:storage/bucket:Bucket a4-ray-bucket-" in output
+    assert not output.splitlines()[-1].endswith(" 0 left")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
+    under_way: subprocess.Popen[str], number: signal.Signals, tmp_path: Path, results: Path
+) -> None:
+    engines = children(under_way)
+    assert engines and list((tmp_path / "tmp").iterdir())
+    under_way.send_signal(number)
+    _, errors = under_way.communicate(timeout=60)
+    assert under_way.returncode == 130
+    assert errors == "rehearsal a4-ray: interrupted; nothing is left behind\n"
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert not any(exists(pid) for pid in engines)
+    with alone(results):
+        pass
+
+
+def test_a_second_rehearsal_of_the_stack_is_refused(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with alone(results):
+        assert main([STACK]) == 1
+    assert "a rehearsal of a4-ray is under way" in capsys.readouterr().err
+
+
+def test_a_lock_dies_with_its_process(results: Path) -> None:
+    hold = (
+        "import pathlib, sys; from rehearsal.lock import alone\n"
+        "with alone(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", hold, str(results)]
+    with subprocess.Popen(command, cwd=project.ROOT, stdin=PIPE, stdout=PIPE, text=True) as holder:
+        read_until(holder, "held")
+        with pytest.raises(RehearsalError, match="under way"), alone(results):
+            pass
+        holder.kill()
+        holder.wait()
+        with alone(results):
+            pass
+
+
+def test_a_dynamic_provider_ends_with_its_engine() -> None:
+    plugin = f'"{sys.executable}" -u -P rehearsal/dynamic_plugin.py 127.0.0.1:1'
+    engine = f"{plugin} & read forever"
+    with subprocess.Popen(
+        ["sh", "-c", engine], cwd=project.ROOT, stdin=PIPE, stdout=PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline().strip().isdigit()  # the port: it has started
+        process.kill()
+        assert process.communicate(timeout=30)[0] == ""  # nobody holds the other end any more

@@ -1,0 +1,273 @@
+"""Every rule lets the right inputs through and refuses the wrong ones, with and without unknowns."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from rehearsal import rules
+from rehearsal.wire import UNKNOWN
+from tests.rehearsal.right import (
+    ACCOUNT,
+    BUCKET,
+    BUCKET_MEMBER,
+    CLUSTER,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    FIREWALL,
+    JOB,
+    KUBE_SECRET,
+    KUBE_SERVICE,
+    NAMESPACE,
+    NAT,
+    NETWORK,
+    NODE_POOL,
+    OBJECT,
+    POD,
+    RAY_CLUSTER,
+    RAY_JOB,
+    RELEASE,
+    REPOSITORY,
+    RIGHT,
+    RUN_JOB,
+    RUN_SERVICE,
+    SECRET,
+    SERVICE,
+    SUBNETWORK,
+)
+
+# Type, where in the right inputs, the wrong value put there, and what the refusal must say.
+WRONG: list[tuple[str, str, Any, str]] = [
+    (CLUSTER, "enableAutopilt", True, "did you mean enableAutopilot"),
+    (CLUSTER, "addonsConfig.rayOperatorConfigs.0.enable", True, "no enable"),
+    (CLUSTER, "addonsConfig.rayOperatorConfigs", {"enabled": True}, "expected a list"),
+    (CLUSTER, "location", ["us-central1"], "expected a single value"),
+    (BUCKET, "location", None, "missing required"),
+    (BUCKET_MEMBER, "member", None, "missing required"),
+    (RELEASE, "chrt", "x", "has no chrt"),
+    (RELEASE, "chart", None, "missing required"),
+    # Autopilot, platform.md 2.1
+    (CLUSTER, "addonsConfig.networkPolicyConfig", {"disabled": True}, "conflicts with enableAutopilot"),
+    (CLUSTER, "addonsConfig.dnsCacheConfig", {"enabled": True}, "conflicts with enableAutopilot"),
+    (CLUSTER, "addonsConfig.statefulHaConfig", {"enabled": True}, "conflicts with enableAutopilot"),
+    (CLUSTER, "clusterAutoscaling", {"enabled": True}, "conflicts with enableAutopilot"),
+    (
+        CLUSTER,
+        "clusterAutoscaling",
+        {"resourceLimits": [{"resourceType": "cpu"}]},
+        "conflicts with enableAutopilot",
+    ),
+    (CLUSTER, "binaryAuthorization", {"enabled": True}, "conflicts with enableAutopilot"),
+    (CLUSTER, "enableShieldedNodes", True, "conflicts with enableAutopilot"),
+    (CLUSTER, "networkPolicy", {"enabled": True}, "conflicts with enableAutopilot"),
+    (CLUSTER, "nodePools", [{"name": "p"}], "conflicts with enableAutopilot"),
+    (CLUSTER, "removeDefaultNodePool", True, "conflicts with enableAutopilot"),
+    (CLUSTER, "defaultMaxPodsPerNode", 32, "conflicts with enableAutopilot"),
+    (CLUSTER, "enableIntranodeVisibility", True, "conflicts with enableAutopilot"),
+    (CLUSTER, "nodeConfig", {"machineType": "e2-medium"}, "conflicts with enableAutopilot"),
+    (CLUSTER, "networkingMode", "ROUTES", "VPC_NATIVE"),
+    (CLUSTER, "location", "us-central1-a", "is a zone"),
+    (CLUSTER, "enableAutopilot", False, "starts with a pool"),
+    (CLUSTER, "clusterIpv4Cidr", "10.0.0.0/14", "conflicts with ipAllocationPolicy"),
+    (CLUSTER, "releaseChannel.channel", "FAST", "not one of RAPID"),
+    (CLUSTER, "name", "c" * 41, "1-40"),
+    (CLUSTER, "resourceLabels", {"Stack": "x"}, "label key"),
+    (CLUSTER, "resourceLabels", {"stack": "a/b"}, "of label stack"),
+    # What the real provider lets through, platform.md 11
+    (NODE_POOL, "initialNodeCount", 1, "conflicts with nodeCount"),
+    (NODE_POOL, "namePrefix", "p", "conflicts with name"),
+    (NODE_POOL, "autoscaling", {"minNodeCount": 1, "totalMaxNodeCount": 2}, "conflicts with"),
+    (NODE_POOL, "nodeConfig.reservationAffinity.consumeReservationType", "SPECIFIC", "not one of"),
+    (NODE_POOL, "nodeConfig.reservationAffinity.values", [], "needs key and values"),
+    (
+        NODE_POOL,
+        "nodeConfig.guestAccelerators.0.gpuDriverInstallationConfig.gpuDriverVersion",
+        "NEW",
+        "not one of",
+    ),
+    (NODE_POOL, "nodeConfig.guestAccelerators.0.count", 0, "less than one"),
+    (NODE_POOL, "nodeConfig.workloadMetadataConfig.mode", "METADATA", "not one of"),
+    (NODE_POOL, "placementPolicy.type", "SPREAD", "not one of COMPACT"),
+    (NODE_POOL, "placementPolicy", {"tpuTopology": "4x4"}, "COMPACT"),
+    (NODE_POOL, "queuedProvisioning", {"enabled": True}, "NO_RESERVATION"),
+    (NODE_POOL, "nodeConfig", {"spot": True, "flexStart": True}, "conflicts with"),
+    (BUCKET, "storageClass", "STANDRD", "not one of STANDARD"),
+    (BUCKET, "publicAccessPrevention", "on", "not one of enforced"),
+    (BUCKET, "lifecycleRules.0.action.type", "Remove", "not one of Delete"),
+    (BUCKET, "lifecycleRules.0.action.type", "SetStorageClass", "needs a storageClass"),
+    (BUCKET, "softDeletePolicy.retentionDurationSeconds", 60, "between 7 and 90 days"),
+    (BUCKET, "name", "Bucket", "not a valid name"),
+    (BUCKET, "name", "ab", "not a valid name"),
+    (BUCKET, "name", "my-google-bucket", "not a valid name"),
+    (BUCKET, "labels", {"stack": "x" * 64}, "at most 63"),
+    (OBJECT, "source", {"4dabf18193072939515e22adb298388d": "asset"}, "exactly one of source and content"),
+    (BUCKET_MEMBER, "member", "a@p.iam.gserviceaccount.com", "not a principal"),
+    (
+        BUCKET_MEMBER,
+        "member",
+        "principal://iam.googleapis.com/projects/my-project/locations/global/x",
+        "not a principal",
+    ),
+    (BUCKET_MEMBER, "role", "storage.objectUser", "not a role"),
+    (ACCOUNT, "accountId", "short", "6-30"),
+    (ACCOUNT, "accountId", "a" * 31, "6-30"),
+    (SERVICE, "service", "gcloud", "not a service name"),
+    (SECRET, "secretId", "hf.token", "not a valid name"),
+    (SECRET, "replication", {}, "exactly one of auto and userManaged"),
+    (REPOSITORY, "repositoryId", "Images", "not a valid name"),
+    (REPOSITORY, "format", "OCI", "not one of DOCKER"),
+    (REPOSITORY, "cleanupPolicies.0.condition.olderThan", "a month", "not a duration"),
+    (NETWORK, "name", "Net", "not a valid name"),
+    (SUBNETWORK, "ipCidrRange", "10.0.0.1/20", "invalid CIDR"),
+    (SUBNETWORK, "ipCidrRange", "10.0.0.0/30", "smaller than"),
+    (SUBNETWORK, "secondaryIpRanges.0.ipCidrRange", "10.0.0.0/24", "overlap"),
+    (NAT, "natIpAllocateOption", "AUTO", "not one of AUTO_ONLY"),
+    (NAT, "sourceSubnetworkIpRangesToNat", "ALL", "not one of"),
+    (NAT, "natIps", ["1.2.3.4"], "MANUAL_ONLY"),
+    (FIREWALL, "direction", "IN", "not one of INGRESS"),
+    (FIREWALL, "denies", [{"protocol": "tcp"}], "exactly one of allows and denies"),
+    (RUN_JOB, "startExecutionToken", "x", "conflicts with runExecutionToken"),
+    (RUN_JOB, "runExecutionToken", "x" * 60, "shorter than 63"),
+    (RUN_JOB, "name", "t" * 50, "1-49"),
+    (RUN_JOB, "template.template.timeout", "10m", "not a duration"),
+    (RUN_JOB, "template.template.timeout", "7200s", "at most 3600s"),
+    (RUN_JOB, "template.template.volumes", [], "not among the volumes"),
+    (RUN_JOB, "template.template.nodeSelector", None, "go together"),
+    (RUN_JOB, "template.template.vpcAccess.egress", "ALL", "not one of ALL_TRAFFIC"),
+    (RUN_SERVICE, "ingress", "ALL", "not one of"),
+    (RUN_SERVICE, "template.containers.0.startupProbe.initialDelaySeconds", 300, "more than 240"),
+    (RUN_SERVICE, "template.containers.0.startupProbe.failureThreshold", 60, "more than 240"),
+    (RUN_SERVICE, "template.containers.0.startupProbe.timeoutSeconds", 20, "more than periodSeconds"),
+    (RUN_SERVICE, "template.containers.0.livenessProbe", {"periodSeconds": 4000}, "more than 3600"),
+    (RUN_SERVICE, "template.containers.0.resources.limits.cpu", "2", "4 or more"),
+    (RUN_SERVICE, "template.containers.0.resources.limits.memory", "8Gi", "16Gi or more"),
+    (RUN_SERVICE, "template.scaling", {"minInstanceCount": 2, "maxInstanceCount": 1}, "maxInstanceCount"),
+    # Kubernetes
+    (CONFIG_MAP, "dat", {"a": "b"}, "'dat' was unexpected"),
+    (CONFIG_MAP, "data", {"train.py": 1}, "not of type"),
+    (CONFIG_MAP, "data", {"a/b": "c"}, "not a valid key"),
+    (CONFIG_MAP, "data", {"a": "x" * (1024 * 1024 + 1)}, "bytes"),
+    (CONFIG_MAP, "metadata.name", "Code_1", "not a valid name"),
+    (CONFIG_MAP, "metadata.name", "c" * 254, "not a valid name"),
+    (CONFIG_MAP, "metadata.namespace", "ns.a", "not a valid namespace"),
+    (CONFIG_MAP, "metadata.labels", {"a": "x/y"}, "no slash"),
+    (CONFIG_MAP, "metadata.labels", {"a": "x" * 64}, "at most 63"),
+    (CONFIG_MAP, "metadata.labels", {"a/b/c": "x"}, "label key"),
+    (CONFIG_MAP, "metadata.annotations", {"a b": "x"}, "annotation key"),
+    (CONFIG_MAP, "metadata.annotations", {"a": "x" * (256 * 1024 + 1)}, "characters in all"),
+    (CONFIG_MAP, "kind", "ConfgMap", "has no ConfgMap"),
+    (CONFIG_MAP, "kind", None, "an apiVersion and a kind"),
+    (KUBE_SECRET, "stringData", {"a token": "x"}, "not a valid key"),
+    (NAMESPACE, "metadata.name", "a.b", "not a valid name of a Namespace"),
+    (KUBE_SERVICE, "metadata.name", "1service", "not a valid name of a Service"),
+    (KUBE_SERVICE, "spec.ports.0.port", "http", "not of type 'integer'"),
+    (POD, "spec.containers.0.imge", "x", "'imge' was unexpected"),
+    (JOB, "spec.template.spec.restartPolicy", None, "OnFailure"),
+    (JOB, "spec.completions", None, "completionMode Indexed"),
+    (
+        JOB,
+        "spec.template.spec.nodeSelector",
+        {"cloud.google.com/reservation-name": "projects/p/r"},
+        "no slash",
+    ),
+    (JOB, "spec.template.spec.volumes", [], "volume 'scratch' not found"),
+    (JOB, "spec.template.spec.volumes", [{"name": "scratch"}, {"name": "scratch"}], "two volumes"),
+    (JOB, "spec.template.spec.containers.0.name", "Main", "not a valid container name"),
+    (JOB, "spec.template.spec.containers.0.resources.requests.cpu", "4", "more than the limit"),
+    (JOB, "spec.template.spec.containers.0.resources.requests.cpu", "2001m", "more than the limit"),
+    (JOB, "spec.template.spec.containers.0.resources.limits", {"cpu": "2"}, "limit must be set"),
+    (
+        JOB,
+        "spec.template.spec.containers.0.resources.requests",
+        {"nvidia.com/gpu": "4"},
+        "equal to the request",
+    ),
+    (DEPLOYMENT, "spec.replcas", 1, "'replcas' was unexpected"),
+    (DEPLOYMENT, "spec.selector", None, "'selector' is a required property"),
+    (RAY_CLUSTER, "metadata.name", "r" * 54, "at most 53"),
+    (RAY_CLUSTER, "spec.headGroupSpc", {}, "'headGroupSpc' was unexpected"),
+    (RAY_CLUSTER, "spec.headGroupSpec.rayStartParams", {"num-cpus": 0}, "not of type 'string'"),
+    (RAY_CLUSTER, "spec.workerGroupSpecs.0.maxReplicas", 1, "between minReplicas"),
+    (RAY_CLUSTER, "spec.workerGroupSpecs.0.template.spec.containers.0.imge", "x", "'imge' was unexpected"),
+    (RAY_CLUSTER, "spec.headGroupSpec.template.spec.nodeSelector", {"a": "b/c"}, "no slash"),
+    (RAY_JOB, "metadata.name", "r" * 48, "at most 47"),
+    (RAY_JOB, "spec.clusterSelector", {"ray.io/cluster": "c"}, "exactly one of clusterSelector"),
+    (RAY_JOB, "spec.rayClusterSpec", None, "exactly one of clusterSelector"),
+    (RAY_JOB, "spec.submissionMode", "JobMode", "not one of"),
+    (RAY_JOB, "spec.shutdownAfterJobFinishes", "yes", "not of type 'boolean'"),
+    (RAY_JOB, "spec.rayClusterSpec.workerGroupSpecs.0.minReplicas", 3, "between minReplicas"),
+    (RAY_JOB, "spec.submitterPodTemplate.spec.containers.0.comand", ["x"], "'comand' was unexpected"),
+]
+
+# A job that selects a cluster, and what such a job must not have besides.
+SELECTING = {"entrypoint": "python train.py", "clusterSelector": {"ray.io/cluster": "c"}, "backoffLimit": 0}
+WRONG_WITH_SELECTOR: list[tuple[dict[str, Any], str]] = [
+    ({"backoffLimit": 1}, "must be 0 with clusterSelector"),
+    ({"suspend": True}, "cannot be suspended"),
+    ({"submissionMode": "SidecarMode"}, "SidecarMode needs"),
+    ({"shutdownAfterJobFinishes": True}, "does not shut down"),
+    ({"ttlSecondsAfterFinished": 60}, "needs shutdownAfterJobFinishes"),
+]
+
+
+def changed(inputs: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with one value put in at a path, or taken out for None."""
+    tree = copy.deepcopy(inputs)
+    *steps, last = path.split(".")
+    node: Any = tree
+    for step in steps:
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    return tree
+
+
+def reasons(type_token: str, inputs: dict[str, Any]) -> str:
+    return "\n".join(f"{path}: {reason}" for path, reason in rules.problems(type_token, inputs))
+
+
+@pytest.mark.parametrize("type_token", RIGHT)
+def test_the_right_inputs_pass(type_token: str) -> None:
+    assert reasons(type_token, RIGHT[type_token]) == ""
+
+
+@pytest.mark.parametrize(("type_token", "path", "value", "message"), WRONG)
+def test_wrong_inputs_are_refused_with_the_reason(
+    type_token: str, path: str, value: Any, message: str
+) -> None:
+    assert message in reasons(type_token, changed(RIGHT[type_token], path, value))
+
+
+def test_a_job_that_selects_its_cluster_passes() -> None:
+    assert reasons(RAY_JOB, {**RIGHT[RAY_JOB], "spec": SELECTING}) == ""
+
+
+@pytest.mark.parametrize(("more", "message"), WRONG_WITH_SELECTOR)
+def test_a_job_that_selects_its_cluster_has_no_say_over_it(more: dict[str, Any], message: str) -> None:
+    assert message in reasons(RAY_JOB, {**RIGHT[RAY_JOB], "spec": {**SELECTING, **more}})
+
+
+@pytest.mark.parametrize("type_token", RIGHT)
+def test_values_that_are_not_known_yet_are_not_refused(type_token: str) -> None:
+    structure = ("apiVersion", "kind")
+    for key in RIGHT[type_token]:
+        if key not in structure:
+            found = reasons(type_token, {**RIGHT[type_token], key: UNKNOWN})
+            assert f"{key}:" not in found, found
+
+
+def test_every_member_form_of_the_documentation_passes() -> None:
+    pool = "iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/p.svc.id.goog"
+    members = [
+        "allUsers",
+        "user:a@b.com",
+        "group:a@b.com",
+        "domain:b.com",
+        "serviceAccount:p.svc.id.goog[ns/sa]",
+        f"principal://{pool}/subject/ns/ray/sa/finetune",
+        f"principalSet://{pool}/namespace/ray",
+    ]
+    for member in members:
+        assert reasons(BUCKET_MEMBER, {**RIGHT[BUCKET_MEMBER], "member": member}) == ""

@@ -1,0 +1,448 @@
+"""What must hold of the cloudrun-vllm stack, and of dev, on the real engine."""
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal import Plan, Rehearsal, RehearsalError
+from rehearsal.world import Item
+from stacks import cloudrun_vllm, pins
+from tests import plans
+
+STACK = "cloudrun-vllm"
+TOKEN = "hf_planted_in_a_test"
+ROOT = Path(__file__).parent.parent.parent
+JOB, SERVICE = f"{STACK}-job", f"{STACK}-service"
+# Cloud Run's own limits.
+LONGEST_GPU_TASK, LONGEST_PROBE = 3600, 240
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        return rehearsal.preview()
+
+
+@pytest.fixture
+def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the training package that the program uses and a test may edit."""
+    copy = tmp_path / "finetune"
+    shutil.copytree(ROOT / "workloads" / "finetune", copy)
+    monkeypatch.setattr(cloudrun_vllm, "PACKAGE", copy)
+    yield copy / "training.py"
+
+
+def plan_with(**overrides: str) -> Plan:
+    with Rehearsal(STACK, overrides) as rehearsal:
+        return rehearsal.preview()
+
+
+def task(plan: Plan) -> dict[str, Any]:
+    return plans.only(plan, ":Job").inputs["template"]["template"]
+
+
+def revision(plan: Plan) -> dict[str, Any]:
+    return plans.only(plan, "cloudrunv2/service:Service").inputs["template"]
+
+
+def container(template: dict[str, Any]) -> dict[str, Any]:
+    (found,) = template["containers"]
+    return found
+
+
+def changed(plan: Plan) -> set[tuple[str, str]]:
+    """Name and operation of what a plan would change, the shipped code files aside."""
+    return {
+        (each.name, each.op)
+        for each in plan.resources
+        if each.op != "same" and not each.type.endswith(":BucketObject")
+    }
+
+
+# Identities and what they may do
+
+
+def test_no_identity_has_a_primitive_role(plan: Plan) -> None:
+    given = [role for _, role in plans.roles(plan)]
+    assert given
+    assert not {"roles/owner", "roles/editor", "roles/viewer"} & set(given)
+
+
+def test_no_binding_is_wider_than_one_bucket_or_secret(plan: Plan) -> None:
+    for resource, _ in plans.roles(plan):
+        assert resource.type.endswith((":BucketIAMMember", ":SecretIamMember")), resource.name
+
+
+def test_the_job_writes_to_the_bucket_and_the_service_only_reads() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        roles = _roles(rehearsal, "gcp:storage/bucketIAMMember:BucketIAMMember")
+        readers_of_the_token = _roles(rehearsal, "gcp:secretmanager/secretIamMember:SecretIamMember")
+        job = f"serviceAccount:{_live(rehearsal, JOB)['template']['template']['serviceAccount']}"
+        service = f"serviceAccount:{_live(rehearsal, SERVICE)['template']['serviceAccount']}"
+    assert job != service
+    assert roles == {
+        job: {"roles/storage.objectUser", "roles/storage.legacyBucketReader"},
+        service: {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"},
+    }
+    assert readers_of_the_token == {job: {"roles/secretmanager.secretAccessor"}}
+
+
+def _roles(rehearsal: Rehearsal, type_token: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for item in rehearsal.world.of_type(type_token):
+        found.setdefault(item.inputs["member"], set()).add(item.inputs["role"])
+    return found
+
+
+def _live(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
+    (item,) = [item for item in rehearsal.world.items if item.name == name]
+    return item.inputs
+
+
+def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) -> None:
+    for account in plans.of_type(plan, ":Account"):
+        assert len(f"{account.name}-1234567") <= 30, account.name
+
+
+# The token
+
+
+def test_the_token_is_never_in_plain_text_in_plan_or_state(plan: Plan) -> None:
+    assert TOKEN not in plan.as_json()
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        rehearsal.up()
+        state = json.dumps(rehearsal.state())
+    assert "secretData" in state
+    assert TOKEN not in state
+
+
+def test_the_job_gets_one_version_of_the_token_by_reference_and_the_service_none() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        job = container(_live(rehearsal, JOB)["template"]["template"])
+        service = container(_live(rehearsal, SERVICE)["template"])
+    (token,) = [variable for variable in job["envs"] if variable["name"] == "HF_TOKEN"]
+    assert token == {
+        "name": "HF_TOKEN",
+        "valueSource": {"secretKeyRef": {"secret": f"{STACK}-hugging-face-token", "version": "1"}},
+    }
+    assert not [variable for variable in service["envs"] if "value" not in variable]
+
+
+# Who may call the service
+
+
+def test_the_service_is_private(plan: Plan) -> None:
+    assert not plans.of_type(plan, ":ServiceIamMember")
+    assert plans.named(plan, SERVICE).inputs["invokerIamDisabled"] is False
+
+
+def test_invokers_may_call_the_service_and_nothing_more() -> None:
+    members = ["user:me@example.com", "group:team@example.com"]
+    plan = plan_with(invokers=json.dumps(members))
+    given = [binding.inputs for binding in plans.of_type(plan, ":ServiceIamMember")]
+    assert sorted(binding["member"] for binding in given) == sorted(members)
+    assert {binding["role"] for binding in given} == {"roles/run.invoker"}
+
+
+def test_only_the_word_all_users_makes_it_public(plan: Plan) -> None:
+    assert "allUsers" not in plans.text(plan)
+    (binding,) = plans.of_type(plan_with(invokers="allUsers"), ":ServiceIamMember")
+    assert binding.inputs["member"] == "allUsers"
+    with pytest.raises(RehearsalError, match="write allUsers if you mean the whole world"):
+        plan_with(invokers="allAuthenticatedUsers")
+
+
+# Images, machines, limits
+
+
+def test_every_image_is_by_digest(plan: Plan) -> None:
+    for template in (task(plan), revision(plan)):
+        assert re.search(r"@sha256:[0-9a-f]{64}$", container(template)["image"])
+    assert container(revision(plan))["image"] == pins.VLLM_IMAGE
+
+
+def test_job_and_service_have_one_l4_without_zonal_redundancy(plan: Plan) -> None:
+    for template in (task(plan), revision(plan)):
+        assert template["nodeSelector"] == {"accelerator": "nvidia-l4"}
+        assert template["gpuZonalRedundancyDisabled"] is True
+        assert container(template)["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert container(task(plan))["resources"]["limits"] == {
+        "cpu": "8",
+        "memory": "32Gi",
+        "nvidia.com/gpu": "1",
+    }
+
+
+def test_a_task_may_take_as_long_as_cloud_run_allows_and_is_tried_again(plan: Plan) -> None:
+    assert task(plan)["timeout"] == f"{LONGEST_GPU_TASK}s"
+    assert task(plan)["maxRetries"] >= 1
+    assert plans.only(plan, ":Job").inputs["template"]["taskCount"] == 1
+
+
+def test_up_waits_longer_than_all_tries_of_the_job_take() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        patience = _timeouts(rehearsal, JOB)
+        tries = _live(rehearsal, JOB)["template"]["template"]["maxRetries"] + 1
+    assert min(patience["create"], patience["update"]) > tries * LONGEST_GPU_TASK
+
+
+def _timeouts(rehearsal: Rehearsal, name: str) -> dict[str, float]:
+    """Seconds of a resource's custom time-outs; the state has no entry where there is none."""
+    resources = rehearsal.state()["deployment"]["resources"]
+    (found,) = [
+        each
+        for each in resources
+        if each["urn"].endswith(f"::{name}") and ":components:" not in each["type"].split("$")[-1]
+    ]
+    return found["customTimeouts"]
+
+
+def test_the_probes_are_within_cloud_runs_limits(plan: Plan) -> None:
+    startup, liveness = (container(revision(plan))[kind] for kind in ("startupProbe", "livenessProbe"))
+    assert startup["httpGet"] == liveness["httpGet"] == {"path": "/health", "port": 8000}
+    assert startup["initialDelaySeconds"] <= LONGEST_PROBE
+    assert startup["periodSeconds"] * startup["failureThreshold"] <= LONGEST_PROBE
+    for probe in (startup, liveness):
+        assert probe["timeoutSeconds"] <= probe["periodSeconds"]
+
+
+@pytest.mark.parametrize("stack", [STACK, "dev"])
+def test_the_service_scales_to_zero_and_to_one_gpu(stack: str) -> None:
+    with Rehearsal(stack) as rehearsal:
+        scaling = revision(rehearsal.preview())["scaling"]
+    assert scaling == {"minInstanceCount": 0, "maxInstanceCount": 1}
+
+
+def test_instances_are_a_setting() -> None:
+    scaling = revision(plan_with(minInstances="1", maxInstances="3"))["scaling"]
+    assert scaling == {"minInstanceCount": 1, "maxInstanceCount": 3}
+
+
+def test_an_instance_takes_as_many_requests_as_vllm_decodes_together(plan: Plan) -> None:
+    command = container(revision(plan))["commands"]
+    batch = command[command.index("--max-num-seqs") + 1]
+    assert revision(plan)["maxInstanceRequestConcurrency"] == int(batch)
+
+
+# Code and model
+
+
+def test_nothing_that_is_mounted_can_be_written_to(plan: Plan) -> None:
+    for template in (task(plan), revision(plan)):
+        (volume,) = template["volumes"]
+        assert volume["gcs"]["readOnly"] is True
+
+
+def test_the_job_finds_every_module_and_recipe_of_the_package(plan: Plan) -> None:
+    (volume,) = task(plan)["volumes"]
+    (mount,) = container(task(plan))["volumeMounts"]
+    folder = volume["gcs"]["mountOptions"][0].removeprefix("only-dir=")
+    shipped = {each.inputs["name"] for each in plans.of_type(plan, ":BucketObject")}
+    package = ROOT / "workloads" / "finetune"
+    files = [*package.glob("*.py"), *package.glob("recipes/*.yaml")]
+    assert shipped == {f"{folder}/{path.relative_to(package.parent).as_posix()}" for path in files}
+    assert {"name": "PYTHONPATH", "value": mount["mountPath"]} in container(task(plan))["envs"]
+
+
+def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
+    made = container(task(plan))["commands"]
+    (volume,) = revision(plan)["volumes"]
+    (mount,) = container(revision(plan))["volumeMounts"]
+    run = made[made.index("--run") + 1]
+    assert volume["gcs"]["mountOptions"][0] == f"only-dir={run}/model"
+    assert container(revision(plan))["commands"][:3] == ["vllm", "serve", mount["mountPath"]]
+    assert {"name": "HF_HUB_OFFLINE", "value": "1"} in container(revision(plan))["envs"]
+
+
+# Network
+
+
+def test_all_traffic_goes_through_the_stacks_subnet() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        (subnet,) = rehearsal.world.of_type("gcp:compute/subnetwork:Subnetwork")
+        templates = _live(rehearsal, JOB)["template"]["template"], _live(rehearsal, SERVICE)["template"]
+    for template in templates:
+        assert template["vpcAccess"] == {
+            "egress": "ALL_TRAFFIC",
+            "networkInterfaces": [{"subnetwork": subnet.id}],
+        }
+
+
+def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
+    yours = Item(
+        type="gcp:compute/subnetwork:Subnetwork",
+        id="projects/rehearsal-project/regions/us-central1/subnetworks/shared",
+        name="shared",
+        inputs={},
+        outputs={"name": "shared"},
+    )
+    with Rehearsal(STACK, {"subnet": "shared"}) as rehearsal:
+        rehearsal.world.add(yours)
+        rehearsal.up()
+        networks = {item.id for item in rehearsal.world.items if item.type.startswith("gcp:compute")}
+        (interface,) = _live(rehearsal, JOB)["template"]["template"]["vpcAccess"]["networkInterfaces"]
+        rehearsal.destroy()
+        assert rehearsal.world.items == [yours]
+    assert networks == {yours.id}
+    assert interface == {"subnetwork": yours.id}
+
+
+# What waits for what
+
+
+def test_the_job_waits_for_everything_that_it_uses(plan: Plan) -> None:
+    needed = plans.ancestors(plan, plans.named(plan, JOB))
+    assert {
+        f"{STACK}-nat",
+        f"{STACK}-finetune-objects",
+        f"{STACK}-finetune-metadata",
+        f"{STACK}-hf-token-finetune",
+        f"{STACK}-hf-token-version",
+        f"{STACK}-code-finetune.__main__.py",
+    } <= needed
+
+
+def test_the_service_waits_for_the_end_of_the_job(plan: Plan) -> None:
+    needed = plans.ancestors(plan, plans.named(plan, SERVICE))
+    assert {JOB, f"{STACK}-serve-objects", f"{STACK}-serve-metadata", f"{STACK}-nat"} <= needed
+
+
+def test_a_job_that_fails_leaves_the_service_unmade() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.world.outcome = "Failed"
+        with pytest.raises(RehearsalError, match=f"{JOB}.*has failed"):
+            rehearsal.up()
+        assert not [item for item in rehearsal.world.items if item.name == SERVICE]
+        rehearsal.world.outcome = "Complete"
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+
+
+# What runs again, and what does not
+
+
+def test_changing_nothing_runs_nothing() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert rehearsal.up().changed == 0
+
+
+def test_one_changed_line_of_training_code_runs_the_job_again_and_serves_its_model(
+    training_code: Path,
+) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        before = _run_of(rehearsal)
+        training_code.write_text(training_code.read_text() + "# one line more\n")
+        preview = rehearsal.preview()
+        rehearsal.up()
+        after = _run_of(rehearsal)
+        assert rehearsal.preview().changed == 0
+    assert changed(preview) == {(JOB, "update"), (SERVICE, "update")}
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_another_image_is_another_run() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        before = _run_of(rehearsal)
+        rehearsal.configure({"imageUri": f"docker.io/team/finetune@sha256:{'b' * 64}"})
+        rehearsal.up()
+        after = _run_of(rehearsal)
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def _run_of(rehearsal: Rehearsal) -> tuple[str, str, str]:
+    """The job's execution token, its run, and the folder that is served."""
+    job, service = _live(rehearsal, JOB), _live(rehearsal, SERVICE)
+    command = container(job["template"]["template"])["commands"]
+    (volume,) = service["template"]["volumes"]
+    return (
+        job["runExecutionToken"],
+        command[command.index("--run") + 1],
+        volume["gcs"]["mountOptions"][0],
+    )
+
+
+@pytest.mark.parametrize("overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}])
+def test_what_concerns_the_service_alone_does_not_run_the_job(overrides: dict[str, str]) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure(overrides)
+        preview = rehearsal.preview()
+        rehearsal.up()
+    assert JOB not in {name for name, _ in changed(preview)}
+
+
+def test_the_execution_has_a_name_that_cloud_run_takes() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        job = _live(rehearsal, JOB)
+    assert len(f"{job['name']}-{job['runExecutionToken']}") < 63
+
+
+# The outputs
+
+
+def test_the_curl_command_asks_for_the_model_that_is_served() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        outputs = _outputs(rehearsal)
+        served = container(_live(rehearsal, SERVICE)["template"])["commands"]
+    words = shlex.split(outputs["ask"])
+    assert words[0] == "curl"
+    assert f"{outputs['url']}/v1/chat/completions" in words
+    assert "Authorization: Bearer $(gcloud auth print-identity-token)" in words
+    asked = json.loads(words[words.index("--data") + 1])
+    assert asked["model"] == served[served.index("--served-model-name") + 1] == "gemma-emoji"
+    assert asked["messages"][0]["content"].startswith("Translate to emoji: ")
+    assert all(outputs.values())
+
+
+def _outputs(rehearsal: Rehearsal) -> dict[str, str]:
+    resources = rehearsal.state()["deployment"]["resources"]
+    (stack,) = [each for each in resources if each["type"] == "pulumi:pulumi:Stack"]
+    return stack["outputs"]
+
+
+# The end
+
+
+def test_nothing_refuses_to_be_deleted(plan: Plan) -> None:
+    for name in (JOB, SERVICE):
+        assert plans.named(plan, name).inputs["deletionProtection"] is False
+
+
+@pytest.mark.parametrize("stack", [STACK, "dev"])
+def test_everything_is_destroyed_with_force_destroy(stack: str) -> None:
+    with Rehearsal(stack) as rehearsal:
+        rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []
+
+
+def test_nothing_is_destroyed_without_it() -> None:
+    with Rehearsal(STACK, {"forceDestroy": "false"}) as rehearsal:
+        rehearsal.up()
+        before = sorted(item.key for item in rehearsal.world.items)
+        with pytest.raises(RehearsalError, match="protected"):
+            rehearsal.destroy()
+        assert sorted(item.key for item in rehearsal.world.items) == before
+
+
+def test_destroy_does_not_wait_for_the_hour_in_which_cloud_run_holds_the_subnet() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        for name in ("subnet", "network"):
+            assert _timeouts(rehearsal, f"{STACK}-{name}")["delete"] <= 5 * 60

@@ -1,0 +1,91 @@
+"""Runs in other processes, with faults on order; started by torchrun or imported by Ray's workers.
+
+    torchrun --nproc-per-node 2 faulty.py PLAN.json
+
+PLAN is a list of {"arguments": [...], "terminate": {"rank": 1, "step": 3}, "rows": DIRECTORY}, run one after
+another; `terminate` and `rows` may be absent. Rows seen by a rank are appended to DIRECTORY/RANK, one name a
+line.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from finetune import data
+from finetune.driver import Wish
+
+ORIGINAL_CONVERSATIONS = data.to_conversations
+
+
+def main(plan: list[dict[str, Any]]) -> int:
+    """Run the plan; returns the first exit code that is not zero."""
+    from finetune.__main__ import main as finetune
+
+    for entry in plan:
+        if "rows" in entry:
+            note_rows(Path(entry["rows"]))
+        if "terminate" in entry:
+            terminate_at(**entry["terminate"])
+        if code := finetune(entry["arguments"]):
+            return code
+    return 0
+
+
+def note_rows(directory: Path) -> None:
+    """From now on write down every row that this rank asks for."""
+    directory.mkdir(exist_ok=True)
+    file = directory / os.environ["RANK"]
+
+    def note(recipe: Any, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        with file.open("a") as names:
+            names.writelines(f"{name}\n" for name in rows["Product Name"])
+        return ORIGINAL_CONVERSATIONS(recipe, rows)
+
+    patched: Any = data
+    patched.to_conversations = note
+
+
+def terminate_at(rank: int, step: int) -> None:
+    """One rank alone gets SIGTERM during `step`."""
+    from finetune.local_driver import LocalDriver
+
+    original = LocalDriver.wish
+    steps = iter(range(1, 1000))
+
+    def wish(driver: LocalDriver) -> Wish:
+        if next(steps) == step and int(os.environ["RANK"]) == rank:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(driver)
+
+    patched: Any = LocalDriver
+    patched.wish = wish
+
+
+def train_and_die(config: dict[str, Any]) -> None:
+    """In place of the Ray driver's worker function: rank 1 is killed once at each step in `<storage>/faults`.
+
+    The directory holds an empty file per step, removed when its fault has happened.
+    """
+    import ray.train
+
+    from finetune import callbacks, ray_driver
+
+    faults = Path(config["storage"], "faults")
+    on_step_end = callbacks.StopInTime.on_step_end
+
+    def die_or_go_on(self: Any, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        on_step_end(self, args, state, control, **rest)
+        fault = faults / str(state.global_step)
+        if ray.train.get_context().get_world_rank() == 1 and fault.exists():
+            fault.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    callbacks.StopInTime.on_step_end = die_or_go_on
+    ray_driver.train_on_worker(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(Path(sys.argv[1]).read_text())))

@@ -1,0 +1,205 @@
+"""A run's directory: what counts as complete. Nothing heavy is imported."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from finetune import storage
+from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
+from finetune.errors import InputError
+from finetune.metrics import MetricsLog, Pace, Progress
+from finetune.recipe import load_recipe
+from finetune.storage import Folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(str(tmp_path / "store"), "mine")
+
+
+def save(run: RunFolder, tmp_path: Path, step: int) -> Path:
+    """A saved checkpoint of two files; returns where it lies."""
+    source = tmp_path / f"local-{step}"
+    source.mkdir(exist_ok=True)
+    (source / "adapter_model.safetensors").write_bytes(bytes(1000))
+    (source / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+    name = checkpoint_name(step)
+    run.save_checkpoint(source, name)
+    return Path(run.folder.uri, name)
+
+
+def newest_step(run: RunFolder) -> int | None:
+    newest = run.newest_checkpoint()
+    return newest.step if newest else None
+
+
+def test_the_newest_checkpoint_is_the_one_of_the_highest_step(run: RunFolder, tmp_path: Path) -> None:
+    assert newest_step(run) is None
+    for step in (20, 100, 40):
+        save(run, tmp_path, step)
+    assert newest_step(run) == 100
+
+
+def test_a_checkpoint_without_its_marker_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
+    save(run, tmp_path, 20)
+    (save(run, tmp_path, 40) / MARKER).unlink()
+    assert newest_step(run) == 20
+
+
+def test_a_checkpoint_with_a_file_cut_short_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
+    save(run, tmp_path, 20)
+    (save(run, tmp_path, 40) / "adapter_model.safetensors").write_bytes(bytes(999))
+    assert newest_step(run) == 20
+
+
+def test_a_checkpoint_with_a_file_missing_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
+    save(run, tmp_path, 20)
+    (save(run, tmp_path, 40) / "trainer_state.json").unlink()
+    assert newest_step(run) == 20
+
+
+def test_a_checkpoint_with_a_broken_marker_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
+    save(run, tmp_path, 20)
+    (save(run, tmp_path, 40) / MARKER).write_text('{"files": {')
+    assert newest_step(run) == 20
+
+
+def test_an_upload_that_fails_half_way_leaves_no_complete_checkpoint(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = Folder.upload
+
+    def fail_at_the_second_file(folder: Folder, source: Path, name: str) -> None:
+        if source.name == "trainer_state.json":
+            raise OSError("connection lost")
+        upload(folder, source, name)
+
+    save(run, tmp_path, 20)
+    monkeypatch.setattr(Folder, "upload", fail_at_the_second_file)
+    with pytest.raises(OSError, match="connection lost"):
+        save(run, tmp_path, 40)
+    assert newest_step(run) == 20
+
+
+def test_a_second_attempt_at_a_step_does_not_touch_the_first(run: RunFolder, tmp_path: Path) -> None:
+    assert save(run, tmp_path, 20) != save(run, tmp_path, 20)
+
+
+def test_only_the_newest_checkpoints_are_kept(run: RunFolder, tmp_path: Path) -> None:
+    saved = [save(run, tmp_path, step) for step in (20, 40, 60)]
+    run.prune_checkpoints(2)
+    assert [path.exists() for path in saved] == [False, True, True]
+
+
+def test_a_checkpoint_comes_back_as_it_was(run: RunFolder, tmp_path: Path) -> None:
+    save(run, tmp_path, 20)
+    newest = run.newest_checkpoint()
+    assert newest
+    fetched = run.fetch_checkpoint(newest, tmp_path / "node")
+    assert json.loads((fetched / "trainer_state.json").read_text()) == {"global_step": 20}
+    assert (fetched / "adapter_model.safetensors").read_bytes() == bytes(1000)
+
+
+def test_a_run_is_not_continued_with_another_recipe_or_number_of_workers(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    recipe = load_recipe("gemma-3-4b-vision")
+    assert run.claim(recipe, 16) is False
+    assert run.claim(recipe, 16) is False
+    with pytest.raises(
+        InputError, match=r"was started with another workers; give this one a --run of its own"
+    ):
+        run.claim(recipe, 8)
+    path = Path(run.folder.uri, "run.json")
+    path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 2'))
+    with pytest.raises(InputError, match=r"another training\.epochs;"):
+        run.claim(recipe, 16)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 64])
+def test_a_run_name_that_is_no_directory_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="--run must be"):
+        RunFolder(str(tmp_path), name)
+
+
+def test_a_storage_of_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="--storage must be gs://"):
+        RunFolder("s3://bucket", "mine")
+
+
+def test_a_bucket_that_answers_late_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(storage.time, "sleep", waits.append)
+    folder = Folder(str(tmp_path))
+    folder._local = False
+    answers = iter([OSError("metadata server"), OSError("metadata server"), None])
+
+    def ask() -> str:
+        if (error := next(answers)) is not None:
+            raise error
+        return "here"
+
+    assert folder.first_access(ask) == "here"
+    assert waits == [1.0, 2.0]
+
+
+def test_a_bucket_that_never_answers_gives_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage.time, "sleep", lambda _: None)
+    folder = Folder(str(tmp_path))
+    folder._local = False
+
+    def ask() -> str:
+        raise OSError("permission\ndenied")
+
+    with pytest.raises(InputError, match=r"storage .* cannot be used: permission denied$"):
+        folder.first_access(ask)
+
+
+def progress(step: int) -> Progress:
+    values = (
+        "epoch",
+        "loss",
+        "learning_rate",
+        "grad_norm",
+        "token_accuracy",
+        "tokens_per_second",
+        "seconds_left",
+    )
+    return Progress(step=step, steps=9, **dict.fromkeys(values, 0.5))
+
+
+def test_metrics_of_steps_that_are_trained_again_appear_once(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    first = MetricsLog(folder, 0)
+    for step in (1, 2, 3):
+        first.append(progress(step))
+    first.flush()
+    second = MetricsLog(folder, 2)
+    second.append(progress(3))
+    second.flush()
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
+
+
+def test_metrics_are_readable_while_the_run_goes_on_but_not_written_every_moment(tmp_path: Path) -> None:
+    now = iter([10.0, 10.0, 10.4, 11.2, 11.2])
+    log = MetricsLog(Folder(str(tmp_path)), 0, clock=lambda: next(now))
+    written = []
+    for step in (1, 2, 3):
+        log.append(progress(step))
+        written.append(len((tmp_path / "metrics.jsonl").read_text().splitlines()))
+    assert written == [1, 1, 3]
+
+
+def test_the_progress_line_tells_speed_and_time_left_from_this_process_alone() -> None:
+    now = iter([100.0, 110.0, 130.0])
+    pace = Pace(step=20, clock=lambda: next(now))
+    logs = {"loss": 1.5, "learning_rate": 2e-4, "grad_norm": 0.7, "mean_token_accuracy": 0.5}
+    assert pace.measure(30, 66, 1.5, {**logs, "num_tokens": 5000}).tokens_per_second == 500
+    line = pace.measure(40, 66, 1.75, {**logs, "num_tokens": 6000}).line()
+    assert line == (
+        "step 40/66 epoch 1.75 loss 1.5000 lr 2.00e-04 grad_norm 0.700 accuracy 0.500 tokens/s 50 left 0:39"
+    )

@@ -1,0 +1,157 @@
+"""The command line on bad input: one clear line, a non-zero exit, nothing that could be taken for a run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import make_recipe
+
+from finetune.__main__ import main
+
+HELP = """
+import sys
+from finetune.__main__ import main
+try:
+    main(sys.argv[1:])
+except SystemExit as exit:
+    assert exit.code == 0
+heavy = {"torch", "transformers", "trl", "peft", "ray", "datasets", "pyarrow", "numpy", "huggingface_hub"}
+print("heavy:", sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ray", "--help"], ["local", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", HELP, *arguments], capture_output=True, text=True, check=True
+    )
+    assert "usage: python -m finetune" in result.stdout
+    assert result.stdout.endswith("heavy: []\n")
+
+
+@pytest.mark.parametrize("command", ["ray", "local"])
+def test_a_bad_recipe_key_ends_the_command_before_anything_is_written(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tmp_path, epoch=1)
+    assert run(command, recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, "unknown key training.epoch (did you mean epochs?)")
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_unknown_recipe_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("local", "gemma-3-4b-vision-x", tmp_path / "store") == 2
+    assert_one_line(capsys, "there is no recipe 'gemma-3-4b-vision-x' (did you mean gemma-3-4b-vision?)")
+
+
+@pytest.mark.parametrize("command", ["ray", "local"])
+def test_a_missing_data_set_ends_the_command(
+    command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = edited(tiny, tmp_path, f"name: {tiny}/data", f"name: {tiny}/absent")
+    assert run(command, recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, f"data set {tiny}/absent does not exist")
+    assert not list((tmp_path / "store" / "mine").glob("*COMPLETE*"))
+
+
+def test_a_data_set_out_of_reach_ends_the_command(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = edited(tiny, tmp_path, f"name: {tiny}/data", "name: nobody/nothing")
+    assert run("local", recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, "data set nobody/nothing, split train, cannot be loaded: ")
+
+
+def test_a_missing_column_ends_the_command(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = edited(tiny, tmp_path, "category: Category", "category: Kategorie")
+    assert run("local", recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, "has no column Kategorie; it has image, Product Name, Category, description")
+
+
+def test_a_missing_split_ends_the_command(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = edited(tiny, tmp_path, "split: train", "split: test")
+    assert run("local", recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, "split test, cannot be loaded: ")
+
+
+def test_a_model_that_is_not_there_ends_the_command(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", f"name: {tiny}/absent")
+    assert run("local", recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, f"model {tiny}/absent is not a directory with a config.json")
+
+
+@pytest.mark.parametrize(
+    ("token", "told"), [("", "no token (set HF_TOKEN)"), ("hf_secret", "the token in HF_TOKEN")]
+)
+def test_a_gated_model_says_what_to_do_and_never_shows_the_token(
+    token: str,
+    told: str,
+    tiny: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import httpx2
+    import huggingface_hub
+    from huggingface_hub.errors import GatedRepoError
+
+    def refuse(*_: object) -> None:
+        raise GatedRepoError(
+            "403 Forbidden", response=httpx2.Response(403, request=httpx2.Request("GET", "http://hub"))
+        )
+
+    monkeypatch.setenv("HF_TOKEN", token)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", "name: google/gemma-3-4b-it")
+    assert run("local", recipe, tmp_path / "store") == 2
+    error = assert_one_line(capsys, f"model google/gemma-3-4b-it is gated and {told} gives no access: accept")
+    assert "hf_secret" not in error
+
+
+@pytest.mark.parametrize("command", ["ray", "local"])
+def test_an_unwritable_storage_ends_the_command(
+    command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a-file").write_text("no directory")
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert run(command, recipe, tmp_path / "a-file") == 2
+    assert_one_line(capsys, f"storage {tmp_path}/a-file/mine cannot be used: ")
+
+
+@pytest.mark.parametrize("workers", ["0", "many"])
+def test_a_number_of_workers_that_makes_no_sense_is_refused(
+    workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(["ray", "--recipe", "x", "--storage", str(tmp_path), "--run", "mine", "--workers", workers])
+    assert exit.value.code == 2
+    assert "argument --workers" in capsys.readouterr().err
+
+
+def run(command: str, recipe: Path | str, storage: Path) -> int:
+    workers = ["--workers", "2"] if command == "ray" else []
+    return main([command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers])
+
+
+def edited(tiny: Path, tmp_path: Path, old: str, new: str) -> Path:
+    """The tiny recipe with one text replaced."""
+    path = make_recipe(tmp_path / "recipe.yaml", tiny)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def assert_one_line(capsys: pytest.CaptureFixture[str], expected: str) -> str:
+    """The error as the user sees it."""
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert expected in lines[0]
+    return lines[0]

@@ -1,0 +1,243 @@
+"""Training in one process: the loss, stopping and resuming, the published adapter."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outcomes import losses
+from tiny import make_recipe
+
+from finetune.__main__ import main
+from finetune.checkpoint import RunFolder
+from finetune.driver import Wish
+
+TOLERANCE = 1e-5
+
+
+def train(recipe: Path, store: Path, run: str) -> int:
+    return main(["local", "--recipe", str(recipe), "--storage", str(store), "--run", run])
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight steps, a checkpoint every two, the shipped dropout."""
+    return make_recipe(tmp_path_factory.mktemp("recipe") / "recipe.yaml", tiny)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run from start to end."""
+    store = tmp_path_factory.mktemp("undisturbed")
+    assert train(recipe, store, "mine") == 0
+    return store / "mine"
+
+
+@pytest.fixture
+def terminated_after_step_3(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that gets SIGTERM during its third step."""
+    from finetune import local_driver
+
+    asked = []
+
+    def terminate(driver: local_driver.LocalDriver) -> Wish:
+        asked.append(1)
+        if len(asked) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(driver)
+
+    original = local_driver.LocalDriver.wish
+    with monkeypatch.context() as patch:
+        patch.setattr(local_driver.LocalDriver, "wish", terminate)
+        assert train(recipe, tmp_path, "mine") == 143
+    return tmp_path / "mine"
+
+
+def test_the_loss_falls_and_every_step_is_in_the_metrics(undisturbed: Path) -> None:
+    values = losses(undisturbed)
+    assert len(values) == 8
+    assert values[-1] < values[0]
+
+
+def test_the_loss_does_not_depend_on_how_a_step_is_cut_into_accumulation(tiny: Path, tmp_path: Path) -> None:
+    """Replies have 2 to 14 words: an average of averages would differ."""
+    whole = without_dropout(make_recipe(tmp_path / "whole.yaml", tiny, batch_size=4))
+    parts = without_dropout(make_recipe(tmp_path / "parts.yaml", tiny, batch_size=1, accumulation_steps=4))
+    assert train(whole, tmp_path, "whole") == train(parts, tmp_path, "parts") == 0
+    assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), abs=1e-4)
+
+
+def test_loader_processes_change_nothing_but_the_speed(tiny: Path, tmp_path: Path, undisturbed: Path) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, loader_processes=1)
+    assert train(recipe, tmp_path, "mine") == 0
+    assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+
+
+def test_a_terminated_run_says_so_saves_and_is_not_taken_for_finished(
+    terminated_after_step_3: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = terminated_after_step_3
+    assert len(losses(run)) == 3
+    newest = RunFolder(str(run.parent), run.name).newest_checkpoint()
+    assert newest and newest.step == 3
+    assert not (run / "COMPLETE.json").exists()
+    assert not (run / "adapter").exists()
+
+
+def test_a_terminated_run_that_is_started_again_has_the_losses_of_an_undisturbed_one(
+    terminated_after_step_3: Path, recipe: Path, undisturbed: Path
+) -> None:
+    run = terminated_after_step_3
+    assert train(recipe, run.parent, run.name) == 0
+    assert losses(run) == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+    assert same_adapter(run, undisturbed)
+
+
+def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
+    recipe: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the Ray driver wishes for as long as a node is about to be taken away."""
+    from finetune import local_driver
+
+    wishes = iter([Wish.GO_ON] * 2 + [Wish.SAVE] * 6)
+    saved: list[str] = []
+    save = RunFolder.save_checkpoint
+
+    def note(run: RunFolder, source: Path, name: str) -> None:
+        saved.append(name[:19])
+        save(run, source, name)
+
+    monkeypatch.setattr(local_driver.LocalDriver, "wish", lambda _: next(wishes))
+    monkeypatch.setattr(RunFolder, "save_checkpoint", note)
+    assert train(recipe, tmp_path, "mine") == 0
+    assert saved == [f"checkpoint-{step:08d}" for step in (2, 3, 4, 6, 8)]
+    assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+
+
+def test_a_checkpoint_cut_off_half_way_is_ignored(
+    terminated_after_step_3: Path, recipe: Path, undisturbed: Path
+) -> None:
+    run = terminated_after_step_3
+    (newest,) = run.glob("checkpoint-00000003-*")
+    weights = newest / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert train(recipe, run.parent, run.name) == 0
+    assert losses(run) == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+    assert same_adapter(run, undisturbed)
+
+
+def test_a_finished_run_is_left_alone_and_says_so(
+    undisturbed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = snapshot(undisturbed)
+    assert train(recipe, undisturbed.parent, undisturbed.name) == 0
+    assert f"run mine is finished already, its adapter is in {undisturbed}/adapter" in capsys.readouterr().out
+    assert snapshot(undisturbed) == before
+
+
+def test_a_run_cut_off_between_its_last_step_and_the_marker_is_published_without_another_step(
+    undisturbed: Path, recipe: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(undisturbed, tmp_path / "mine")
+    (run / "COMPLETE.json").unlink()
+    (run / "adapter" / "adapter_model.safetensors").unlink()
+    assert train(recipe, tmp_path, "mine") == 0
+    assert losses(run) == losses(undisturbed)
+    assert same_adapter(run, undisturbed)
+    assert json.loads((run / "COMPLETE.json").read_text())["steps"] == 8
+
+
+def test_only_the_newest_checkpoints_stay(undisturbed: Path) -> None:
+    assert [path.name[:19] for path in sorted(undisturbed.glob("checkpoint-*"))] == [
+        "checkpoint-00000006",
+        "checkpoint-00000008",
+    ]
+
+
+def test_the_published_adapter_loads_on_the_base_model_and_changes_its_answer(
+    undisturbed: Path, tiny: Path
+) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    processor = AutoProcessor.from_pretrained(undisturbed / "adapter")
+    inputs = processor(text="<bos>soft wool", return_tensors="pt", add_special_tokens=False)
+    base = AutoModelForImageTextToText.from_pretrained(tiny / "model").eval()
+    with torch.no_grad():
+        before = base(**inputs).logits
+        adapted = PeftModel.from_pretrained(base, str(undisturbed / "adapter")).eval()
+        after = adapted(**inputs).logits
+    assert torch.isfinite(after).all()
+    assert not torch.allclose(before, after, atol=1e-3)
+
+
+def test_the_published_adapter_has_nothing_of_the_trainer_and_no_copy_of_the_vocabulary(
+    undisturbed: Path,
+) -> None:
+    from safetensors import safe_open
+
+    files = {path.name for path in (undisturbed / "adapter").iterdir()}
+    assert {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "tokenizer.json",
+        "chat_template.jinja",
+    } <= files
+    assert not {"optimizer.pt", "rng_state.pth", "trainer_state.json", "training_args.bin"} & files
+    with safe_open(undisturbed / "adapter" / "adapter_model.safetensors", "pt") as weights:
+        names = list(weights.keys())
+    assert all(".lora_" in name and "language_model" in name for name in names)
+
+
+def test_an_adapter_that_does_not_come_back_as_trained_is_not_published(
+    tiny: Path, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from finetune import training
+
+    verify = training.verify_adapter
+
+    def verify_a_changed_model(model: Any, directory: Path) -> None:
+        next(weight for weight in model.parameters() if weight.requires_grad).data.add_(1)
+        verify(model, directory)
+
+    monkeypatch.setattr(training, "verify_adapter", verify_a_changed_model)
+    with pytest.raises(RuntimeError, match="differs from the trained one"):
+        train(recipe, tmp_path, "mine")
+    assert not (tmp_path / "mine" / "COMPLETE.json").exists()
+
+
+def test_a_run_with_another_recipe_is_refused_rather_than_mixed(
+    tiny: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = make_recipe(tmp_path / "other.yaml", tiny, epochs=2)
+    assert train(other, undisturbed.parent, undisturbed.name) == 2
+    assert (
+        "was started with another training.epochs; give this one a --run of its own"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_4_bit_model_trains_and_publishes(tiny: Path, tmp_path: Path) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, batch_size=8)
+    recipe.write_text(recipe.read_text().replace("quantization: none", "quantization: nf4"))
+    assert train(recipe, tmp_path, "mine") == 0
+    assert len(losses(tmp_path / "mine")) == 2
+    assert (tmp_path / "mine" / "COMPLETE.json").exists()
+
+
+def without_dropout(recipe: Path) -> Path:
+    recipe.write_text(recipe.read_text().replace("dropout: 0.05", "dropout: 0"))
+    return recipe
+
+
+def same_adapter(one: Path, other: Path) -> bool:
+    name = "adapter/adapter_model.safetensors"
+    return (one / name).read_bytes() == (other / name).read_bytes()
+
+
+def snapshot(run: Path) -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in run.rglob("*")}

@@ -1,0 +1,177 @@
+"""Small stand-ins for Gemma 3 and its data, made on the spot: no hub, no download.
+
+The tokenizer has Gemma's special tokens and adds <bos> by itself like the real one; the chat template behaves
+like Gemma 3's (it writes <bos>, folds the system message into the first user turn, calls the assistant
+"model").
+"""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SPECIAL_TOKENS = [
+    "<pad>",
+    "<eos>",
+    "<bos>",
+    "<unk>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<start_of_image>",
+    "<end_of_image>",
+    "<image_soft_token>",
+]
+IMAGE_SIDE, PATCH_SIDE, TOKENS_PER_IMAGE = 28, 14, 4
+
+CHAT_TEMPLATE = """
+{%- macro text(content) -%}
+    {%- if content is string -%}{{ content | trim }}{%- else -%}
+    {%- for part in content -%}
+        {%- if part.type == 'image' -%}<start_of_image>{%- else -%}{{ part.text | trim }}{%- endif -%}
+    {%- endfor -%}{%- endif -%}
+{%- endmacro -%}
+{{- bos_token -}}
+{%- set system = messages[0] if messages[0].role == 'system' else none -%}
+{%- for message in (messages[1:] if system else messages) -%}
+    {{- '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\\n' -}}
+    {%- if loop.first and system -%}{{- text(system.content) + '\\n\\n' -}}{%- endif -%}
+    {{- text(message.content) + '<end_of_turn>\\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}
+"""
+
+WORDS = (
+    "soft bright steel wool lamp kettle scarf chair desk cable garden kitchen gift light warm quiet with "
+    "for and the in of a new best ideal home travel colour red blue"
+)
+
+
+def make_data(path: Path, rows: int = 16) -> None:
+    """Parquet with the columns of the product data set; replies of unequal length, pictures of every mode."""
+    from datasets import Dataset, Features, Image, Value
+    from PIL import Image as Picture
+
+    chance = random.Random(7)
+
+    def say(count: int) -> str:
+        return " ".join(chance.choices(WORDS.split(), k=count))
+
+    columns: dict[str, list[Any]] = {"image": [], "Product Name": [], "Category": [], "description": []}
+    for row in range(rows):
+        picture = Picture.effect_noise((30 + row, 40), 60 + row).convert(("RGB", "RGBA", "P", "L")[row % 4])
+        columns["image"].append(picture)
+        columns["Product Name"].append(f"{say(3)} {row}")
+        columns["Category"].append(say(2))
+        columns["description"].append(say(2 + 3 * (row % 5)))
+    text = Value("string")
+    features = Features({"image": Image(), "Product Name": text, "Category": text, "description": text})
+    path.mkdir(parents=True)
+    Dataset.from_dict(columns, features=features).to_parquet(path / "train.parquet")
+
+
+def make_model(path: Path) -> None:
+    """A Gemma 3 vision model of about 50,000 random weights, with its processor."""
+    import torch
+    from transformers import (
+        Gemma3Config,
+        Gemma3ForConditionalGeneration,
+        Gemma3ImageProcessor,
+        Gemma3Processor,
+    )
+
+    tokenizer = _make_tokenizer()
+    token = tokenizer.convert_tokens_to_ids
+    torch.manual_seed(11)
+    config = Gemma3Config(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 1,
+            "head_dim": 16,
+            "max_position_embeddings": 1024,
+            # Far from uniform answers, so that a lost update shows in the loss.
+            "initializer_range": 0.2,
+            "sliding_window": 64,
+            "bos_token_id": token("<bos>"),
+            "eos_token_id": token("<eos>"),
+            "pad_token_id": token("<pad>"),
+        },
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "image_size": IMAGE_SIDE,
+            "patch_size": PATCH_SIDE,
+        },
+        mm_tokens_per_image=TOKENS_PER_IMAGE,
+        boi_token_index=token("<start_of_image>"),
+        eoi_token_index=token("<end_of_image>"),
+        image_token_index=token("<image_soft_token>"),
+    )
+    model = Gemma3ForConditionalGeneration(config)
+    model.generation_config.eos_token_id = [token("<eos>"), token("<end_of_turn>")]
+    model.save_pretrained(path)
+    pictures = Gemma3ImageProcessor(size={"height": IMAGE_SIDE, "width": IMAGE_SIDE})
+    Gemma3Processor(
+        image_processor=pictures,
+        tokenizer=tokenizer,
+        chat_template=CHAT_TEMPLATE,
+        image_seq_length=TOKENS_PER_IMAGE,
+    ).save_pretrained(path)
+
+
+def make_recipe(path: Path, tiny: Path, **training: Any) -> Path:
+    """The shipped recipe with the tiny model and data, in fp32, eight steps of two rows unless changed."""
+    from finetune.recipe import RECIPES
+
+    recipe = yaml.safe_load((RECIPES / "gemma-3-4b-vision.yaml").read_text())
+    recipe["model"] = {"name": str(tiny / "model"), "quantization": "none", "precision": "fp32"}
+    recipe["data"]["name"] = str(tiny / "data")
+    recipe["training"] |= {
+        "epochs": 1,
+        "batch_size": 2,
+        "learning_rate": 0.005,
+        "loader_processes": 0,
+        "log_every_steps": 1,
+        "save_every_steps": 2,
+    }
+    recipe["training"] |= training
+    path.write_text(yaml.safe_dump(recipe))
+    return path
+
+
+def _make_tokenizer() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=512,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([WORDS] * 20, trainer)
+    bos = ("<bos>", tokenizer.token_to_id("<bos>"))
+    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[bos])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<bos>",
+        eos_token="<eos>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        padding_side="left",
+        model_max_length=8192,
+        extra_special_tokens={
+            "image_token": "<image_soft_token>",
+            "boi_token": "<start_of_image>",
+            "eoi_token": "<end_of_image>",
+        },
+    )

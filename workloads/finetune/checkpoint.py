@@ -1,0 +1,151 @@
+"""A run's directory: what lies where, and what counts as complete.
+
+    run.json                         the recipe and the number of workers that the run was started with
+    checkpoint-00000020-<UTC time>/  a checkpoint; its COMPLETE.json, written last, lists the files and sizes
+    metrics.jsonl                    a line per logged step, readable while the run goes on
+    adapter/                         the final adapter
+    COMPLETE.json                    written last: the run is finished and adapter/ is whole
+
+A checkpoint directory is written once and never changed: its name carries the time, so that a second attempt
+at the same step cannot touch what an earlier one left. Ray keeps two files of its own beside these.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from finetune.errors import InputError
+from finetune.recipe import Recipe
+from finetune.storage import Folder
+
+MARKER = "COMPLETE.json"
+CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+# What Trainer leaves in a checkpoint that is of no use to whoever loads the adapter.
+TRAINER_FILES = re.compile(
+    r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json"
+)
+
+
+@dataclass(frozen=True)
+class SavedCheckpoint:
+    """A complete checkpoint of a run: its directory and the optimizer step it was taken after."""
+
+    name: str
+    step: int
+
+
+class RunFolder:
+    """The directory of one run, the same whichever driver works in it."""
+
+    def __init__(self, storage: str, run: str):
+        """Raises InputError for a name that cannot be a directory."""
+        if not RUN_NAME.fullmatch(run):
+            raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
+        self.name = run
+        self.folder = Folder(f"{storage.rstrip('/')}/{run}")
+        self.storage = self.folder.uri.removesuffix(f"/{run}")
+
+    def claim(self, recipe: Recipe, workers: int) -> bool:
+        """Record what this run trains, or check that it is what was recorded; True when the run is finished.
+
+        Another recipe or number of workers would give another order of rows and another schedule half-way.
+        Raises InputError then, and when the storage cannot be written.
+        """
+        wanted = {"recipe": recipe.to_dict(), "workers": workers}
+        text = self.folder.first_access(lambda: self.folder.read_text("run.json"))
+        if text is None:
+            self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(wanted, indent=2)))
+            return False
+        changed = sorted(_differences(json.loads(text), wanted))
+        if changed:
+            raise InputError(
+                f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "
+                "give this one a --run of its own"
+            )
+        return self.finished()
+
+    def finished(self) -> bool:
+        """Whether the final adapter has been written and marked."""
+        return self.folder.read_text(MARKER) is not None
+
+    def newest_checkpoint(self) -> SavedCheckpoint | None:
+        """The complete checkpoint of the highest step; one that was cut off half-way is passed over."""
+        complete = self._complete_checkpoints()
+        return complete[-1] if complete else None
+
+    def save_checkpoint(self, source: Path, name: str) -> None:
+        """Upload a local checkpoint, the marker last."""
+        files = {path.name: path.stat().st_size for path in sorted(source.iterdir()) if path.is_file()}
+        for file in files:
+            self.folder.upload(source / file, f"{name}/{file}")
+        self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
+
+    def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
+        """Download a checkpoint into `target`, unless it is already there, whole."""
+        destination = target / checkpoint.name
+        if destination.is_dir():
+            return destination
+        partial = target / f"{checkpoint.name}.part"
+        shutil.rmtree(partial, ignore_errors=True)
+        for file in self.folder.sizes(checkpoint.name):
+            self.folder.download(f"{checkpoint.name}/{file}", partial / file)
+        partial.rename(destination)
+        return destination
+
+    def prune_checkpoints(self, keep: int) -> None:
+        """Delete all complete checkpoints but the newest `keep`."""
+        for checkpoint in self._complete_checkpoints()[:-keep]:
+            self.folder.delete(checkpoint.name)
+
+    def publish(self, checkpoint: Path, summary: dict[str, Any]) -> None:
+        """Upload the adapter out of a local checkpoint and mark the run finished, the marker last."""
+        files = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
+        for path in files:
+            self.folder.upload(path, f"adapter/{path.name}")
+        sizes = {path.name: path.stat().st_size for path in files}
+        finished_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.folder.write_text(
+            MARKER, json.dumps({**summary, "adapter": sizes, "finished_at": finished_at}, indent=2)
+        )
+
+    def _complete_checkpoints(self) -> list[SavedCheckpoint]:
+        present = self.folder.sizes()
+        names = sorted({path.split("/")[0] for path in present if path.endswith(f"/{MARKER}")})
+        found = [(name, CHECKPOINT_NAME.fullmatch(name)) for name in names]
+        return [
+            SavedCheckpoint(name, int(match.group(1)))
+            for name, match in found
+            if match and self._is_whole(name, present)
+        ]
+
+    def _is_whole(self, name: str, present: dict[str, int]) -> bool:
+        try:
+            listed = json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return all(present.get(f"{name}/{file}") == size for file, size in listed.items())
+
+
+def checkpoint_name(step: int) -> str:
+    """A directory name for a checkpoint after `step`; names sort by step, then by time."""
+    return f"checkpoint-{step:08d}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+
+
+def _belongs_to_adapter(path: Path) -> bool:
+    return path.is_file() and path.name != MARKER and not TRAINER_FILES.fullmatch(path.name)
+
+
+def _differences(old: Any, new: Any, key: str = "") -> list[str]:
+    """Dotted keys at which two trees of plain values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            name
+            for part in {*old, *new}
+            for name in _differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
+        ]
+    return [] if old == new else [key.removeprefix("recipe.")]

@@ -1,0 +1,72 @@
+"""Rows of a data set as conversations; a picture is decoded only when its row is used."""
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from finetune.errors import InputError
+from finetune.recipe import Data
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def check_data(data: Data) -> None:
+    """Look at the first row without downloading the rest; raises InputError when it cannot be used."""
+    from datasets import load_dataset
+
+    row = next(iter(_load(load_dataset, data, streaming=True)), None)
+    if row is None:
+        raise InputError(f"data set {data.name} has no rows in split {data.split}")
+    _check_columns(data, list(row))
+
+
+def load_conversations(data: Data) -> "Dataset":
+    """The rows in the data set's order, as `prompt`, `completion` and `images`, made when asked for."""
+    from datasets import load_dataset
+
+    dataset = _load(load_dataset, data)
+    _check_columns(data, dataset.column_names)
+    if not len(dataset):
+        raise InputError(f"data set {data.name} has no rows in split {data.split}")
+    return dataset.select_columns(data.columns).with_transform(partial(to_conversations, data))
+
+
+def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Turn columns of raw rows into columns of conversations."""
+    count = len(rows[data.reply])
+    values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
+    return {
+        "prompt": [_prompt(data, row) for row in values],
+        "completion": [[{"role": "assistant", "content": reply}] for reply in rows[data.reply]],
+        # Pictures with transparency or a palette have another number of channels than the model expects.
+        "images": [[image.convert("RGB")] for image in rows[data.image]],
+    }
+
+
+def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
+    return [
+        {"role": "system", "content": data.system},
+        {"role": "user", "content": data.prompt.format(**values)},
+    ]
+
+
+def _load(load_dataset: Any, data: Data, **options: Any) -> Any:
+    from datasets.exceptions import DatasetsError
+
+    if os.path.isabs(data.name) and not Path(data.name).exists():
+        raise InputError(f"data set {data.name} does not exist")
+    try:
+        return load_dataset(data.name, split=data.split, **options)
+    except (DatasetsError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"data set {data.name}, split {data.split}, cannot be loaded: {reason}") from error
+
+
+def _check_columns(data: Data, present: list[str]) -> None:
+    missing = [column for column in data.columns if column not in present]
+    if missing:
+        raise InputError(
+            f"data set {data.name} has no column {', '.join(missing)}; it has {', '.join(present)}"
+        )

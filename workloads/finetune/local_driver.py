@@ -1,0 +1,57 @@
+"""One process, or torchrun's processes: checkpoints straight to the storage, SIGTERM saves and stops."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from finetune.checkpoint import RunFolder, checkpoint_name
+from finetune.data import check_data
+from finetune.driver import Wish
+from finetune.errors import EXIT_INTERRUPTED
+from finetune.model import check_model
+from finetune.recipe import Recipe
+from finetune.training import train
+
+
+def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
+    """Train here; returns the exit code. Raises InputError when there is no data or nowhere to write."""
+    run = RunFolder(storage, run_name)
+    main_process = int(os.environ.get("RANK", "0")) == 0
+    done = run.claim(recipe, int(os.environ.get("WORLD_SIZE", "1"))) if main_process else run.finished()
+    if done:
+        print(f"run {run_name} is finished already, its adapter is in {run.folder.uri}/adapter", flush=True)
+        return 0
+    if main_process:
+        check_model(recipe.model.name)
+        check_data(recipe.data)
+    outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep))
+    if outcome.finished:
+        print(f"run {run_name} is finished: {run.folder.uri}/adapter", flush=True)
+        return 0
+    print(
+        f"run {run_name} was stopped after step {outcome.step} of {outcome.steps} and saved: "
+        "the same command goes on from there",
+        flush=True,
+    )
+    return EXIT_INTERRUPTED
+
+
+class LocalDriver:
+    """Takes SIGTERM as the wish to save and stop."""
+
+    def __init__(self, run: RunFolder, keep: int):
+        self._run, self._keep = run, keep
+        self._terminated = False
+        signal.signal(signal.SIGTERM, self._terminate)
+
+    def wish(self) -> Wish:
+        return Wish.SAVE_AND_STOP if self._terminated else Wish.GO_ON
+
+    def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
+        if files:
+            self._run.save_checkpoint(files, checkpoint_name(step))
+            self._run.prune_checkpoints(self._keep)
+
+    def _terminate(self, *_: object) -> None:
+        self._terminated = True

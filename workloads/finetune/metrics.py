@@ -1,0 +1,87 @@
+"""Progress of a run: one printed line per logged step, and the same as JSON lines in the run's directory."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from finetune.storage import Folder
+
+# A bucket takes about one write a second to one object.
+SECONDS_BETWEEN_WRITES = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """State after one logged step; loss and the like are averages since the last."""
+
+    step: int
+    steps: int
+    epoch: float
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    token_accuracy: float
+    tokens_per_second: float
+    seconds_left: float
+
+    def line(self) -> str:
+        """For people."""
+        left = int(self.seconds_left)
+        return (
+            f"step {self.step}/{self.steps} epoch {self.epoch:.2f} loss {self.loss:.4f} "
+            f"lr {self.learning_rate:.2e} grad_norm {self.grad_norm:.3f} accuracy {self.token_accuracy:.3f} "
+            f"tokens/s {self.tokens_per_second:.0f} left {left // 60}:{left % 60:02d}"
+        )
+
+
+class Pace:
+    """Speed of this process since it began: tokens a second between logs, seconds to the end."""
+
+    def __init__(self, step: int, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._first = self._last = clock()
+        self._first_step = step
+        self._tokens = 0.0
+
+    def measure(self, step: int, steps: int, epoch: float, logs: Mapping[str, float]) -> Progress:
+        """The trainer's logs after `step` as progress; `num_tokens` counts from the start of the process."""
+        now = self._clock()
+        speed = (logs["num_tokens"] - self._tokens) / max(now - self._last, 1e-9)
+        left = (steps - step) * (now - self._first) / max(step - self._first_step, 1)
+        self._last, self._tokens = now, logs["num_tokens"]
+        return Progress(
+            step=step,
+            steps=steps,
+            epoch=epoch,
+            loss=logs["loss"],
+            learning_rate=logs["learning_rate"],
+            grad_norm=logs["grad_norm"],
+            token_accuracy=logs["mean_token_accuracy"],
+            tokens_per_second=speed,
+            seconds_left=left,
+        )
+
+
+class MetricsLog:
+    """`metrics.jsonl` of a run. Objects in a bucket cannot grow, so the file is written anew each time."""
+
+    FILE = "metrics.jsonl"
+
+    def __init__(self, folder: Folder, from_step: int, clock: Callable[[], float] = time.monotonic):
+        """Take over what an earlier process logged up to `from_step`; later lines will be logged again."""
+        self._folder, self._clock = folder, clock
+        earlier = (folder.read_text(self.FILE) or "").splitlines()
+        self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
+        self._written = float("-inf")
+
+    def append(self, progress: Progress) -> None:
+        """Add a line, written at once, or with a later one when the last write was under a second ago."""
+        self._lines.append(json.dumps(asdict(progress)))
+        if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write every line so far."""
+        self._folder.write_text(self.FILE, "".join(f"{line}\n" for line in self._lines))
+        self._written = self._clock()

@@ -1,0 +1,96 @@
+"""The base model and its adapter: access, download, 4-bit loading, LoRA, proof that a saved adapter loads."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from finetune.errors import InputError
+from finetune.recipe import Lora, Model
+
+if TYPE_CHECKING:
+    import torch
+    from peft import LoraConfig, PeftModel
+
+# Weights in one format only, and no code.
+MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+
+
+def check_model(name: str) -> None:
+    """Fetch the model's configuration; raises InputError when the model is absent, gated or out of reach."""
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    if os.path.isabs(name):
+        if not Path(name, "config.json").is_file():
+            raise InputError(f"model {name} is not a directory with a config.json")
+        return
+    try:
+        huggingface_hub.hf_hub_download(name, "config.json")
+    except errors.GatedRepoError as error:
+        token = "the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "no token (set HF_TOKEN)"
+        raise InputError(
+            f"model {name} is gated and {token} gives no access: accept its licence at "
+            f"https://huggingface.co/{name} with the account the token belongs to"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.HFValidationError, errors.EntryNotFoundError) as error:
+        raise InputError(f"model {name} cannot be found, or the token in HF_TOKEN may not see it") from error
+    except (OSError, errors.HfHubHTTPError) as error:
+        raise InputError(f"model {name} cannot be reached: {' '.join(str(error).split())[:300]}") from error
+
+
+def fetch_model(name: str) -> None:
+    """Download the model into the node's cache (HF_HOME), unless it is a directory."""
+    if not os.path.isabs(name):
+        import huggingface_hub
+
+        huggingface_hub.snapshot_download(name, allow_patterns=MODEL_FILES)
+
+
+def load_model(model: Model, device: "torch.device") -> tuple[Any, Any]:
+    """The frozen base model on `device` and its processor, from disk alone."""
+    import torch
+    from transformers import AutoModelForImageTextToText, AutoProcessor, BitsAndBytesConfig
+
+    dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "local_files_only": True}
+    if model.quantization == "nf4":
+        options["device_map"] = {"": device}
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=dtype,
+        )
+    base = AutoModelForImageTextToText.from_pretrained(model.name, **options)
+    return base, AutoProcessor.from_pretrained(model.name, local_files_only=True)
+
+
+def lora_config(lora: Lora) -> "LoraConfig":
+    """The adapter's shape; nothing of the base model is trained or stored with it."""
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+        task_type="CAUSAL_LM",
+    )
+
+
+def verify_adapter(model: "PeftModel", directory: Path) -> None:
+    """Load a saved adapter beside the trained one and compare; raises RuntimeError when they differ."""
+    import torch
+    from peft import get_peft_model_state_dict
+
+    model.load_adapter(str(directory), adapter_name="saved")
+    trained = get_peft_model_state_dict(model)
+    saved = get_peft_model_state_dict(model, adapter_name="saved")
+    model.delete_adapter("saved")
+    if trained.keys() != saved.keys():
+        raise RuntimeError(f"the adapter in {directory} has other weights than the trained one")
+    for name, weight in trained.items():
+        if not torch.isfinite(weight).all() or not torch.equal(weight, saved[name].to(weight)):
+            raise RuntimeError(
+                f"the adapter in {directory} differs from the trained one, or is not finite, at {name}"
+            )

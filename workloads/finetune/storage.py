@@ -1,0 +1,108 @@
+"""A directory in a bucket (gs://...) or on a disk, through pyarrow.
+
+Objects are written and read stream by stream, and no bucket metadata is asked for: a service account that may
+only read and write objects is enough.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from pyarrow import NativeFile, fs
+
+from finetune.errors import InputError
+
+T = TypeVar("T")
+
+# Seconds between the tries of the first access: a pod's metadata server may answer late when the pod is new.
+FIRST_ACCESS_WAITS = (1.0, 2.0, 4.0, 8.0)
+# Google's client retries a request for 15 minutes unless told otherwise; a wrong bucket must show sooner.
+REQUEST_RETRY_LIMIT = timedelta(minutes=1)
+
+
+class Folder:
+    """One directory; names are relative to it. A text appears whole or not at all."""
+
+    def __init__(self, uri: str):
+        """Raises InputError for an address that is neither gs:// nor a path."""
+        self._files, self.path = _filesystem(uri.rstrip("/"))
+        self._local = isinstance(self._files, fs.LocalFileSystem)
+        self.uri = self.path if self._local else uri.rstrip("/")
+
+    def first_access(self, action: Callable[[], T]) -> T:
+        """Run `action`, again while a bucket cannot be reached yet; raises InputError when it stays so."""
+        for wait in () if self._local else FIRST_ACCESS_WAITS:
+            try:
+                return action()
+            except OSError:
+                time.sleep(wait)
+        try:
+            return action()
+        except OSError as error:
+            raise InputError(f"storage {self.uri} cannot be used: {' '.join(str(error).split())}") from error
+
+    def read_text(self, name: str) -> str | None:
+        """The file's text, or None when there is no such file."""
+        path = f"{self.path}/{name}"
+        if self._files.get_file_info(path).type == fs.FileType.NotFound:
+            return None
+        with self._files.open_input_stream(path) as stream:
+            return bytes(stream.read()).decode()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replace a file."""
+        with self._writer(name) as stream:
+            stream.write(text.encode())
+        self._settle(name)
+
+    def sizes(self, name: str = "") -> dict[str, int]:
+        """Bytes of every file under `name`, keyed by path relative to it; empty when there is nothing."""
+        base = f"{self.path}/{name}".rstrip("/")
+        found = self._files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        return {
+            info.path.removeprefix(base).lstrip("/"): info.size
+            for info in found
+            if info.type == fs.FileType.File
+        }
+
+    def upload(self, source: Path, name: str) -> None:
+        """Copy one local file."""
+        with source.open("rb") as reader, self._writer(name) as writer:
+            shutil.copyfileobj(reader, writer, 16 << 20)
+        self._settle(name)
+
+    def download(self, name: str, target: Path) -> None:
+        """Copy one file to the local disk."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with self._files.open_input_stream(f"{self.path}/{name}") as reader, target.open("wb") as writer:
+            shutil.copyfileobj(reader, writer, 16 << 20)
+
+    def delete(self, name: str) -> None:
+        """Remove the directory `name` and everything in it."""
+        for part in self.sizes(name):
+            self._files.delete_file(f"{self.path}/{name}/{part}")
+        if self._local and Path(self.path, name).is_dir():
+            shutil.rmtree(Path(self.path, name))
+
+    def _writer(self, name: str) -> NativeFile:
+        path = f"{self.path}/{name}"
+        if self._local:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            path += ".part"
+        return self._files.open_output_stream(path)
+
+    def _settle(self, name: str) -> None:
+        """An object appears when its stream closes; on a disk a rename does the same."""
+        if self._local:
+            self._files.move(f"{self.path}/{name}.part", f"{self.path}/{name}")
+
+
+def _filesystem(uri: str) -> tuple[fs.FileSystem, str]:
+    if uri.startswith("gs://"):
+        return fs.GcsFileSystem(retry_time_limit=REQUEST_RETRY_LIMIT), uri.removeprefix("gs://")
+    if "://" in uri:
+        raise InputError(f"--storage must be gs://BUCKET[/FOLDER] or a local path, not {uri}")
+    return fs.LocalFileSystem(), str(Path(uri).resolve())
