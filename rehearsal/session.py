@@ -158,9 +158,10 @@ class Rehearsal:
 
         The preview refuses protected resources before anything is deleted.
         """
+        recorder = Recorder()
         self._run(
-            Recorder(),
-            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, suppress_outputs=True),
+            recorder,
+            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=recorder),
         )
         return self._operate("destroy")
 
