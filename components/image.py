@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_URI: Final = re.compile(r"(?P<path>[a-z0-9][a-z0-9._:/-]*)@sha256:[0-9a-f]{64}")
+import pulumi
+
+_URI: Final = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:(?P<digest>[0-9a-f]{64})")
 _ARTIFACT_REGISTRY: Final = re.compile(
-    r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)/.+"
+    r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)/.+"
 )
 
 
@@ -20,20 +22,24 @@ class ImageRepository:
         name: Repository id.
     """
 
-    project: str
+    project: pulumi.Input[str]
     location: str
     name: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image by digest.
+    """An image by digest, given or built by the stack.
 
     Args:
-        uri: `REGISTRY/PATH@sha256:DIGEST`.
+        uri: `REGISTRY/PATH@sha256:DIGEST`; of a built one an output.
+        fingerprint: Eight hex digits that change with it, known before anything is deployed.
+        repository: The Artifact Registry repository that nodes must be allowed to read, None elsewhere.
     """
 
-    uri: str
+    uri: pulumi.Input[str]
+    fingerprint: str
+    repository: ImageRepository | None
 
     @classmethod
     def parse(cls, text: str) -> "Image":
@@ -42,17 +48,15 @@ class Image:
         Raises:
             ValueError: When it is not a reference by digest.
         """
-        if not _URI.fullmatch(text):
+        reference = _URI.fullmatch(text)
+        if not reference:
             raise ValueError(
                 f"{text!r} is not an image by digest, REGISTRY/IMAGE@sha256:64 hex digits; "
                 "a tag may point to another image tomorrow"
             )
-        return cls(uri=text)
-
-    @property
-    def repository(self) -> ImageRepository | None:
-        """The Artifact Registry repository that nodes must be allowed to read, None elsewhere."""
-        match = _ARTIFACT_REGISTRY.fullmatch(self.uri)
-        if not match:
-            return None
-        return ImageRepository(project=match["project"], location=match["location"], name=match["repository"])
+        place = _ARTIFACT_REGISTRY.fullmatch(text)
+        return cls(
+            uri=text,
+            fingerprint=reference["digest"][:8],
+            repository=ImageRepository(**place.groupdict()) if place else None,
+        )

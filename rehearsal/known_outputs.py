@@ -175,7 +175,8 @@ def _secret_version(of: _Named) -> Known:
 def _repository(of: _Named) -> Known:
     path = f"projects/{of.project}/locations/{of.place}/repositories/{of['repositoryId']}"
     uri = f"{of.place}-docker.pkg.dev/{of.project}/{of['repositoryId']}"
-    return path, {**_placed(of, "location"), "name": of["repositoryId"], "registryUri": uri}
+    computed = {"name": of["repositoryId"], "registryUri": uri, "createTime": _CREATED}
+    return path, {**_placed(of, "location"), **computed}
 
 
 def _run(kind: str, computed: Callable[[_Named], Outputs]) -> Callable[[_Named], Known]:

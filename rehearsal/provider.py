@@ -139,7 +139,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ConfigureResponse:
         """Remembers the configuration for the connection it came in on: one per provider instance."""
-        if request.urn and self.world.take_fault(request.urn.split("::")[-1], request.urn):
+        if request.urn and self.world.take_fault(request.urn.split("::")[-1]):
             _abort(context, Refusal(_fault_text(request.urn)))
         self._configs[context.peer()] = from_struct(request.args)
         return provider_pb2.ConfigureResponse(supportsPreview=True, supports_autonaming_configuration=True)
@@ -189,7 +189,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         try:
             self.admit(asked, inputs)
             self._clock.take(asked.type, "create", inputs)
-            if self.world.take_fault(asked.name, asked.urn):
+            if self.world.take_fault(asked.name):
                 raise Refusal(_fault_text(asked.urn))
             item_id, outputs = self.outputs(asked, inputs)
             self.world.add(Item(asked.type, item_id, asked.name, inputs, outputs, self.cluster(asked)))

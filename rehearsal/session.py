@@ -7,7 +7,8 @@ import runpy
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, cast
@@ -16,8 +17,10 @@ import pulumi.automation as automation
 import yaml
 from pulumi.automation._stack import StackInitMode
 
+from components.build_context import ARCHIVES
 from rehearsal import engine_lookup, plan, plan_checks, project
 from rehearsal.clock import Clock
+from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.cluster_objects import KubernetesStandIn
 from rehearsal.engine_lookup import Say
 from rehearsal.errors import RehearsalError
@@ -45,6 +48,7 @@ class Rehearsal:
 
     Attributes:
         world: What exists on the stand-in platform.
+        builds: Where the program's image builds go.
         configuration: What the stack file was filled in with.
         last: What the latest operation did, also when it failed.
     """
@@ -63,6 +67,7 @@ class Rehearsal:
             project.require_stack(stack)
         self.stack = stack
         self.world = World()
+        self.builds = CloudBuildServer()
         self.configuration = project.configuration(stack, overrides or {})
         self._program = program or _run_main
         self._clock = clock or Clock()
@@ -74,12 +79,19 @@ class Rehearsal:
     def __enter__(self) -> Self:
         """Starts the stand-ins and makes an empty stack."""
         self._command = engine_lookup.find(self._say)
-        self._silence = _Silence()
-        self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
-        try:
-            stand_ins = (GoogleStandIn, KubernetesStandIn)
-            self._servers = [Server(stand_in(self.world, self._clock)) for stand_in in stand_ins]
+        with ExitStack() as started:
+            started.callback(_Silence().end)
+            self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
+            started.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            started.enter_context(self.builds)
+            for stand_in in (GoogleStandIn, KubernetesStandIn):
+                server = Server(stand_in(self.world, self._clock))
+                started.callback(server.stop)
+                self._servers.append(server)
+            started.callback(self._clock.stop)
             (self._directory / "state").mkdir()
+            self._faults.mkdir()
+            self._link_archives()
             self._write_configuration(salt=None)
             self._write_plugin()
             self._workspace = automation.LocalWorkspace(
@@ -92,9 +104,7 @@ class Rehearsal:
             )
             self._stack = _Stack(self.stack, self._workspace, StackInitMode.CREATE)
             self._encrypt_secrets()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
+            self._started = started.pop_all()
         return self
 
     def __exit__(
@@ -104,11 +114,7 @@ class Rehearsal:
         trace: TracebackType | None,
     ) -> None:
         """Stops the stand-ins and removes the temporary directory."""
-        self._clock.stop()
-        for server in self._servers:
-            server.stop()
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._silence.end()
+        self._started.close()
 
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Replaces the overrides; the next operation runs with the new configuration."""
@@ -137,17 +143,29 @@ class Rehearsal:
         """Makes the stack as the program says.
 
         Args:
-            fail_at: Logical name or URN of a resource whose creation fails.
+            fail_at: Logical name of a resource whose creation fails, in this `up` only.
 
         Raises:
             RehearsalError: With the engine's message.
         """
         if fail_at:
-            self.world.fail_once(fail_at)
+            self.fail([fail_at])
         try:
             return self._operate("up")
         finally:
-            self.world.forget_faults()
+            if fail_at:
+                self._forget_faults()
+
+    def fail(self, names: Iterable[str]) -> None:
+        """Lets the creation of each of these resources fail once, in whichever `up` comes to it."""
+        for name in names:
+            self.world.fail_once(name)
+            (self._faults / name).touch()
+
+    @property
+    def faults(self) -> set[str]:
+        """Names given to `fail` whose creation has not failed yet."""
+        return {name for name in self.world.faults if (self._faults / name).exists()}
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
@@ -217,6 +235,21 @@ class Rehearsal:
     def _plugins(self) -> Path:
         return self._directory / "plugins"
 
+    @property
+    def _faults(self) -> Path:
+        """Files that tell the plugin, a process of its own, what the stand-ins read in the world."""
+        return self._directory / "faults"
+
+    def _forget_faults(self) -> None:
+        self.world.forget_faults()
+        for file in self._faults.iterdir():
+            file.unlink()
+
+    def _link_archives(self) -> None:
+        """The program writes build contexts relative to where it runs, and the engine reads them relative
+        to where it runs itself; under `pulumi up` that is one place."""
+        (self._directory / ARCHIVES).symlink_to(Path.cwd() / ARCHIVES, target_is_directory=True)
+
     def _encrypt_secrets(self) -> None:
         """Hands secrets to the engine through its standard input: arguments are open to every process."""
         for key, value in self.configuration.secret.items():
@@ -229,6 +262,8 @@ class Rehearsal:
     def _environment(self) -> dict[str, str]:
         return {
             "PATH": f"{self._plugins}{os.pathsep}{os.environ['PATH']}",
+            **self.builds.environment,
+            "REHEARSAL_FAULTS": str(self._faults),
             "PULUMI_BACKEND_URL": f"file://{self._directory / 'state'}",
             "PULUMI_HOME": str(self._directory / "home"),
             "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,

@@ -106,16 +106,22 @@ class World:
         """A training job runs: from now on there are checkpoints in every bucket."""
         self.written_buckets |= {bucket.id for bucket in self.of_type(BUCKET)}
 
+    @property
+    def faults(self) -> frozenset[str]:
+        """Logical names of the resources whose next creation fails."""
+        with self._lock:
+            return frozenset(self._faults)
+
     def fail_once(self, name: str) -> None:
-        """Lets the next creation of the resource with this logical name or URN fail."""
+        """Lets the next creation of the resource with this logical name fail."""
         self._faults.add(name)
 
-    def take_fault(self, name: str, urn: str) -> bool:
+    def take_fault(self, name: str) -> bool:
         """Whether this creation is to fail; asking uses the fault up."""
         with self._lock:
-            hit = self._faults & {name, urn}
-            self._faults -= hit
-            return bool(hit)
+            hit = name in self._faults
+            self._faults.discard(name)
+            return hit
 
     def forget_faults(self) -> None:
         """Drops the faults that did not strike."""

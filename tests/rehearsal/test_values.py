@@ -15,7 +15,6 @@ def test_stand_ins_fill_exactly_what_the_stack_file_leaves_out() -> None:
     assert found.stood_in == [
         "gcp:project",
         "llm-stacks:hfToken",
-        "llm-stacks:imageUri",
         "llm-stacks:capacity.reservation",
     ]
     assert found.plain["gcp:region"] == "us-central1"

@@ -1,0 +1,51 @@
+"""Time for whoever waits in a provider's process, and the end of that process."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+_STEP_S: Final = 0.5
+
+
+class Interrupted(Exception):
+    """Nobody waits for the result any more."""
+
+
+class Clock:
+    """The real time.
+
+    A dynamic provider is not told that an operation is cancelled (the SDK answers the engine's
+    Cancel itself), and works in a thread, which gets no signals. What it can see: Python is about
+    to exit, because the engine interrupted the process and will kill it after 5 seconds; or the engine
+    has gone.
+    """
+
+    def __init__(self) -> None:
+        self._parent = os.getppid()
+
+    def now(self) -> float:
+        """Seconds on a clock that only goes forward."""
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        """Waits.
+
+        Raises:
+            Interrupted: As soon as the process is to end.
+        """
+        until = self.now() + seconds
+        while (left := until - self.now()) > 0:
+            if os.getppid() != self._parent or _exiting():
+                raise Interrupted
+            time.sleep(min(left, _STEP_S))
+
+
+def _exiting() -> bool:
+    """Once the interpreter waits for its threads to end, it takes no new work."""
+    try:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            pool.submit(int)
+    except RuntimeError:
+        return True
+    return False

@@ -1,0 +1,142 @@
+"""An image that the stack builds itself, in Cloud Build, without Docker or gcloud on this machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.build_context import BuildContext
+from components.cloud_build import CloudBuild, CloudBuildArgs
+from components.container_repository import ContainerRepository
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageBuildArgs:
+    """Arguments of `ImageBuild`.
+
+    Args:
+        project: Project id.
+        location: Region in which the build runs and its source lies.
+        context: Folder with the Dockerfile; a `.dockerignore` in it is honoured.
+        repository: Where the image goes.
+        image_name: Name of the image in the repository.
+        labels: Labels of the bucket.
+        timeout_s: How long the build may take, in seconds, without the time in the queue.
+        machine_type: Cloud Build's name of the machine.
+        disk_gb: Its disk, in GB. Base image, its layers unpacked and what is added must fit,
+            about three times the 10 GB of a CUDA image.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    context: Path
+    repository: ContainerRepository
+    image_name: str
+    labels: Mapping[str, str]
+    timeout_s: int = 3600
+    machine_type: str = "E2_HIGHCPU_8"
+    disk_gb: int = 100
+
+
+class ImageBuild(pulumi.ComponentResource):
+    """Uploads the context and has it built, once per content.
+
+    Attributes:
+        fingerprint: Digest of the context, known before anything is deployed; also the image's tag.
+        image: `REPOSITORY/NAME@sha256:DIGEST`, known once it is built.
+
+    Raises:
+        ValueError: When the context has no Dockerfile.
+    """
+
+    def __init__(self, name: str, args: ImageBuildArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:ImageBuild", name, None, opts)
+        context = BuildContext(args.context)
+        self.fingerprint = context.digest
+        source, bucket = self._source(name, args, context)
+        account = gcp.serviceaccount.Account(
+            f"{name}-builder",
+            project=args.project,
+            display_name=f"Builds of the {args.image_name} image",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        build = CloudBuild(
+            f"{name}-build",
+            CloudBuildArgs(
+                project=args.project,
+                location=args.location,
+                image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{self.fingerprint}"),
+                repository_created=args.repository.created,
+                source_bucket=bucket.name,
+                source_object=source.name,
+                source_generation=source.generation,
+                service_account=account.name,
+                machine_type=args.machine_type,
+                disk_gb=args.disk_gb,
+                timeout_s=args.timeout_s,
+            ),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[
+                    *self._grants(name, args, account, bucket),
+                    args.repository.grant_writer(f"{args.image_name}-builder", account.member),
+                ],
+            ),
+        )
+        self.image: pulumi.Output[str] = build.uri
+        self.register_outputs({"image": self.image})
+
+    def _source(
+        self, name: str, args: ImageBuildArgs, context: BuildContext
+    ) -> tuple[gcp.storage.BucketObject, gcp.storage.Bucket]:
+        bucket = gcp.storage.Bucket(
+            f"{name}-source",
+            project=args.project,
+            location=args.location,
+            labels=args.labels,
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            # Holds copies of files in this repository and nothing else.
+            force_destroy=True,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        archive = context.archive(f"{args.image_name}-{context.digest}")
+        source = gcp.storage.BucketObject(
+            f"{name}-archive",
+            bucket=bucket.name,
+            name=archive.name,
+            source=pulumi.FileAsset(archive.as_posix()),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return source, bucket
+
+    def _grants(
+        self,
+        name: str,
+        args: ImageBuildArgs,
+        account: gcp.serviceaccount.Account,
+        bucket: gcp.storage.Bucket,
+    ) -> list[pulumi.Resource]:
+        """What the build may do besides pushing: read its source, write its log.
+
+        Log entries cannot be granted on less than a project; the role writes them and reads none.
+        """
+        return [
+            gcp.storage.BucketIAMMember(
+                f"{name}-builder-source",
+                bucket=bucket.name,
+                role="roles/storage.objectViewer",
+                member=account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            ),
+            gcp.projects.IAMMember(
+                f"{name}-builder-log",
+                project=args.project,
+                role="roles/logging.logWriter",
+                member=account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            ),
+        ]

@@ -1,0 +1,289 @@
+"""A stand-in for Cloud Build: an HTTP server on loopback that follows the published API.
+
+It runs nothing. What becomes of builds is said in advance, as far as the default (each succeeds) is
+not wanted.
+"""
+
+import hashlib
+import json
+import threading
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from rehearsal.discovery import Call, Discovery
+
+_BUILDS: Final = "cloudbuild.projects.locations.builds."
+_METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
+_TIME: Final = "2026-01-01T00:00:00Z"
+_RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
+
+Method = Literal["create", "get", "list", "cancel", "log"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure(Exception):
+    """An answer that is an error.
+
+    Args:
+        code: HTTP status.
+        status: Google's name for it.
+        message: For a person.
+        after: Whether the request has its effect nevertheless, and only the answer is lost.
+    """
+
+    code: int
+    status: str
+    message: str
+    after: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """What becomes of a build.
+
+    Args:
+        states: Its status at each look, the first as the creation is answered; the last one stays.
+        exit_code: Of its first step, where that fails.
+        detail: What the status is explained with.
+        failure: Type of the failure, as `FailureInfo` names it.
+        log: Lines of its log.
+        digests: Whether the images are named in the results.
+    """
+
+    states: Sequence[str] = ("QUEUED", "SUCCESS")
+    exit_code: int = 0
+    detail: str = ""
+    failure: str = ""
+    log: Sequence[str] = ()
+    digests: bool = True
+
+
+@dataclass
+class Kept:
+    """A build on the server.
+
+    Args:
+        build: As the API shows it.
+        course: What becomes of it.
+        looks: How often it has been shown.
+    """
+
+    build: dict[str, Any]
+    course: Course
+    looks: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class CloudBuildServer:
+    """The server, for as long as the context.
+
+    Attributes:
+        calls: Every call that arrived, by its short name.
+        created: Set once there is a build.
+        cancelled: Set once a build has been cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Method] = []
+        self.created = threading.Event()
+        self.cancelled = threading.Event()
+        self._kept: dict[str, Kept] = {}
+        self._courses: deque[Course] = deque()
+        self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
+        self._apis = [Discovery("cloudbuild.v1"), Discovery("logging.v2")]
+
+    def __enter__(self) -> Self:
+        """Listens on a port of its own."""
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops listening."""
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With these variables a program's builds come here."""
+        address = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return {
+            "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{address}/v1/",
+            "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{address}/v2/",
+        }
+
+    @property
+    def builds(self) -> list[dict[str, Any]]:
+        """All builds as they were last shown."""
+        return [kept.build for kept in self._kept.values()]
+
+    def next_build(self, course: Course) -> None:
+        """Says what becomes of the next build that nothing has been said about."""
+        self._courses.append(course)
+
+    def fail(self, method: Method, failure: Failure, times: int = 1) -> None:
+        """Answers the next calls of a method with an error."""
+        self._failures[method].extend([failure] * times)
+
+    def answer(self, verb: str, url: str, body: Any) -> tuple[int, dict[str, Any]]:
+        """HTTP status and message for a request."""
+        try:
+            return 200, self._answer(verb, url, body)
+        except Failure as failure:
+            error = {"code": failure.code, "message": failure.message, "status": failure.status}
+            return failure.code, {"error": error}
+
+    def _answer(self, verb: str, url: str, body: Any) -> dict[str, Any]:
+        for api in self._apis:
+            call = api.call(verb, url)
+            method = _short(call) if call else None
+            if call and method:
+                self.calls.append(method)
+                problems = list(api.problems(call, body))
+                if problems:
+                    raise Failure(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
+                answer = self._with_failures(method, call, body)
+                faults = list(api.faults(call.response, answer))
+                if faults:
+                    raise AssertionError(f"the stand-in breaks the API: {faults}")
+                return answer
+        raise Failure(code=404, status="NOT_FOUND", message=f"no method here for {verb} {url}")
+
+    def _with_failures(self, method: Method, call: Call, body: Any) -> dict[str, Any]:
+        waiting = self._failures[method]
+        failure = waiting.popleft() if waiting else None
+        if failure and not failure.after:
+            raise failure
+        answer = getattr(self, f"_{method}")(call, body)
+        if failure:
+            raise failure
+        return answer
+
+    def _create(self, call: Call, body: dict[str, Any]) -> dict[str, Any]:
+        where = f"projects/{call.address['projectsId']}/locations/{call.address['locationsId']}"
+        build_id = str(uuid.uuid4())
+        course = self._courses.popleft() if self._courses else Course()
+        build = {
+            **body,
+            "id": build_id,
+            "name": f"{where}/builds/{build_id}",
+            "projectId": call.address["projectsId"],
+            "createTime": _TIME,
+            "logUrl": f"https://console.cloud.google.com/cloud-build/builds;region="
+            f"{call.address['locationsId']}/{build_id}?project={call.address['projectsId']}",
+        }
+        kept = self._kept[build_id] = Kept(build=build, course=course)
+        shown = self._shown(kept)
+        self.created.set()
+        return {
+            "name": f"{where}/operations/{build_id}",
+            "metadata": {"@type": _METADATA, "build": shown},
+            "done": False,
+        }
+
+    def _get(self, call: Call, _body: Any) -> dict[str, Any]:
+        return self._shown(self._found(call))
+
+    def _list(self, call: Call, _body: Any) -> dict[str, Any]:
+        tag = call.query.get("filter", "").removeprefix('tags="').removesuffix('"')
+        found = [kept.build for kept in self._kept.values() if tag in kept.build.get("tags", ())]
+        return {"builds": found}
+
+    def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
+        kept = self._found(call)
+        with kept.lock:
+            if kept.build["status"] not in _RUNNING:
+                raise Failure(code=400, status="FAILED_PRECONDITION", message="the build is not active")
+            kept.course = Course(states=["CANCELLED"])
+        self.cancelled.set()
+        return self._shown(kept)
+
+    def _log(self, _call: Call, body: dict[str, Any]) -> dict[str, Any]:
+        lines = [
+            line
+            for build_id, kept in self._kept.items()
+            if f'build_id="{build_id}"' in body["filter"]
+            for line in kept.course.log
+        ]
+        newest = list(reversed(lines))[: body["pageSize"]]
+        return {"entries": [{"textPayload": line, "timestamp": _TIME} for line in newest]}
+
+    def _found(self, call: Call) -> Kept:
+        kept = self._kept.get(call.address["buildsId"])
+        if kept is None:
+            raise Failure(code=404, status="NOT_FOUND", message="Requested entity was not found.")
+        return kept
+
+    def _shown(self, kept: Kept) -> dict[str, Any]:
+        with kept.lock:
+            course, build = kept.course, kept.build
+            build["status"] = course.states[min(kept.looks, len(course.states) - 1)]
+            kept.looks += 1
+            if build["status"] == "SUCCESS" and course.digests:
+                build["results"] = {"images": [_image(name) for name in build["images"]]}
+            if build["status"] not in (*_RUNNING, "SUCCESS"):
+                build.update(_ending(build, course))
+            return json.loads(json.dumps(build))
+
+
+def _ending(build: dict[str, Any], course: Course) -> dict[str, Any]:
+    first, *others = build["steps"]
+    failed = {**first, "status": build["status"], "exitCode": course.exit_code}
+    ending: dict[str, Any] = {"steps": [failed, *others], "statusDetail": course.detail}
+    if course.failure:
+        ending["failureInfo"] = {"type": course.failure, "detail": course.detail}
+    return ending
+
+
+def _image(name: str) -> dict[str, str]:
+    return {"name": name, "digest": f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"}
+
+
+def _short(call: Call) -> Method | None:
+    if call.method == "logging.entries.list":
+        return "log"
+    name = call.method.removeprefix(_BUILDS)
+    methods: dict[str, Method] = {"create": "create", "get": "get", "list": "list", "cancel": "cancel"}
+    return methods.get(name)
+
+
+def _handler(server: CloudBuildServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """JSON in, JSON out."""
+
+        protocol_version = "HTTP/1.1"
+        # One packet per answer; two would each wait for the other side.
+        wbufsize = -1
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: whoever needs the calls reads `CloudBuildServer.calls`."""
+
+        def _serve(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            code, message = server.answer(self.command, self.path, json.loads(sent or b"{}"))
+            answer = json.dumps(message).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json; charset=UTF-8")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+    return Handler
