@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STACK ?= a4-ray
 # Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
-STACKS := a4-ray cloudrun-vllm dev
+STACKS := a4-accelerate a4-ray cloudrun-vllm dev
 
 BIN := .venv/bin
 TRAINING := .venv-training
@@ -55,7 +55,7 @@ bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
 
 clean: ## remove what the other targets made
-	rm -rf .venv $(TRAINING) .tools .rehearsal
+	rm -rf .venv $(TRAINING) .tools .rehearsal .build
 
 .venv/.ready: requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -159,7 +159,7 @@ class AutopilotCluster(pulumi.ComponentResource):
 
 
 def _repository_key(repository: ImageRepository) -> str:
-    return f"{repository.project}/{repository.location}/{repository.name}"
+    return f"{repository.location}/{repository.name}"
 
 
 def _autoscaling(node_account: pulumi.Input[str]) -> gcp.container.ClusterClusterAutoscalingArgs:

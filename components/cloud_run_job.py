@@ -42,7 +42,7 @@ class CloudRunJobArgs:
     project: pulumi.Input[str]
     location: str
     labels: Mapping[str, str]
-    image: str
+    image: pulumi.Input[str]
     command: Sequence[pulumi.Input[str]]
     environment: Mapping[str, str]
     secrets: Mapping[str, SecretVersion]

@@ -13,7 +13,7 @@ class ProjectServicesArgs:
 
     Args:
         project: Project id.
-        apis: Service names such as `container.googleapis.com`.
+        apis: Service names such as `container.googleapis.com`; one that several need may be repeated.
     """
 
     project: str
@@ -39,7 +39,7 @@ class ProjectServices(pulumi.ComponentResource):
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for api in args.apis
+            for api in dict.fromkeys(args.apis)
         }
         self.register_outputs({})
 

@@ -7,6 +7,7 @@ from typing import Final
 import pulumi
 
 from components.fingerprint import hashed_name
+from components.image import Image
 from components.manifest import Manifest, Values
 from components.namespace import Namespace
 
@@ -20,19 +21,22 @@ class RayClusterArgs:
 
     Args:
         namespace: Namespace that it runs in.
-        manifest: RayCluster manifest, with the holes `name` and `namespace` and those of `values`.
+        manifest: RayCluster manifest, with the holes `name`, `namespace`, `image` and those of `values`.
         values: For the manifest's other holes.
+        image: What its pods run in.
         needs: What its pods need and the manifest names: secrets, accounts, a way out.
     """
 
     namespace: Namespace
     manifest: Path
     values: Values
+    image: Image
     needs: list[pulumi.Resource] = field(default_factory=list)
 
     def filled(self, name: str) -> Manifest:
         """The manifest of a cluster called `name`."""
-        return Manifest(self.manifest, {**self.values, "name": name, "namespace": self.namespace.namespace})
+        fixed = {"name": name, "namespace": self.namespace.namespace, "image": self.image.uri}
+        return Manifest(self.manifest, {**self.values, **fixed})
 
 
 class RayCluster(pulumi.ComponentResource):
@@ -46,7 +50,7 @@ class RayCluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:RayCluster", name, None, opts)
-        self.cluster_name = hashed_name(name, _MAX_NAME, args.filled(name).tree)
+        self.cluster_name = hashed_name(name, _MAX_NAME, args.image.fingerprint, args.filled(name).tree)
         self.namespace = args.namespace
         self.access: pulumi.Resource = args.filled(self.cluster_name).create(
             f"{name}-ray-cluster", args.namespace.running_in(self, args.needs)

@@ -18,7 +18,7 @@ def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
     warn_of_missing_a4(settings.capacity)
     ground = lay_ground(NAME, settings, namespace="training")
     # The same code on the same libraries is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(ground.code.digest, settings.image.uri)}"
+    run = f"{settings.recipe}-{fingerprint(ground.code.digest, ground.image.fingerprint)}"
     job = BatchJob(
         NAME,
         BatchJobArgs(
@@ -26,7 +26,7 @@ def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
             job_name=settings.recipe,
             manifest=MANIFESTS / "job.yaml",
             values={
-                "image": settings.image.uri,
+                "image": ground.image.uri,
                 "serviceAccount": ground.account.account_name,
                 "capacity": settings.capacity.pod_selectors(),
                 "recipe": settings.recipe,

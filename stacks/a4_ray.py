@@ -31,15 +31,16 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         manifest=MANIFESTS / "ray-cluster.yaml",
         values={
             "rayVersion": pins.RAY_VERSION,
-            "image": settings.image.uri,
             "serviceAccount": ground.account.account_name,
             "workers": settings.workers,
             "capacity": settings.capacity.pod_selectors(),
         },
+        image=ground.image,
         needs=ground.needs,
     )
     # The same code on the same libraries and as many GPUs is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(ground.code.digest, settings.image.uri, settings.workers)}"
+    content = fingerprint(ground.code.digest, ground.image.fingerprint, settings.workers)
+    run = f"{settings.recipe}-{content}"
     job = RayJob(
         NAME,
         RayJobArgs(
@@ -50,7 +51,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
                 "bucket": ground.bucket.bucket_name,
                 "run": run,
                 "gpus": settings.workers * GPUS_PER_WORKER,
-                "image": settings.image.uri,
+                "image": ground.image.uri,
                 "code": ground.code.volume,
             },
             cluster=RayCluster(NAME, ray) if settings.shared_ray_cluster else ray,

@@ -11,14 +11,17 @@ from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
 from components.bucket import Bucket, BucketArgs
 from components.capacity import Capacity, CapacityType
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
+from components.image import Image
 from components.namespace import Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.settings import AutopilotTraining
+from stacks.training_image import image_apis, training_image
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
+FINETUNE: Final = WORKLOADS / "finetune"
 
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"
@@ -44,6 +47,7 @@ class Ground:
         account: Service account of its pods.
         bucket: Where they write.
         code: What they run.
+        image: What they run it in.
         needs: Everything that pods which train must find in place.
     """
 
@@ -52,6 +56,7 @@ class Ground:
     account: ServiceAccount
     bucket: Bucket
     code: TrainingCode
+    image: Image
     needs: list[pulumi.Resource]
 
 
@@ -75,7 +80,7 @@ def lay_ground(
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
 ) -> Ground:
-    """Declares cluster, namespace, identity, bucket, token and code.
+    """Declares image, cluster, namespace, identity, bucket, token and code.
 
     Args:
         name: Name of the scenario; starts the name of everything.
@@ -88,9 +93,11 @@ def lay_ground(
     apis = ProjectServices(
         name,
         ProjectServicesArgs(
-            project=settings.project, apis=[_COMPUTE, *_CLUSTER, *_REPORTING, _STORAGE, _SECRETS]
+            project=settings.project,
+            apis=[_COMPUTE, *_CLUSTER, *_REPORTING, _STORAGE, _SECRETS, *image_apis(settings)],
         ),
     )
+    image = training_image(name, settings, apis=apis, labels=labels, context=FINETUNE)
     network = Network(
         name,
         NetworkArgs(
@@ -107,7 +114,7 @@ def lay_ground(
             network=network.network_id,
             subnet=network.subnet_id,
             labels=labels,
-            images=[settings.image],
+            images=[image],
             ray_operator=ray_operator,
             cluster_name=settings.cluster_name,
         ),
@@ -147,6 +154,7 @@ def lay_ground(
         namespace=inside,
         account=account,
         bucket=bucket,
-        code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=WORKLOADS / "finetune")),
+        image=image,
+        code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=FINETUNE)),
         needs=[account.access, *token.access, network.egress, *bucket.access, *cluster.pulls],
     )

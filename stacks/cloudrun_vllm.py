@@ -15,15 +15,17 @@ from components.cloud_run_service import CloudRunService, CloudRunServiceArgs, S
 from components.fingerprint import fingerprint
 from components.google_service_account import GoogleServiceAccount, GoogleServiceAccountArgs
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
+from components.image import Image
 from components.members import EVERYBODY
 from components.network import Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.vllm import Vllm
 from stacks import pins
 from stacks.settings import CloudrunVllm
+from stacks.training_image import image_apis, training_image
 
 NAME: Final = "cloudrun-vllm"
-PACKAGE: Final = Path(__file__).parent.parent / "workloads" / "finetune"
+FINETUNE: Final = Path(__file__).parent.parent / "workloads" / "finetune"
 
 _RUN: Final = "run.googleapis.com"
 _COMPUTE: Final = "compute.googleapis.com"
@@ -48,6 +50,7 @@ class _Ground:
 
     apis: ProjectServices
     labels: dict[str, str]
+    image: Image
     subnet: pulumi.Input[str]
     egress: list[pulumi.Resource]
 
@@ -81,9 +84,9 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             readers={"finetune": trainer.member},
         ),
     )
-    code = BucketCode(NAME, BucketCodeArgs(bucket=bucket.bucket_name, package=PACKAGE))
+    code = BucketCode(NAME, BucketCodeArgs(bucket=bucket.bucket_name, package=FINETUNE))
     # The same code on the same libraries is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(code.digest, settings.image.uri)}"
+    run = f"{settings.recipe}-{fingerprint(code.digest, ground.image.fingerprint)}"
     storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
         NAME,
@@ -91,7 +94,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             project=ground.apis.project_with(_RUN),
             location=settings.region,
             labels=ground.labels,
-            image=settings.image.uri,
+            image=ground.image.uri,
             command=[
                 *("python", "-m", "finetune", "local"),
                 *("--recipe", settings.recipe, "--storage", storage, "--run", run),
@@ -134,15 +137,20 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
 
 
 def _lay_ground(settings: CloudrunVllm) -> _Ground:
-    """The APIs, and the network unless the settings name a subnet."""
+    """The APIs, the image, and the network unless the settings name a subnet."""
     own = [] if settings.subnet else [_COMPUTE]
     apis = ProjectServices(
-        NAME, ProjectServicesArgs(project=settings.project, apis=[_RUN, *own, _ACCOUNTS, _STORAGE, _SECRETS])
+        NAME,
+        ProjectServicesArgs(
+            project=settings.project,
+            apis=[_RUN, *own, _ACCOUNTS, _STORAGE, _SECRETS, *image_apis(settings)],
+        ),
     )
     labels = {"stack": settings.stack, "scenario": NAME}
+    image = training_image(NAME, settings, apis=apis, labels=labels, context=FINETUNE)
     if settings.subnet:
         subnet = f"projects/{settings.project}/regions/{settings.region}/subnetworks/{settings.subnet}"
-        return _Ground(apis=apis, labels=labels, subnet=subnet, egress=[])
+        return _Ground(apis=apis, labels=labels, image=image, subnet=subnet, egress=[])
     network = Network(
         NAME,
         NetworkArgs(
@@ -151,7 +159,7 @@ def _lay_ground(settings: CloudrunVllm) -> _Ground:
             delete_patience=_SUBNET_PATIENCE,
         ),
     )
-    return _Ground(apis=apis, labels=labels, subnet=network.subnet_id, egress=[network.egress])
+    return _Ground(apis=apis, labels=labels, image=image, subnet=network.subnet_id, egress=[network.egress])
 
 
 def _account(ground: _Ground, purpose: str, display_name: str) -> GoogleServiceAccount:

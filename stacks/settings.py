@@ -33,7 +33,8 @@ class Training:
         project: `gcp:project`. Project id that everything is created in.
         region: `gcp:region`. Region of the machines and the bucket; their capacity must be in it.
         hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
-        image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest.
+        image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest; by default the stack builds it.
+        scan_images: `scanImages`. Whether Artifact Registry scans the image that is built; it bills scans.
         recipe: `recipe`. Name of a file in workloads/finetune/recipes.
         force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
         bucket_name: `bucketName`. Name of the bucket; by default made unique by Pulumi.
@@ -43,7 +44,8 @@ class Training:
     project: str
     region: str
     hf_token: pulumi.Output[str]
-    image: Image
+    image: Image | None
+    scan_images: bool
     recipe: str
     force_destroy: bool
     bucket_name: str | None
@@ -181,12 +183,20 @@ def _autopilot_training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[
 def _training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
     """The fields of `Training`, with the scenario's own recipe as the default."""
     keys.secret("hfToken", "a Hugging Face read token")
+    image = keys.parsed("imageUri", Image.parse, None, set_as="REGISTRY/IMAGE@sha256:DIGEST")
+    scan_images = keys.flag("scanImages", False)
+    if image and scan_images:
+        keys.problem(
+            "scanImages",
+            "the image that is built would be scanned, and with imageUri none is; remove one of the two",
+        )
     return {
         "stack": _label(pulumi.get_stack()),
         "project": _project(keys),
         "region": _region(keys),
         "hf_token": config.get_secret("hfToken") or pulumi.Output.secret(""),
-        "image": keys.parsed("imageUri", Image.parse, set_as="REGISTRY/IMAGE@sha256:DIGEST"),
+        "image": image,
+        "scan_images": scan_images,
         "recipe": _recipe(keys, recipe),
         "force_destroy": keys.flag("forceDestroy", False),
         "bucket_name": _optional_name(keys, "bucketName", maximum=63),

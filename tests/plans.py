@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from rehearsal import Plan, Planned
+
+# With the setting `imageUri` a stack builds no image; tests/stacks/test_training_image.py has those that do.
+IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
 
 
 def of_type(plan: Plan, ending: str) -> list[Planned]:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+    with Rehearsal(STACK, {"hfToken": TOKEN, "imageUri": plans.IMAGE}) as rehearsal:
         return rehearsal.preview()
 
 
@@ -28,7 +28,7 @@ def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """A copy of workloads/ that the program uses and a test may edit."""
     copy = tmp_path / "workloads"
     shutil.copytree(ROOT / "workloads", copy)
-    monkeypatch.setattr(autopilot_training, "WORKLOADS", copy)
+    monkeypatch.setattr(autopilot_training, "FINETUNE", copy / "finetune")
     yield copy / "finetune" / "training.py"
 
 
@@ -56,7 +56,7 @@ def test_no_binding_is_wider_than_one_bucket_or_repository_but_the_nodes_own(pla
 
 
 def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
-    with Rehearsal(STACK) as rehearsal:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         members = {
             item.inputs["member"]

@@ -25,7 +25,7 @@ LONGEST_GPU_TASK, LONGEST_PROBE = 3600, 240
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+    with Rehearsal(STACK, {"hfToken": TOKEN, "imageUri": plans.IMAGE}) as rehearsal:
         return rehearsal.preview()
 
 
@@ -34,7 +34,7 @@ def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """A copy of the training package that the program uses and a test may edit."""
     copy = tmp_path / "finetune"
     shutil.copytree(ROOT / "workloads" / "finetune", copy)
-    monkeypatch.setattr(cloudrun_vllm, "PACKAGE", copy)
+    monkeypatch.setattr(cloudrun_vllm, "FINETUNE", copy)
     yield copy / "training.py"
 
 
@@ -80,7 +80,7 @@ def test_no_binding_is_wider_than_one_bucket_or_secret(plan: Plan) -> None:
 
 
 def test_the_job_writes_to_the_bucket_and_the_service_only_reads() -> None:
-    with Rehearsal(STACK) as rehearsal:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         roles = _roles(rehearsal, "gcp:storage/bucketIAMMember:BucketIAMMember")
         readers_of_the_token = _roles(rehearsal, "gcp:secretmanager/secretIamMember:SecretIamMember")

@@ -93,8 +93,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "stores it encrypted",
     ),
     (
-        {"llm-stacks:imageUri": None},
-        "imageUri: missing; set it with `pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST`",
+        {"llm-stacks:scanImages": "true"},
+        "scanImages: the image that is built would be scanned, and with imageUri none is; remove one of "
+        "the two",
     ),
     (
         {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
@@ -152,7 +153,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
-        "gcp:region, hfToken, imageUri, invokers, maxInstances, minInstances, recipe, scenario, subnet",
+        "gcp:region, hfToken, imageUri, invokers, maxInstances, minInstances, recipe, scanImages, scenario, "
+        "subnet",
     ),
     (
         {**CLOUDRUN, "llm-stacks:maxInstances": "0"},

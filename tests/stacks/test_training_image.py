@@ -1,0 +1,102 @@
+"""Without `imageUri` a stack builds the image of its training, and everything else is as with one."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rehearsal import Plan, Rehearsal
+from stacks import autopilot_training, cloudrun_vllm
+from tests import plans
+
+ROOT = Path(__file__).parent.parent.parent
+BUILD = ":Build"
+RUNS = {
+    "a4-ray": ("kubernetes:ray.io/v1:RayJob", autopilot_training),
+    "a4-accelerate": ("kubernetes:batch/v1:Job", autopilot_training),
+    "cloudrun-vllm": ("gcp:cloudrunv2/job:Job", cloudrun_vllm),
+}
+
+
+@pytest.fixture(params=RUNS)
+def stack(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str) -> Iterator[Path]:
+    """A copy of workloads/finetune that the program uses and a test may edit."""
+    copy = tmp_path / "finetune"
+    shutil.copytree(ROOT / "workloads" / "finetune", copy)
+    scenario: ModuleType = RUNS[stack][1]
+    monkeypatch.setattr(scenario, "FINETUNE", copy)
+    yield copy
+
+
+def plan_of(stack: str, **overrides: str) -> Plan:
+    with Rehearsal(stack, overrides) as rehearsal:
+        return rehearsal.preview()
+
+
+def test_a_given_image_is_not_built(stack: str) -> None:
+    plan = plan_of(stack, imageUri=plans.IMAGE)
+    assert not plans.of_type(plan, BUILD)
+    assert not plans.of_type(plan, ":Repository")
+    assert "cloudbuild" not in plans.text(plan)
+
+
+def test_the_training_waits_for_the_image_and_runs_it_by_digest(stack: str) -> None:
+    with Rehearsal(stack) as rehearsal:
+        plan = rehearsal.preview()
+        rehearsal.up()
+        (run,) = rehearsal.world.of_type(RUNS[stack][0])
+    assert f"{stack}-build" in plans.ancestors(plan, plans.named(plan, run.name))
+    image = rf"us-central1-docker\.pkg\.dev/rehearsal-project/images-{stack}/finetune@sha256:[0-9a-f]{{64}}"
+    assert re.search(image, str(run.inputs))
+
+
+def test_changed_libraries_are_built_once_and_run_anew(stack: str, package: Path) -> None:
+    with Rehearsal(stack) as rehearsal:
+        rehearsal.up()
+        (before,) = rehearsal.world.of_type(RUNS[stack][0])
+        old = str(before.inputs)
+        requirements = package / "requirements.txt"
+        requirements.write_text(requirements.read_text() + "# one line more\n")
+        rehearsal.up()
+        (after,) = rehearsal.world.of_type(RUNS[stack][0])
+        assert str(after.inputs) != old
+        assert rehearsal.preview().changed == 0
+        assert len(rehearsal.builds.builds) == 2
+
+
+def test_changed_code_is_not_built(package: Path, stack: str) -> None:
+    with Rehearsal(stack) as rehearsal:
+        rehearsal.up()
+        code = package / "training.py"
+        code.write_text(code.read_text() + "# one line more\n")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 1
+
+
+def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() -> None:
+    with Rehearsal("a4-ray") as rehearsal:
+        rehearsal.up()
+        grants = {
+            (item.inputs["repository"], item.inputs["role"], item.inputs["member"].split("@")[0][:-7])
+            for item in rehearsal.world.of_type(
+                "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
+            )
+        }
+    assert grants == {
+        ("images-a4-ray", "roles/artifactregistry.reader", "serviceAccount:a4-ray-nodes-"),
+        ("images-a4-ray", "roles/artifactregistry.writer", "serviceAccount:a4-ray-builder-"),
+    }
+
+
+@pytest.mark.parametrize(("setting", "scanned"), [("false", "DISABLED"), ("true", "INHERITED")])
+def test_scanning_is_a_setting(setting: str, scanned: str) -> None:
+    repository = plans.only(plan_of("a4-ray", scanImages=setting), ":Repository")
+    assert repository.inputs["vulnerabilityScanningConfig"] == {"enablementConfig": scanned}
