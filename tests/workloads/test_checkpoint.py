@@ -117,6 +117,21 @@ def test_a_run_is_not_continued_with_another_recipe_or_number_of_workers(
         run.claim(recipe, 16)
 
 
+def test_a_run_of_a_version_that_knew_fewer_settings_is_continued(run: RunFolder) -> None:
+    recipe = load_recipe("gemma-3-4b-vision")
+    run.claim(recipe, 16)
+    path = Path(run.folder.uri, "run.json")
+    recorded = json.loads(path.read_text())
+    for section, key in (("training", "packing"), ("training", "result"), ("data", "rows")):
+        del recorded["recipe"][section][key]
+    path.write_text(json.dumps(recorded))
+    assert run.claim(recipe, 16) is False
+    recorded["recipe"]["training"]["packing"] = True
+    path.write_text(json.dumps(recorded))
+    with pytest.raises(InputError, match=r"another training\.packing;"):
+        run.claim(recipe, 16)
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 64])
 def test_a_run_name_that_is_no_directory_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="--run must be"):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from finetune.errors import InputError
-from finetune.recipe import Recipe
+from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
 
 MARKER = "COMPLETE.json"
@@ -61,7 +61,9 @@ class RunFolder:
         if text is None:
             self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(wanted, indent=2)))
             return False
-        changed = sorted(_differences(json.loads(text), wanted))
+        recorded = json.loads(text)
+        recorded["recipe"] = with_defaults(recorded["recipe"])
+        changed = sorted(_differences(recorded, wanted))
         if changed:
             raise InputError(
                 f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "

@@ -37,19 +37,19 @@ def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[A
     """Turn columns of raw rows into columns of conversations."""
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
-    return {
+    conversations: dict[str, list[Any]] = {
         "prompt": [_prompt(data, row) for row in values],
         "completion": [[{"role": "assistant", "content": reply}] for reply in rows[data.reply]],
-        # Pictures with transparency or a palette have another number of channels than the model expects.
-        "images": [[image.convert("RGB")] for image in rows[data.image]],
     }
+    if data.image:
+        # Pictures with transparency or a palette have another number of channels than the model expects.
+        conversations["images"] = [[image.convert("RGB")] for image in rows[data.image]]
+    return conversations
 
 
 def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
-    return [
-        {"role": "system", "content": data.system},
-        {"role": "user", "content": data.prompt.format(**values)},
-    ]
+    system = [{"role": "system", "content": data.system}] if data.system else []
+    return [*system, {"role": "user", "content": data.prompt.format(**values)}]
 
 
 def _load(load_dataset: Any, data: Data, **options: Any) -> Any:
