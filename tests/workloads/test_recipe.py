@@ -116,6 +116,107 @@ def test_broken_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "is not valid YAML" in message(tmp_path, "model: [unclosed\n")
 
 
+def text_tree(**training: Any) -> dict[str, Any]:
+    tree = yaml.safe_load((RECIPES / "gemma-3-1b-emoji.yaml").read_text())
+    tree["training"] |= training
+    return tree
+
+
+def test_the_emoji_recipe_is_the_tutorial_s_rows_and_prompt_and_ends_as_a_model_to_serve() -> None:
+    recipe = load_recipe("gemma-3-1b-emoji")
+    assert recipe.model.name == "google/gemma-3-1b-it"
+    assert (recipe.data.name, recipe.data.rows, recipe.training.seed) == ("KomeijiForce/Text2Emoji", 1000, 42)
+    assert recipe.data.prompt.format(text="I ate a banana") == "Translate to emoji: I ate a banana"
+    assert (recipe.model.quantization, recipe.model.precision, recipe.lora.rank) == ("nf4", "bf16", 8)
+    assert recipe.training.packing and recipe.training.result == "model"
+    assert recipe.data.image is None and recipe.data.system is None
+
+
+def test_the_text_to_sql_recipe_shards_evaluates_and_ends_as_an_adapter() -> None:
+    recipe = load_recipe("gemma-3-12b-text-to-sql")
+    assert recipe.model.name == "google/gemma-3-12b-it"
+    assert recipe.data.columns == ["sql_context", "sql_prompt", "sql"]
+    assert (recipe.data.rows, recipe.data.test_rows) == (10_000, 2_500)
+    assert (recipe.training.sharding, recipe.training.result) == ("fsdp2", "adapter")
+    assert recipe.training.packing and recipe.training.evaluate_every_steps
+    assert (recipe.model.quantization, recipe.model.precision) == ("none", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "problem"),
+    [
+        ("training", {"max_length": None}, "training.packing needs training.max_length"),
+        ("training", {"max_length": 0}, "training.max_length must be greater than 0, not 0"),
+        ("training", {"max_length": "long"}, "training.max_length must be a whole number, not 'long'"),
+        ("training", {"sharding": "fsdp2"}, "training.sharding fsdp2 cannot shard nf4 weights"),
+        ("training", {"result": "both"}, "training.result must be one of adapter, model, not 'both'"),
+        ("training", {"packing": None}, "training.packing must be true or false, not nothing"),
+        ("data", {"image": "picture"}, "training.packing packs text; with data.image it must be false"),
+        ("data", {"image": "picture"}, "training.max_length counts tokens of text; with data.image"),
+        ("data", {"rows": 0}, "data.rows must be greater than 0, not 0"),
+        ("data", {"system": ""}, "data.system is empty"),
+    ],
+)
+def test_text_settings_that_make_no_sense_are_refused(
+    tmp_path: Path, section: str, changes: dict[str, Any], problem: str
+) -> None:
+    tree = text_tree()
+    tree[section] |= changes
+    assert problem in refused(tmp_path, tree)
+
+
+def test_evaluation_needs_rows_to_evaluate_on(tmp_path: Path) -> None:
+    tree = text_tree(evaluate_every_steps=10)
+    tree["data"]["test_rows"] = 0
+    assert "training.evaluate_every_steps needs data.test_rows" in refused(tmp_path, tree)
+
+
+def test_an_override_takes_the_place_of_what_the_file_says() -> None:
+    changed = load_recipe(
+        "gemma-3-1b-emoji",
+        [
+            "training.learning_rate=1e-4",
+            "training.epochs=2",
+            "training.packing=false",
+            "training.max_length=null",
+            "data.rows=",
+            "data.prompt=Emoji, please: {text}",
+            "data.fields.text=topic",
+        ],
+    )
+    training = changed.training
+    assert (training.learning_rate, training.epochs, training.packing) == (1e-4, 2, False)
+    assert (training.max_length, changed.data.rows) == (None, None)
+    assert changed.data.prompt == "Emoji, please: {text}"
+    assert changed.data.fields == {"text": "topic"}
+    assert changed.lora == load_recipe("gemma-3-1b-emoji").lora
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        (
+            "training.learning_rat=1e-4",
+            "unknown key training.learning_rat (did you mean learning_rate?)",
+        ),
+        ("trainin.epochs=1", "unknown key trainin (did you mean training?)"),
+        ("data.name.x=1", "unknown key data.name.x"),
+        ("training.epochs", "'training.epochs' must be KEY=VALUE, for example training.epochs=1"),
+        ("training.epochs=many", "training.epochs must be a whole number, not 'many'"),
+        ("training.epochs=[1", "training.epochs must be a whole number, not '[1'"),
+        ("training.learning_rate=fast", "training.learning_rate must be a number, not 'fast'"),
+        ("training.max_length=null", "training.packing needs training.max_length"),
+        ("training=none", "training must be a mapping of keys, not 'none'"),
+        ("data.fields.texts=text", "data.fields.texts is not used in data.prompt"),
+    ],
+)
+def test_an_override_is_checked_like_the_file(override: str, problem: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_recipe("gemma-3-1b-emoji", [override])
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_an_unknown_recipe_is_refused_with_a_near_name() -> None:
     with pytest.raises(
         InputError, match=r"no recipe 'gemma-3-4b-vison' \(did you mean gemma-3-4b-vision\?\)"
