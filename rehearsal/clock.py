@@ -43,7 +43,7 @@ class Clock:
 def minutes(type_token: str, operation: str, inputs: Mapping[str, Any]) -> float:
     """The duration of an operation from `durations.yaml`."""
     package = type_token.split(":")[0]
-    for entry in (*_table().get(type_token, ()), *_table()[package]):
+    for entry in (*_table().get(type_token, ()), *_table().get(package, ())):
         if operation in entry and _applies(entry.get("when", {}), inputs):
             return float(entry[operation])
     raise KeyError(f"{_TABLE.name} has no duration for {operation} of {type_token}")
@@ -60,8 +60,10 @@ def _applies(when: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
 
 
 def is_awaited(inputs: Mapping[str, Any]) -> bool:
-    """Whether Pulumi waits for a custom resource: only with the annotation `pulumi.com/waitFor`."""
+    """Whether Pulumi waits for the object's end: a Job's unless told not to, a custom one's if told to."""
     annotations = (inputs.get("metadata") or {}).get("annotations") or {}
+    if inputs.get("kind") == "Job":
+        return annotations.get("pulumi.com/skipAwait") != "true"
     return "pulumi.com/waitFor" in annotations
 
 

@@ -15,8 +15,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from rehearsal.clock import Clock
 from rehearsal.discovery import Call, Discovery
+from rehearsal.world import Refusal
 
+BUILD: Final = "pulumi-python:dynamic/cloudbuild:Build"
 _BUILDS: Final = "cloudbuild.projects.locations.builds."
 _METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 _TIME: Final = "2026-01-01T00:00:00Z"
@@ -82,13 +85,17 @@ class Kept:
 class CloudBuildServer:
     """The server, for as long as the context.
 
+    Args:
+        clock: How long a build takes; by default no time at all.
+
     Attributes:
         calls: Every call that arrived, by its short name.
         created: Set once there is a build.
         cancelled: Set once a build has been cancelled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or Clock()
         self.calls: list[Method] = []
         self.created = threading.Event()
         self.cancelled = threading.Event()
@@ -184,6 +191,7 @@ class CloudBuildServer:
             "logUrl": f"https://console.cloud.google.com/cloud-build/builds;region="
             f"{call.address['locationsId']}/{build_id}?project={call.address['projectsId']}",
         }
+        self._take_time()
         kept = self._kept[build_id] = Kept(build=build, course=course)
         shown = self._shown(kept)
         self.created.set()
@@ -192,6 +200,13 @@ class CloudBuildServer:
             "metadata": {"@type": _METADATA, "build": shown},
             "done": False,
         }
+
+    def _take_time(self) -> None:
+        """All of it before the answer: what happens between two looks at a build cannot be seen."""
+        try:
+            self._clock.take(BUILD, "create", {})
+        except Refusal as refusal:
+            raise Failure(code=503, status="UNAVAILABLE", message=str(refusal)) from None
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         return self._shown(self._found(call))

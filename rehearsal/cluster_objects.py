@@ -93,6 +93,8 @@ class KubernetesStandIn(StandIn):
             outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
             if is_awaited(inputs) and not _accepts(inputs, "Failed"):
                 raise Refusal(f"timed out waiting for RayJob {item_id}: it has failed")
+        if inputs.get("kind") == "Job" and self.world.outcome == "Failed" and is_awaited(inputs):
+            raise Refusal(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs
 
     def cluster(self, asked: Asked) -> str:

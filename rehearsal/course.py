@@ -21,7 +21,7 @@ RESULTS: Final = project.ROOT / ".rehearsal"
 # A minute of the real thing on the clock of `--clock`: long beside the engine's own milliseconds, and
 # still a matter of seconds for a whole stack.
 _SECONDS_PER_MINUTE: Final = 0.5
-_PLATFORM: Final = ("gcp:", "kubernetes:")
+_PLATFORM: Final = ("gcp:", "kubernetes:", "pulumi-python:")
 
 
 @dataclass(frozen=True, kw_only=True)

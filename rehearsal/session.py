@@ -67,10 +67,10 @@ class Rehearsal:
             project.require_stack(stack)
         self.stack = stack
         self.world = World()
-        self.builds = CloudBuildServer()
         self.configuration = project.configuration(stack, overrides or {})
         self._program = program or _run_main
         self._clock = clock or Clock()
+        self.builds = CloudBuildServer(self._clock)
         self._progress = progress
         self._say = say
         self._servers: list[Server] = []

@@ -1,6 +1,5 @@
 """What must hold of the a4-ray stack, on the real engine."""
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from stacks import autopilot_training, pins
 from tests import plans
 
 STACK = "a4-ray"
-TOKEN = "hf_planted_in_a_test"
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK, {"hfToken": TOKEN, "imageUri": plans.IMAGE}) as rehearsal:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         return rehearsal.preview()
 
 
@@ -38,21 +36,6 @@ def plan_with(**overrides: str) -> Plan:
 
 
 # Identities and what they may do
-
-
-def test_no_identity_has_a_primitive_role(plan: Plan) -> None:
-    given = [role for _, role in plans.roles(plan)]
-    assert given
-    assert not {"roles/owner", "roles/editor", "roles/viewer"} & set(given)
-
-
-def test_no_binding_is_wider_than_one_bucket_or_repository_but_the_nodes_own(plan: Plan) -> None:
-    wide = {
-        (resource.name, role)
-        for resource, role in plans.roles(plan)
-        if not resource.type.endswith((":BucketIAMMember", ":RepositoryIamMember"))
-    }
-    assert wide == {("a4-ray-nodes-role", "roles/container.defaultNodeServiceAccount")}
 
 
 def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
@@ -77,68 +60,12 @@ def test_the_nodes_may_pull_the_image_and_nothing_else(plan: Plan) -> None:
     assert not plans.of_type(elsewhere, ":RepositoryIamMember")
 
 
-# The token
-
-
-def test_the_token_is_never_in_plain_text_in_plan_or_state(plan: Plan) -> None:
-    assert TOKEN not in plan.as_json()
-    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
-        rehearsal.up()
-        state = json.dumps(rehearsal.state())
-    assert "secretData" in state
-    assert TOKEN not in state
-
-
-def test_pods_get_the_token_by_reference(plan: Plan) -> None:
-    for name, container in plans.containers(plan):
-        for variable in container.get("env", []):
-            if variable["name"] == "HF_TOKEN":
-                assert "value" not in variable, name
-                assert variable["valueFrom"]["secretKeyRef"] == {"name": "hf-token", "key": "token"}, name
-
-
 # Pods
 
 
-def test_every_pod_has_requests_and_limits(plan: Plan) -> None:
-    named = dict(plans.containers(plan))
-    assert {"ray-head", "ray-worker", "ray-job-submitter"} == {name.split("/")[1] for name in named}
-    for name, container in named.items():
-        resources = container["resources"]
-        assert resources["requests"] == resources["limits"], name
-        assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
-
-
-def test_every_image_is_by_digest(plan: Plan) -> None:
-    for name, container in plans.containers(plan):
-        assert re.search(r"@sha256:[0-9a-f]{64}$", container["image"]), name
-
-
-def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
-    for name, spec in plans.pod_specs(plan):
-        assert spec["securityContext"]["runAsNonRoot"] is True, name
-        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
-        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
-        assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume], name
-    for name, container in plans.containers(plan):
-        context = container["securityContext"]
-        assert context["allowPrivilegeEscalation"] is False, name
-        assert context["capabilities"] == {"drop": ["ALL"]}, name
-        assert not context.get("privileged"), name
-
-
-def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) -> None:
-    for name, spec in plans.pod_specs(plan):
-        asked = spec["containers"][0]["resources"]["requests"]
-        for volume in spec.get("volumes", []):
-            if "emptyDir" in volume:
-                kind = "memory" if volume["emptyDir"].get("medium") == "Memory" else "ephemeral-storage"
-                assert _gibibytes(volume["emptyDir"]["sizeLimit"]) < _gibibytes(asked[kind]), name
-
-
-def _gibibytes(quantity: str) -> int:
-    assert quantity.endswith("Gi")
-    return int(quantity.removesuffix("Gi"))
+def test_a_job_has_a_head_workers_and_a_submitter(plan: Plan) -> None:
+    named = {name.split("/")[1] for name, _ in plans.containers(plan)}
+    assert named == {"ray-head", "ray-worker", "ray-job-submitter"}
 
 
 def test_ray_in_the_manifest_is_the_ray_in_the_image() -> None:
@@ -195,13 +122,6 @@ def test_as_many_processes_are_started_as_there_are_gpus() -> None:
 
 
 # What runs again, and what does not
-
-
-def test_changing_nothing_changes_nothing() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        assert rehearsal.preview().changed == 0
-        assert rehearsal.up().changed == 0
 
 
 @pytest.mark.parametrize("ray_cluster", ["perJob", "shared"])
@@ -330,26 +250,3 @@ def test_the_job_starts_when_everything_that_its_pods_use_is_there(plan: Plan) -
         "a4-ray-nat",
         "a4-ray-nodes-pull-images",
     } <= plans.ancestors(plan, job)
-
-
-# The end
-
-
-def test_everything_is_destroyed_with_force_destroy() -> None:
-    with Rehearsal(STACK, {"forceDestroy": "true"}) as rehearsal:
-        rehearsal.up()
-        rehearsal.destroy()
-        assert rehearsal.world.items == []
-
-
-def test_nothing_is_destroyed_without_it() -> None:
-    with Rehearsal(STACK, {"forceDestroy": "false"}) as rehearsal:
-        rehearsal.up()
-        before = sorted(item.key for item in rehearsal.world.items)
-        with pytest.raises(RehearsalError, match="protected"):
-            rehearsal.destroy()
-        assert sorted(item.key for item in rehearsal.world.items) == before
-        rehearsal.configure({"forceDestroy": "true"})
-        rehearsal.up()
-        rehearsal.destroy()
-        assert rehearsal.world.items == []

@@ -1,7 +1,6 @@
 """What must hold of the cloudrun-vllm stack, and of dev, on the real engine."""
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -12,11 +11,10 @@ import pytest
 
 from rehearsal import Plan, Rehearsal, RehearsalError
 from rehearsal.world import Item
-from stacks import cloudrun_vllm, pins
+from stacks import cloudrun_vllm
 from tests import plans
 
 STACK = "cloudrun-vllm"
-TOKEN = "hf_planted_in_a_test"
 ROOT = Path(__file__).parent.parent.parent
 JOB, SERVICE = f"{STACK}-job", f"{STACK}-service"
 # Cloud Run's own limits.
@@ -25,7 +23,7 @@ LONGEST_GPU_TASK, LONGEST_PROBE = 3600, 240
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK, {"hfToken": TOKEN, "imageUri": plans.IMAGE}) as rehearsal:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         return rehearsal.preview()
 
 
@@ -68,12 +66,6 @@ def changed(plan: Plan) -> set[tuple[str, str]]:
 # Identities and what they may do
 
 
-def test_no_identity_has_a_primitive_role(plan: Plan) -> None:
-    given = [role for _, role in plans.roles(plan)]
-    assert given
-    assert not {"roles/owner", "roles/editor", "roles/viewer"} & set(given)
-
-
 def test_no_binding_is_wider_than_one_bucket_or_secret(plan: Plan) -> None:
     for resource, _ in plans.roles(plan):
         assert resource.type.endswith((":BucketIAMMember", ":SecretIamMember")), resource.name
@@ -106,21 +98,7 @@ def _live(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
     return item.inputs
 
 
-def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) -> None:
-    for account in plans.of_type(plan, ":Account"):
-        assert len(f"{account.name}-1234567") <= 30, account.name
-
-
 # The token
-
-
-def test_the_token_is_never_in_plain_text_in_plan_or_state(plan: Plan) -> None:
-    assert TOKEN not in plan.as_json()
-    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
-        rehearsal.up()
-        state = json.dumps(rehearsal.state())
-    assert "secretData" in state
-    assert TOKEN not in state
 
 
 def test_the_job_gets_one_version_of_the_token_by_reference_and_the_service_none() -> None:
@@ -160,13 +138,7 @@ def test_only_the_word_all_users_makes_it_public(plan: Plan) -> None:
         plan_with(invokers="allAuthenticatedUsers")
 
 
-# Images, machines, limits
-
-
-def test_every_image_is_by_digest(plan: Plan) -> None:
-    for template in (task(plan), revision(plan)):
-        assert re.search(r"@sha256:[0-9a-f]{64}$", container(template)["image"])
-    assert container(revision(plan))["image"] == pins.VLLM_IMAGE
+# Machines, limits
 
 
 def test_job_and_service_have_one_l4_without_zonal_redundancy(plan: Plan) -> None:
@@ -331,13 +303,6 @@ def test_a_job_that_fails_leaves_the_service_unmade() -> None:
 # What runs again, and what does not
 
 
-def test_changing_nothing_runs_nothing() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        assert rehearsal.preview().changed == 0
-        assert rehearsal.up().changed == 0
-
-
 def test_one_changed_line_of_training_code_runs_the_job_again_and_serves_its_model(
     training_code: Path,
 ) -> None:
@@ -422,23 +387,6 @@ def _outputs(rehearsal: Rehearsal) -> dict[str, str]:
 def test_nothing_refuses_to_be_deleted(plan: Plan) -> None:
     for name in (JOB, SERVICE):
         assert plans.named(plan, name).inputs["deletionProtection"] is False
-
-
-@pytest.mark.parametrize("stack", [STACK, "dev"])
-def test_everything_is_destroyed_with_force_destroy(stack: str) -> None:
-    with Rehearsal(stack) as rehearsal:
-        rehearsal.up()
-        rehearsal.destroy()
-        assert rehearsal.world.items == []
-
-
-def test_nothing_is_destroyed_without_it() -> None:
-    with Rehearsal(STACK, {"forceDestroy": "false"}) as rehearsal:
-        rehearsal.up()
-        before = sorted(item.key for item in rehearsal.world.items)
-        with pytest.raises(RehearsalError, match="protected"):
-            rehearsal.destroy()
-        assert sorted(item.key for item in rehearsal.world.items) == before
 
 
 def test_destroy_does_not_wait_for_the_hour_in_which_cloud_run_holds_the_subnet() -> None:

@@ -58,9 +58,16 @@ def test_the_training_waits_for_the_image_and_runs_it_by_digest(stack: str) -> N
     assert re.search(image, str(run.inputs))
 
 
-def test_changed_libraries_are_built_once_and_run_anew(stack: str, package: Path) -> None:
+def test_changed_libraries_are_built_once_and_run_anew_and_changed_code_is_not_built(
+    stack: str, package: Path
+) -> None:
     with Rehearsal(stack) as rehearsal:
         rehearsal.up()
+        code = package / "training.py"
+        code.write_text(code.read_text() + "# one line more\n")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 1
+
         (before,) = rehearsal.world.of_type(RUNS[stack][0])
         old = str(before.inputs)
         requirements = package / "requirements.txt"
@@ -70,15 +77,6 @@ def test_changed_libraries_are_built_once_and_run_anew(stack: str, package: Path
         assert str(after.inputs) != old
         assert rehearsal.preview().changed == 0
         assert len(rehearsal.builds.builds) == 2
-
-
-def test_changed_code_is_not_built(package: Path, stack: str) -> None:
-    with Rehearsal(stack) as rehearsal:
-        rehearsal.up()
-        code = package / "training.py"
-        code.write_text(code.read_text() + "# one line more\n")
-        rehearsal.up()
-        assert len(rehearsal.builds.builds) == 1
 
 
 def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() -> None:
