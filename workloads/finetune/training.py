@@ -87,8 +87,8 @@ def build_trainer(
         peft_config=lora_config(recipe.lora, model),
         callbacks=callbacks,
     )
-    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and which a resumed
-    # run would go on from in fp32, with other losses than an undisturbed one.
+    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and from which a
+    # resumed run goes on in fp32, with other losses than an undisturbed one.
     for weight in cast(PeftModel, trainer.model).parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
