@@ -2,9 +2,11 @@
 
     python -m finetune ray --recipe gemma-3-4b-vision --storage gs://BUCKET --run RUN --workers 16 \\
         --accelerator B200
+    python -m finetune torchrun --recipe gemma-3-12b-text-to-sql --storage gs://BUCKET --run RUN --processes 8
     python -m finetune local --recipe path/to/recipe.yaml --storage /tmp/runs --run RUN
 
 The same command again resumes from the newest complete checkpoint; a finished run is left alone.
+Exit codes: 0 finished, 1 failed, 2 the input is wrong, 143 stopped by SIGTERM and saved.
 """
 
 import argparse
@@ -24,6 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
             from finetune.ray_driver import run_on_ray
 
             return run_on_ray(recipe, options.storage, options.run, options.workers, options.accelerator)
+        if options.command == "torchrun":
+            from finetune.torchrun import run_torchrun
+
+            return run_torchrun(recipe, options)
         from finetune.local_driver import run_local
 
         return run_local(recipe, options.storage, options.run)
@@ -42,7 +48,10 @@ def make_parser() -> argparse.ArgumentParser:
     on_ray = commands.add_parser(
         "ray", help="train with Ray Train on the cluster that RAY_ADDRESS names, or here"
     )
-    for command in (local, on_ray):
+    torchrun = commands.add_parser(
+        "torchrun", help="train in a process per GPU, on this node and perhaps others"
+    )
+    for command in (local, on_ray, torchrun):
         command.add_argument(
             "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
         )
@@ -50,6 +59,13 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--run", required=True, help="the run's directory in the storage; the same name resumes"
         )
+    torchrun.add_argument("--processes", required=True, type=_count, help="processes on this node")
+    torchrun.add_argument(
+        "--nodes", default=1, type=_count, help="how many nodes run this command, in any order"
+    )
+    torchrun.add_argument(
+        "--rendezvous", metavar="HOST:PORT", help="where several nodes meet, on one of them"
+    )
     on_ray.add_argument(
         "--workers", required=True, type=_count, help="processes; one GPU each where there are GPUs"
     )

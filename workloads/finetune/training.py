@@ -9,19 +9,27 @@ from pathlib import Path
 from typing import cast
 
 import torch
-import torch.distributed as dist
 from datasets import Dataset
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from finetune.callbacks import SaveCheckpoints, ShowProgress, StopInTime
-from finetune.checkpoint import RunFolder, SavedCheckpoint
+from finetune.checkpoint import RunFolder
 from finetune.data import load_conversations
 from finetune.driver import Driver
 from finetune.metrics import MetricsLog
 from finetune.model import fetch_model, load_model, lora_config, verify_adapter
+from finetune.ranks import agreed
 from finetune.recipe import Recipe
+from finetune.sharding import (
+    gather_adapter,
+    is_sharded,
+    loading_once,
+    restore_adapter,
+    shard_by_layer,
+    sharding_arguments,
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     """Train from the newest complete checkpoint to the end and publish, or until asked to stop."""
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
-    newest = _agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
+    newest = agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
     # Local rank 0 downloads, the other processes of the node then find everything on disk.
     with arguments.main_process_first(desc="download"):
         fetch_model(recipe.model.name)
@@ -49,10 +57,9 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
         callbacks.append(ShowProgress(MetricsLog(run.folder, step)))
     trainer = build_trainer(recipe, arguments, rows, [*callbacks, SaveCheckpoints(driver)])
-    outcome, last = _finish_training(trainer, resume)
+    outcome, adapter = _finish_training(trainer, resume)
     if outcome.finished and arguments.process_index == 0:
-        verify_adapter(cast(PeftModel, trainer.model), last)
-        run.publish(last, {"run": run.name, "steps": outcome.steps, "base_model": recipe.model.name})
+        run.publish(adapter, {"run": run.name, "steps": outcome.steps, "base_model": recipe.model.name})
     shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
     return outcome
 
@@ -61,7 +68,9 @@ def build_trainer(
     recipe: Recipe, arguments: SFTConfig, rows: Dataset, callbacks: list[TrainerCallback]
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations."""
-    model, processor = load_model(recipe.model, arguments.device)
+    sharded = is_sharded(recipe.training)
+    with loading_once(sharded):
+        model, processor = load_model(recipe.model, arguments.device)
     trainer = SFTTrainer(
         model=model,
         args=arguments,
@@ -70,6 +79,8 @@ def build_trainer(
         peft_config=lora_config(recipe.lora),
         callbacks=callbacks,
     )
+    if sharded:
+        shard_by_layer(trainer)
     # ShowProgress prints the same figures in one readable line.
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -111,6 +122,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
         report_to="none",
+        **sharding_arguments(training),
     )
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
     shutil.rmtree(arguments.output_dir, ignore_errors=True)
@@ -118,15 +130,33 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
 
 
 def _finish_training(trainer: SFTTrainer, resume: Path | None) -> tuple[Outcome, Path]:
-    """Train to the end unless the checkpoint is the end already: resuming that would train one step more."""
+    """Train to the end or until asked to stop; at the end rank 0 finds the adapter, checked, in the path."""
     state = json.loads((resume / "trainer_state.json").read_text()) if resume else None
     if resume and state and state["global_step"] >= state["max_steps"]:
-        cast(PeftModel, trainer.model).load_adapter(str(resume), adapter_name="default")
-        return Outcome(state["global_step"], state["max_steps"], True), resume
+        # The checkpoint is the end already: resuming that would train one step more.
+        outcome = Outcome(state["global_step"], state["max_steps"], True)
+        return outcome, _restored_adapter(trainer, resume) if trainer.args.process_index == 0 else resume
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     step, steps = trainer.state.global_step, trainer.state.max_steps
-    last = Path(str(trainer.args.output_dir), f"checkpoint-{step}")
-    return Outcome(step, steps, step >= steps), last
+    outcome = Outcome(step, steps, step >= steps)
+    adapter = Path(str(trainer.args.output_dir), f"checkpoint-{step}")
+    if outcome.finished and trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        gather_adapter(trainer, adapter)
+    elif outcome.finished and trainer.args.process_index == 0:
+        verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return outcome, adapter
+
+
+def _restored_adapter(trainer: SFTTrainer, checkpoint: Path) -> Path:
+    adapter = checkpoint
+    if trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        restore_adapter(trainer, checkpoint, adapter)
+    else:
+        cast(PeftModel, trainer.model).load_adapter(str(checkpoint), adapter_name="default")
+    verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return adapter
 
 
 def _workspace(run: RunFolder) -> Path:
@@ -135,12 +165,3 @@ def _workspace(run: RunFolder) -> Path:
     path = Path(tempfile.gettempdir(), "finetune", f"{run.name}-{identity}")
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _agreed(checkpoint: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Rank 0's answer on every rank."""
-    if not dist.is_initialized():
-        return checkpoint
-    answer = [checkpoint]
-    dist.broadcast_object_list(answer, src=0)
-    return answer[0]
