@@ -6,7 +6,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from finetune.driver import Driver, Wish
-from finetune.metrics import Evaluation, MetricsLog, Pace
+from finetune.metrics import MetricsLog, Pace
 from finetune.ranks import gathered, highest
 
 
@@ -68,14 +68,6 @@ class ShowProgress(TrainerCallback):
             progress = self._pace.measure(state.global_step, state.max_steps, state.epoch or 0.0, logs)
             print(progress.line(), flush=True)
             self._log.append(progress)
-        if logs is not None and "eval_loss" in logs:
-            evaluation = Evaluation(
-                step=state.global_step,
-                test_loss=logs["eval_loss"],
-                test_token_accuracy=logs["eval_mean_token_accuracy"],
-            )
-            print(evaluation.line(), flush=True)
-            self._log.append(evaluation)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -35,19 +35,6 @@ class Progress:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """What the test rows say after a step: averages over them."""
-
-    step: int
-    test_loss: float
-    test_token_accuracy: float
-
-    def line(self) -> str:
-        """For people."""
-        return f"step {self.step} test loss {self.test_loss:.4f} accuracy {self.test_token_accuracy:.3f}"
-
-
 class Pace:
     """Speed of this process since it began: tokens a second between logs, seconds to the end."""
 
@@ -88,7 +75,7 @@ class MetricsLog:
         self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
         self._written = float("-inf")
 
-    def append(self, progress: Progress | Evaluation) -> None:
+    def append(self, progress: Progress) -> None:
         """Add a line, written at once, or with a later one when the last write was under a second ago."""
         self._lines.append(json.dumps(asdict(progress)))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:

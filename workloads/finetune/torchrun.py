@@ -1,5 +1,6 @@
 """One process per GPU, on one node or several, under torchrun in this process: its exit code is the run's."""
 
+import os
 import signal
 import sys
 from argparse import Namespace
@@ -7,7 +8,7 @@ from argparse import Namespace
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
-from torch.distributed.run import parse_args, run
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from finetune.checkpoint import RunFolder
 from finetune.data import check_data
@@ -44,26 +45,21 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         return 0
     check_model(recipe.model.name)
     check_data(recipe.data)
-    meeting = ["--standalone"]
-    if options.rendezvous:
-        meeting = [
-            "--rdzv-backend=c10d",
-            f"--rdzv-endpoint={options.rendezvous}",
-            f"--rdzv-id={run_folder.name}",
-            f"--max-restarts={RESTARTS}",
-        ]
-    command = [
-        *meeting,
-        f"--nnodes={options.nodes}",
-        f"--nproc-per-node={options.processes}",
-        f"--shutdown-timeout={SHUTDOWN_TIMEOUT}",
-        *WORKER,
-        f"--recipe={options.recipe}",
-        f"--storage={options.storage}",
-        f"--run={options.run}",
-    ]
+    # As torchrun does: otherwise each process takes as many threads as the node has cores.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    config = LaunchConfig(
+        min_nodes=options.nodes,
+        max_nodes=options.nodes,
+        nproc_per_node=options.processes,
+        run_id=run_folder.name,
+        rdzv_backend="c10d",
+        rdzv_endpoint=options.rendezvous or "localhost:0",
+        max_restarts=RESTARTS if options.rendezvous else 0,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+    )
+    arguments = (f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}")
     try:
-        run(parse_args(command))
+        elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:
         return 0 if run_folder.finished() else _interrupted(run_folder, stopped.sigval)
     except ChildFailedError as failed:
