@@ -6,7 +6,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from finetune.driver import Driver, Wish
-from finetune.metrics import MetricsLog, Pace
+from finetune.metrics import MetricsLog, Pace, last_evaluation
 from finetune.ranks import gathered, highest
 
 
@@ -68,6 +68,10 @@ class ShowProgress(TrainerCallback):
             progress = self._pace.measure(state.global_step, state.max_steps, state.epoch or 0.0, logs)
             print(progress.line(), flush=True)
             self._log.append(progress)
+        elif logs is not None and (evaluation := last_evaluation([{**logs, "step": state.global_step}])):
+            self._pace.leave_out(logs["eval_runtime"])
+            print(evaluation.line(), flush=True)
+            self._log.append(evaluation)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -5,7 +5,8 @@
                                      written last, lists the files and sizes
     metrics.jsonl                    a line per logged step, readable while the run goes on
     adapter/                         the final adapter
-    COMPLETE.json                    written last: the run is finished and adapter/ is whole
+    model/                           the base model with the adapter in it, where the recipe asks for it
+    COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole
 
 A checkpoint directory is written once and never changed: its name carries the time, so that a second attempt
 at the same step cannot touch what an earlier one left. Ray keeps two files of its own beside these.
@@ -113,16 +114,18 @@ class RunFolder:
         for checkpoint in self._complete_checkpoints()[:-keep]:
             self.folder.delete(checkpoint.name)
 
-    def publish(self, checkpoint: Path, summary: dict[str, Any]) -> None:
-        """Upload the adapter out of a local checkpoint and mark the run finished, the marker last."""
-        files = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
-        for path in files:
-            self.folder.upload(path, f"adapter/{path.name}")
-        sizes = {path.name: path.stat().st_size for path in files}
+    def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
+        """Upload the adapter out of a local checkpoint, and a merged model; mark the run finished last."""
+        adapter = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
+        results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
+        for name, files in results.items():
+            # What an attempt that was cut off has left, which may have other files.
+            self.folder.delete(name)
+            for path in files:
+                self.folder.upload(path, f"{name}/{path.name}")
+        sizes = {name: {path.name: path.stat().st_size for path in files} for name, files in results.items()}
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self.folder.write_text(
-            MARKER, json.dumps({**summary, "adapter": sizes, "finished_at": finished_at}, indent=2)
-        )
+        self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))
 
     def _complete_checkpoints(self) -> list[SavedCheckpoint]:
         present = self.folder.sizes()

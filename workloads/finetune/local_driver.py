@@ -21,14 +21,15 @@ def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
     main_process = int(os.environ.get("RANK", "0")) == 0
     done = run.claim(recipe, int(os.environ.get("WORLD_SIZE", "1"))) if main_process else run.finished()
     if done:
-        print(f"run {run_name} is finished already, its adapter is in {run.folder.uri}/adapter", flush=True)
+        result = recipe.training.result
+        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
         return 0
     if main_process:
         check_model(recipe.model.name)
         check_data(recipe.data)
     outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep))
     if outcome.finished:
-        print(f"run {run_name} is finished: {run.folder.uri}/adapter", flush=True)
+        print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
         return 0
     print(
         f"run {run_name} was stopped after step {outcome.step} of {outcome.steps} and saved: "

@@ -38,7 +38,8 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
         )
     run = RunFolder(storage, run_name)
     if run.claim(recipe, workers):
-        print(f"run {run_name} is finished already, its adapter is in {run.folder.uri}/adapter", flush=True)
+        result = recipe.training.result
+        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
         return 0
     check_model(recipe.model.name)
     check_data(recipe.data)
@@ -69,7 +70,7 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
         return EXIT_FAILED
     # Ray deletes old checkpoints as new ones are reported, but not those whose worker was lost just then.
     run.prune_checkpoints(recipe.training.checkpoints_to_keep)
-    print(f"run {run_name} is finished: {run.folder.uri}/adapter", flush=True)
+    print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
     return 0
 
 

@@ -38,8 +38,9 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     # The first process of a container ignores what it has no handler for; until torchrun has one of its own.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
     if run_folder.claim(recipe, options.processes * options.nodes):
+        result = f"{run_folder.folder.uri}/{recipe.training.result}"
         print(
-            f"run {run_folder.name} is finished already, its adapter is in {run_folder.folder.uri}/adapter",
+            f"run {run_folder.name} is finished already, its {recipe.training.result} is in {result}",
             flush=True,
         )
         return 0
@@ -57,7 +58,8 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         max_restarts=RESTARTS if options.rendezvous else 0,
         shutdown_timeout=SHUTDOWN_TIMEOUT,
     )
-    arguments = (f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}")
+    arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
+    arguments += [f"--set={override}" for override in options.overrides]
     try:
         elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:
