@@ -8,7 +8,7 @@ import pytest
 from finetune import storage
 from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
 from finetune.errors import InputError
-from finetune.metrics import MetricsLog, Pace, Progress
+from finetune.metrics import MetricsLog, Pace, Progress, last_evaluation
 from finetune.recipe import load_recipe
 from finetune.storage import Folder
 
@@ -225,6 +225,36 @@ def test_metrics_are_readable_while_the_run_goes_on_but_not_written_every_moment
         log.append(progress(step))
         written.append(len((tmp_path / "metrics.jsonl").read_text().splitlines()))
     assert written == [1, 1, 3]
+
+
+def test_an_evaluation_is_a_line_of_its_own_among_the_metrics(tmp_path: Path) -> None:
+    history = [
+        {"step": 2, "eval_loss": 2.0, "eval_mean_token_accuracy": 0.25},
+        {"step": 4, "eval_loss": 1.5, "eval_mean_token_accuracy": 0.5},
+        {"step": 4, "loss": 1.0},
+    ]
+    evaluation = last_evaluation(history)
+    assert evaluation
+    assert evaluation.line() == "step 4 evaluation loss 1.5000 accuracy 0.500"
+    log = MetricsLog(Folder(str(tmp_path)), 0)
+    log.append(progress(4))
+    log.append(evaluation)
+    log.flush()
+    assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[1]) == {
+        "step": 4,
+        "eval_loss": 1.5,
+        "eval_token_accuracy": 0.5,
+    }
+    assert last_evaluation(history[2:]) is None
+
+
+def test_the_speed_leaves_out_the_time_of_an_evaluation() -> None:
+    now = iter([100.0, 110.0, 150.0])
+    pace = Pace(step=0, clock=lambda: next(now))
+    logs = {"loss": 1.5, "learning_rate": 2e-4, "grad_norm": 0.7, "mean_token_accuracy": 0.5}
+    assert pace.measure(1, 9, 0.1, {**logs, "num_tokens": 1000}).tokens_per_second == 100
+    pace.leave_out(30.0)
+    assert pace.measure(2, 9, 0.2, {**logs, "num_tokens": 2000}).tokens_per_second == 100
 
 
 def test_the_progress_line_tells_speed_and_time_left_from_this_process_alone() -> None:

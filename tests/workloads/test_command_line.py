@@ -1,5 +1,6 @@
 """The command line on bad input: one clear line, a non-zero exit, nothing that could be taken for a run."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,37 @@ def test_a_bad_recipe_key_ends_the_command_before_anything_is_written(
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize("command", ["ray", "local"])
+def test_a_bad_override_ends_the_command_before_anything_is_written(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tmp_path)
+    assert run(command, recipe, tmp_path / "store", "--set", "training.learning_rat=1e-4") == 2
+    assert_one_line(capsys, "unknown key training.learning_rat (did you mean learning_rate?)")
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_override_is_what_the_run_is_started_with(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And so cannot change between a start and the next."""
+    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", f"name: {tiny}/absent")
+    assert run("local", recipe, tmp_path / "store", "--set", "training.learning_rate=1e-4") == 2
+    started = json.loads((tmp_path / "store" / "mine" / "run.json").read_text())
+    assert started["recipe"]["training"]["learning_rate"] == 1e-4
+    capsys.readouterr()
+    assert run("local", recipe, tmp_path / "store") == 2
+    assert_one_line(capsys, "was started with another training.learning_rate;")
+
+
+@pytest.mark.parametrize("given", [["--storage", "/tmp"], ["--run", "mine"], []])
+def test_a_run_needs_a_storage_and_a_name(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit:
+        main(["local", "--recipe", "gemma-3-1b-emoji", *given])
+    assert exit.value.code == 2
+    assert "--storage and --run are required, except with --dry-run" in capsys.readouterr().err
+
+
 def test_an_unknown_recipe_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("local", "gemma-3-4b-vision-x", tmp_path / "store") == 2
     assert_one_line(capsys, "there is no recipe 'gemma-3-4b-vision-x' (did you mean gemma-3-4b-vision?)")
@@ -81,6 +113,33 @@ def test_a_missing_split_ends_the_command(
     assert_one_line(capsys, "split test, cannot be loaded: ")
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_an_empty_data_set_ends_the_command(
+    options: list[str], tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from datasets import Dataset, Features, Value
+
+    (tmp_path / "empty").mkdir()
+    text = Value("string")
+    columns = Features({"text": text, "emoji": text})
+    Dataset.from_dict({"text": [], "emoji": []}, features=columns).to_parquet(
+        tmp_path / "empty" / "train.parquet"
+    )
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    empty = f"data.name={tmp_path}/empty"
+    assert run("local", recipe, tmp_path / "store", "--set", empty, *options) == 2
+    assert_one_line(capsys, f"data set {tmp_path}/empty has no rows in split train")
+    assert not list(tmp_path.rglob("*COMPLETE*"))
+
+
+def test_more_rows_than_the_data_set_has_end_the_command(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    assert run("local", recipe, tmp_path / "store", "--set", "data.rows=1000") == 2
+    assert_one_line(capsys, "has 40 usable rows in split train, and the recipe takes 1006")
+
+
 def test_a_model_that_is_not_there_ends_the_command(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +176,37 @@ def test_a_gated_model_says_what_to_do_and_never_shows_the_token(
     assert "hf_secret" not in error
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
+=======
+def test_a_token_that_the_hub_does_not_know_says_what_to_do_and_never_shows_it(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx2
+    import huggingface_hub
+    from huggingface_hub.utils import hf_raise_for_status
+
+    def refuse(*_: object) -> None:
+        hf_raise_for_status(
+            httpx2.Response(
+                401,
+                headers={"x-error-message": "Invalid credentials in Authorization header"},
+                request=httpx2.Request("GET", "https://hub/google/gemma-3-1b-it/resolve/main/config.json"),
+            )
+        )
+
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    assert run("local", recipe, tmp_path / "store", "--set", "model.name=google/gemma-3-1b-it") == 2
+    error = assert_one_line(
+        capsys, "model google/gemma-3-1b-it: the Hub does not know the token in HF_TOKEN; make one"
+    )
+    assert "hf_secret" not in error
+
+
+@pytest.mark.parametrize("command", ["ray", "local"])
+>>>>>>> text
 def test_an_unwritable_storage_ends_the_command(
     command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -148,9 +237,17 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(
     assert "argument --workers" in capsys.readouterr().err
 
 
+<<<<<<< HEAD
 def run(command: str, recipe: Path | str, storage: Path) -> int:
     workers = {"ray": ["--workers", "2"], "torchrun": ["--processes", "2"], "local": []}[command]
     return main([command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers])
+=======
+def run(command: str, recipe: Path | str, storage: Path, *options: str) -> int:
+    workers = ["--workers", "2"] if command == "ray" else []
+    return main(
+        [command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers, *options]
+    )
+>>>>>>> text
 
 
 def edited(tiny: Path, tmp_path: Path, old: str, new: str) -> Path:

@@ -1,0 +1,104 @@
+"""--dry-run tells what the run then does, and leaves nothing behind."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from outcomes import losses
+from tiny import make_recipe
+
+from finetune.__main__ import main
+from finetune.dry_run import make_plan
+from finetune.recipe import load_recipe
+
+
+@pytest.mark.parametrize("run_name", ["emoji_run", "sql_run"])
+def test_the_plan_of_a_text_run_is_what_the_run_did(run_name: str, request: pytest.FixtureRequest) -> None:
+    from safetensors import safe_open
+
+    run: Path = request.getfixturevalue(run_name)
+    plan = make_plan(load_recipe(str(run.parent / "recipe.yaml")), processes=1)
+    assert plan.steps == plan.sequences == len(losses(run))
+    assert (plan.rows, plan.too_long, plan.test_rows) == (24, 0, 6)
+    assert 0 < plan.reply_tokens < plan.tokens
+    with safe_open(run / "adapter" / "adapter_model.safetensors", "pt") as adapter:
+        assert plan.trainable == sum(adapter.get_tensor(name).numel() for name in list(adapter.keys()))
+
+
+def test_the_plan_of_a_run_with_pictures_is_what_the_trainer_has(tiny: Path, tmp_path: Path) -> None:
+    from finetune.data import load_conversations
+    from finetune.training import build_trainer, sft_arguments
+
+    recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny)))
+    plan = make_plan(recipe, processes=1)
+    rows, _ = load_conversations(recipe.data, 42)
+    trainer: Any = build_trainer(recipe, sft_arguments(recipe, tmp_path), rows, None, [])
+    batches = list(trainer.get_train_dataloader())
+    assert plan.steps == len(batches) == 8
+    assert plan.tokens == sum(int(batch["attention_mask"].sum()) for batch in batches)
+    assert plan.reply_tokens == sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    assert plan.parameters == sum(weight.numel() for weight in trainer.model.parameters())
+
+
+def test_steps_follow_from_processes_batch_and_accumulation(tiny: Path, tmp_path: Path) -> None:
+    recipe = load_recipe(
+        str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")),
+        ["training.packing=false", "training.accumulation_steps=3", "training.epochs=2"],
+    )
+    # 24 rows, 2 x 2 at once: 6 batches, 2 steps an epoch.
+    assert make_plan(recipe, processes=2).steps == 4
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    store = tmp_path / "store"
+    command = ["local", "--recipe", str(recipe), "--storage", str(store), "--run", "mine", "--dry-run"]
+    assert main([*command, "--set", "training.max_length=60"]) == 0
+    printed = capsys.readouterr().out
+    for told in ("trainable  16,384 parameters", "6 held out", "left out as too long", "packed to 60 tokens"):
+        assert told in printed
+    assert not store.exists()
+
+
+def test_a_dry_run_needs_no_weights(tiny: Path, tmp_path: Path) -> None:
+    """The 12B's are 24 GB."""
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in (tiny / "text-model").iterdir():
+        if file.suffix != ".safetensors":
+            (model / file.name).symlink_to(file)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    assert main(["local", "--recipe", str(recipe), "--set", f"model.name={model}", "--dry-run"]) == 0
+
+
+def test_a_dry_run_asks_the_hub_for_no_weights(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fnmatch
+
+    import huggingface_hub
+
+    asked: list[str] = []
+
+    def download(name: str, allow_patterns: list[str]) -> str:
+        asked.extend(allow_patterns)
+        return str(tiny / "text-model")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_: None)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    override = "model.name=google/gemma-3-1b-it"
+    assert main(["local", "--recipe", str(recipe), "--set", override, "--dry-run"]) == 0
+    assert any(fnmatch.fnmatch("config.json", pattern) for pattern in asked)
+    assert not any(fnmatch.fnmatch("model.safetensors", pattern) for pattern in asked)
+
+
+def test_the_recipe_beside_a_run_is_the_overridden_one(tiny: Path, tmp_path: Path) -> None:
+    from finetune.checkpoint import RunFolder
+
+    recipe = load_recipe("gemma-3-1b-emoji", ["training.epochs=7"])
+    RunFolder(str(tmp_path), "mine").claim(recipe, 1)
+    assert json.loads((tmp_path / "mine" / "run.json").read_text())["recipe"]["training"]["epochs"] == 7
