@@ -176,9 +176,6 @@ def test_a_gated_model_says_what_to_do_and_never_shows_the_token(
     assert "hf_secret" not in error
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
-=======
 def test_a_token_that_the_hub_does_not_know_says_what_to_do_and_never_shows_it(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,8 +202,7 @@ def test_a_token_that_the_hub_does_not_know_says_what_to_do_and_never_shows_it(
     assert "hf_secret" not in error
 
 
-@pytest.mark.parametrize("command", ["ray", "local"])
->>>>>>> text
+@pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
 def test_an_unwritable_storage_ends_the_command(
     command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -237,17 +233,11 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(
     assert "argument --workers" in capsys.readouterr().err
 
 
-<<<<<<< HEAD
-def run(command: str, recipe: Path | str, storage: Path) -> int:
-    workers = {"ray": ["--workers", "2"], "torchrun": ["--processes", "2"], "local": []}[command]
-    return main([command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers])
-=======
 def run(command: str, recipe: Path | str, storage: Path, *options: str) -> int:
-    workers = ["--workers", "2"] if command == "ray" else []
+    workers = {"ray": ["--workers", "2"], "torchrun": ["--processes", "2"], "local": []}[command]
     return main(
         [command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers, *options]
     )
->>>>>>> text
 
 
 def edited(tiny: Path, tmp_path: Path, old: str, new: str) -> Path:
