@@ -2,9 +2,9 @@
 
     python -m benchmarks.training
 
-Every training is a process of its own, so that each has its own memory; the two sides take turns, so that
-what else the machine does hits both, and of each the faster of two counts. On a CPU the seconds are those
-that one thread had of it. The table also goes to benchmarks/training/results-cpu.md, or results-gpu.md.
+Every training is a process of its own, so that each has its own memory. On a CPU the seconds are those that
+one thread had of it, so that what else the machine does counts on neither side. The table also goes to
+benchmarks/training/results-cpu.md, or results-gpu.md.
 """
 
 import multiprocessing
@@ -27,7 +27,6 @@ from benchmarks.training.stand_ins import make_data, make_models  # noqa: E402
 T = TypeVar("T")
 # This process imports and never computes, which is what may be forked.
 CONTEXT: Final = multiprocessing.get_context("fork")
-ROUNDS: Final = 2
 SIDES: Final = ("tutorial", "recipe")
 SIZES: Final = ("tiny", "mid")
 HEADER: Final = (
@@ -54,11 +53,11 @@ def main() -> None:
         verdicts = []
         for case in CASES:
             for size in SIZES:
-                best = _measured(case, size, stand_ins)
-                for line in _lines(case, size, best):
+                sides = {side: _apart(measure, case, size, side, stand_ins) for side in SIDES}
+                for line in _lines(case, size, sides):
                     print(line, flush=True)
                     lines.append(line)
-                verdicts.append(_verdict(case, size, best))
+                verdicts.append(_verdict(case, size, sides))
     if device == "cpu":
         verdicts += [f"not measured: {name} ({why})" for name, why in NOT_MEASURED.items()]
     print("\n" + "\n".join(verdicts))
@@ -66,20 +65,11 @@ def main() -> None:
     (HERE / f"results-{device}.md").write_text(text)
 
 
-def _measured(case: Case, size: str, stand_ins: Path) -> dict[str, Measurement]:
-    """The faster of each side's rounds."""
-    taken: dict[str, list[Measurement]] = {side: [] for side in SIDES}
-    for _ in range(ROUNDS):
-        for side in SIDES:
-            taken[side].append(_apart(measure, case, size, side, stand_ins))
-    return {side: min(measurements, key=lambda one: one.seconds) for side, measurements in taken.items()}
-
-
-def _lines(case: Case, size: str, best: dict[str, Measurement]) -> list[str]:
+def _lines(case: Case, size: str, sides: dict[str, Measurement]) -> list[str]:
     lines = []
     for side in SIDES:
-        one = best[side]
-        ratio = f"{one.speed / best['tutorial'].speed:.2f}"
+        one = sides[side]
+        ratio = f"{one.speed / sides['tutorial'].speed:.2f}"
         lines.append(
             f"| {case.name} | {size} | {side} | {case.rows[size]} | {one.steps} | {one.trainable:,} "
             f"| {one.reply_tokens} | {one.seconds:.1f} | {one.speed:.0f} | {ratio} "
@@ -88,9 +78,9 @@ def _lines(case: Case, size: str, best: dict[str, Measurement]) -> list[str]:
     return lines
 
 
-def _verdict(case: Case, size: str, best: dict[str, Measurement]) -> str:
-    ratio = best["recipe"].speed / best["tutorial"].speed
-    worse = best["recipe"].loss - best["tutorial"].loss
+def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
+    ratio = sides["recipe"].speed / sides["tutorial"].speed
+    worse = sides["recipe"].loss - sides["tutorial"].loss
     return (
         f"{case.name}, {size}: {ratio:.2f} times the tutorial's reply tokens/s "
         f"(aim {case.aim}: {'reached' if ratio >= case.aim else 'missed'}), "

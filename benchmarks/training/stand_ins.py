@@ -1,14 +1,17 @@
 """Small stand-ins for the models and data sets of three tutorials, with random weights, made on the spot."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset, Features, Image, Value
 from PIL import Image as Picture
-from transformers import AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
+from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
 
+from finetune.recipe import RECIPES, Data, load_recipe
 from tests.workloads import tiny
 
 SEED = 3
@@ -33,44 +36,62 @@ MID_VISION = {
 }
 MID_PICTURE_TOKENS = 64
 WORDS = tiny.WORDS.split()
+SQL_WORDS = "CREATE TABLE TEXT SELECT FROM WHERE"
 EMOJI = {word: chr(0x1F600 + number) for number, word in enumerate(WORDS)}
 
 
 def make_models(path: Path) -> None:
     """`tiny-text`, `tiny-vision`, `mid-text` and `mid-vision`, each with its tokenizer or processor."""
-    tiny.make_text_model(path / "tiny-text")
-    tiny.make_model(path / "tiny-vision")
-    _enlarge(path / "tiny-text", path / "mid-text")
-    _enlarge(path / "tiny-vision", path / "mid-vision")
+    tiny.make_text_model(path / "small-text")
+    tiny.make_model(path / "small-vision")
+    for kind in ("text", "vision"):
+        processor = (AutoProcessor if kind == "vision" else AutoTokenizer).from_pretrained(
+            path / f"small-{kind}"
+        )
+        _teach_words(getattr(processor, "tokenizer", processor))
+        config: Any = AutoConfig.from_pretrained(path / f"small-{kind}")
+        config.get_text_config().vocab_size = len(getattr(processor, "tokenizer", processor))
+        _save(config, processor, path / f"tiny-{kind}")
+        _enlarge(config, processor)
+        _save(config, processor, path / f"mid-{kind}")
 
 
-def _enlarge(small: Path, mid: Path) -> None:
-    config: Any = AutoConfig.from_pretrained(small)
+def _teach_words(tokenizer: Any) -> None:
+    """A token for each word of the rows and of the recipes' prompts, as a large vocabulary has."""
+    texts = [text for recipe in RECIPES.glob("*.yaml") for text in _prompts(load_recipe(recipe.stem).data)]
+    words = {word for text in (*texts, SQL_WORDS) for word in re.findall("[A-Za-z]+", text)}
+    tokens = [*sorted(words | {*WORDS}), *EMOJI.values()]
+    tokenizer.add_tokens(
+        [AddedToken(token, single_word=token.isalpha(), lstrip=token.isalpha()) for token in tokens]
+    )
+
+
+def _prompts(data: Data) -> tuple[str, str]:
+    return data.prompt, data.system or ""
+
+
+def _enlarge(config: Any, processor: Any) -> None:
     for name, value in MID.items():
         setattr(config.get_text_config(), name, value)
-    config.get_text_config().layer_types = None
-    vision = hasattr(config, "vision_config")
-    processor = (AutoProcessor if vision else AutoTokenizer).from_pretrained(small)
-    if vision:
-        for name, value in MID_VISION.items():
-            setattr(config.vision_config, name, value)
-        config.mm_tokens_per_image = processor.image_seq_length = MID_PICTURE_TOKENS
-        side = MID_VISION["image_size"]
-        processor.image_processor.size = {"height": side, "width": side}
-        token = processor.tokenizer.image_token
-        begin, end = processor.tokenizer.boi_token, processor.tokenizer.eoi_token
-        processor.full_image_sequence = f"\n\n{begin}{token * MID_PICTURE_TOKENS}{end}\n\n"
-    config = type(config)(**_plain(config))
-    AutoModelForCausalLM.from_config(config).save_pretrained(mid)
-    processor.save_pretrained(mid)
+    if not hasattr(config, "vision_config"):
+        return
+    for name, value in MID_VISION.items():
+        setattr(config.vision_config, name, value)
+    config.mm_tokens_per_image = processor.image_seq_length = MID_PICTURE_TOKENS
+    side = MID_VISION["image_size"]
+    processor.image_processor.size = {"height": side, "width": side}
+    words = processor.tokenizer
+    pictured = words.image_token * MID_PICTURE_TOKENS
+    processor.full_image_sequence = f"\n\n{words.boi_token}{pictured}{words.eoi_token}\n\n"
 
 
-def _plain(config: Any) -> dict[str, Any]:
-    """A configuration's values without those worked out of others, so that they are worked out again."""
+def _save(config: Any, processor: Any, path: Path) -> None:
     values = config.to_dict()
     for part in (values, values.get("text_config", {})):
-        part.pop("layer_types", None)
-    return values
+        part.pop("layer_types", None)  # worked out of the number of layers
+    torch.manual_seed(SEED)
+    AutoModelForCausalLM.from_config(type(config)(**values)).save_pretrained(path)
+    processor.save_pretrained(path)
 
 
 def make_data(path: Path, rows: int) -> None:
@@ -89,13 +110,13 @@ def _table(rows: int, make: Callable[[], dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _emoji(rows: int, chance: random.Random) -> Dataset:
-    """About 45 tokens to a row; the reply is an emoji for each of the first words."""
+    """About 50 tokens to a row; the reply is an emoji for each of the first words."""
 
     def row() -> dict[str, Any]:
-        text = _say(chance, 5, 30)
+        text = _say(chance, 10, 60)
         return {
             "text": text,
-            "emoji": "".join(EMOJI[word] for word in text.split()[:3]),
+            "emoji": "".join(EMOJI[word] for word in text.split()[: chance.randint(3, 8)]),
             "topic": "any",
         }
 
@@ -107,11 +128,11 @@ def _sql(rows: int, chance: random.Random) -> Dataset:
 
     def row() -> dict[str, Any]:
         table, column = chance.choice(WORDS), chance.choice(WORDS)
-        others = ", ".join(f"{word} TEXT" for word in chance.choices(WORDS, k=chance.randint(2, 25)))
+        others = ", ".join(f"{word} TEXT" for word in chance.choices(WORDS, k=chance.randint(2, 30)))
         return {
             "sql_context": f"CREATE TABLE {table} ({column} TEXT, {others})",
             "sql_prompt": f"the {column} of {table} for {_say(chance, 2, 8)}",
-            "sql": f"SELECT {column} FROM {table} WHERE {column} = {_say(chance, 1, 8)};",
+            "sql": f"SELECT {column} FROM {table} WHERE {column} = {_say(chance, 1, 20)};",
         }
 
     return Dataset.from_list(_table(rows, row))
