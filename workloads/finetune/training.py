@@ -101,8 +101,8 @@ def build_trainer(
     )
     if sharded:
         shard_by_layer(trainer)
-    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and which a resumed
-    # run would go on from in fp32, with other losses than an undisturbed one.
+    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and from which a
+    # resumed run goes on in fp32, with other losses than an undisturbed one.
     for weight in cast(PeftModel, trainer.model).parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
