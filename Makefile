@@ -10,7 +10,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.1
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse rehearse-all test test-infrastructure test-training check format inventory lock bench clean
+.PHONY: help setup rehearse rehearse-all test test-infrastructure test-training check format inventory lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -53,6 +53,9 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
+
+bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials' settings: speed, memory, loss
+	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
 
 clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) .tools .rehearsal .build

@@ -82,6 +82,24 @@ def test_an_upload_that_fails_half_way_leaves_no_complete_checkpoint(
     assert newest_step(run) == 20
 
 
+def test_a_checkpoint_of_several_processes_is_complete_when_all_have_uploaded_their_part(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    name, files = checkpoint_name(40), {}
+    for rank in (0, 1):
+        part = tmp_path / f"rank-{rank}" / "optimizer_0"
+        part.mkdir(parents=True)
+        (part / f"__{rank}_0.distcp").write_bytes(bytes(10))
+        files |= run.upload_to_checkpoint(part.parent, name)
+        assert newest_step(run) is None
+    run.complete_checkpoint(name, files)
+    assert newest_step(run) == 40
+    newest = run.newest_checkpoint()
+    assert newest
+    fetched = run.fetch_checkpoint(newest, tmp_path / "node") / "optimizer_0"
+    assert {path.name for path in fetched.iterdir()} == {"__0_0.distcp", "__1_0.distcp"}
+
+
 def test_a_second_attempt_at_a_step_does_not_touch_the_first(run: RunFolder, tmp_path: Path) -> None:
     assert save(run, tmp_path, 20) != save(run, tmp_path, 20)
 

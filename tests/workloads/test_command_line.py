@@ -22,7 +22,9 @@ print("heavy:", sorted(heavy & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["ray", "--help"], ["local", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["ray", "--help"], ["local", "--help"], ["torchrun", "--help"]]
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     result = subprocess.run(
         [sys.executable, "-c", HELP, *arguments], capture_output=True, text=True, check=True
@@ -31,7 +33,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout.endswith("heavy: []\n")
 
 
-@pytest.mark.parametrize("command", ["ray", "local"])
+@pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
 def test_a_bad_recipe_key_ends_the_command_before_anything_is_written(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +79,7 @@ def test_an_unknown_recipe_ends_the_command(tmp_path: Path, capsys: pytest.Captu
     assert_one_line(capsys, "there is no recipe 'gemma-3-4b-vision-x' (did you mean gemma-3-4b-vision?)")
 
 
-@pytest.mark.parametrize("command", ["ray", "local"])
+@pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
 def test_a_missing_data_set_ends_the_command(
     command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,7 +202,7 @@ def test_a_token_that_the_hub_does_not_know_says_what_to_do_and_never_shows_it(
     assert "hf_secret" not in error
 
 
-@pytest.mark.parametrize("command", ["ray", "local"])
+@pytest.mark.parametrize("command", ["ray", "local", "torchrun"])
 def test_an_unwritable_storage_ends_the_command(
     command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +210,17 @@ def test_an_unwritable_storage_ends_the_command(
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
     assert run(command, recipe, tmp_path / "a-file") == 2
     assert_one_line(capsys, f"storage {tmp_path}/a-file/mine cannot be used: ")
+
+
+def test_a_recipe_that_shards_is_refused_on_ray(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, sharding="fsdp2")
+    assert run("ray", recipe, tmp_path / "store") == 2
+    assert_one_line(
+        capsys, "training.sharding fsdp2 is for python -m finetune torchrun; on Ray it must be none"
+    )
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("workers", ["0", "many"])
@@ -221,7 +234,7 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(
 
 
 def run(command: str, recipe: Path | str, storage: Path, *options: str) -> int:
-    workers = ["--workers", "2"] if command == "ray" else []
+    workers = {"ray": ["--workers", "2"], "torchrun": ["--processes", "2"], "local": []}[command]
     return main(
         [command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers, *options]
     )

@@ -2,10 +2,12 @@
 
     python -m finetune ray --recipe gemma-3-4b-vision --storage gs://BUCKET --run RUN --workers 16 \\
         --accelerator B200
+    python -m finetune torchrun --recipe gemma-3-12b-text-to-sql --storage gs://BUCKET --run RUN --processes 8
     python -m finetune local --recipe path/to/recipe.yaml --storage /tmp/runs --run RUN
     python -m finetune local --recipe gemma-3-1b-emoji --set training.epochs=2 --dry-run
 
 The same command again resumes from the newest complete checkpoint; a finished run is left alone.
+Exit codes: 0 finished, 1 failed, 2 the input is wrong, 143 stopped by SIGTERM and saved.
 """
 
 import argparse
@@ -28,12 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
         if options.dry_run:
             from finetune.dry_run import print_plan
 
-            print_plan(recipe, options.processes)
+            print_plan(recipe, options.processes * options.nodes)
             return 0
         if options.command == "ray":
             from finetune.ray_driver import run_on_ray
 
             return run_on_ray(recipe, options.storage, options.run, options.processes, options.accelerator)
+        if options.command == "torchrun":
+            from finetune.torchrun import run_torchrun
+
+            return run_torchrun(recipe, options)
         from finetune.local_driver import run_local
 
         return run_local(recipe, options.storage, options.run)
@@ -52,9 +58,20 @@ def make_parser() -> argparse.ArgumentParser:
     on_ray = commands.add_parser(
         "ray", help="train with Ray Train on the cluster that RAY_ADDRESS names, or here"
     )
-    for command in (local, on_ray):
+    torchrun = commands.add_parser(
+        "torchrun", help="train in a process per GPU, on this node and perhaps others"
+    )
+    for command in (local, on_ray, torchrun):
         _add_common_options(command)
+        command.set_defaults(nodes=1)
     local.set_defaults(processes=int(os.environ.get("WORLD_SIZE", "1")))
+    torchrun.add_argument("--processes", required=True, type=_count, help="processes on this node")
+    torchrun.add_argument(
+        "--nodes", default=1, type=_count, help="how many nodes run this command, in any order"
+    )
+    torchrun.add_argument(
+        "--rendezvous", metavar="HOST:PORT", help="where several nodes meet, on one of them"
+    )
     on_ray.add_argument(
         "--workers",
         required=True,

@@ -1,7 +1,8 @@
 """A run's directory: what lies where, and what counts as complete.
 
     run.json                         the recipe and the number of workers that the run was started with
-    checkpoint-00000020-<UTC time>/  a checkpoint; its COMPLETE.json, written last, lists the files and sizes
+    checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
+                                     written last, lists the files and sizes
     metrics.jsonl                    a line per logged step, readable while the run goes on
     adapter/                         the final adapter
     model/                           the base model with the adapter in it, where the recipe asks for it
@@ -83,9 +84,17 @@ class RunFolder:
 
     def save_checkpoint(self, source: Path, name: str) -> None:
         """Upload a local checkpoint, the marker last."""
-        files = {path.name: path.stat().st_size for path in sorted(source.iterdir()) if path.is_file()}
-        for file in files:
-            self.folder.upload(source / file, f"{name}/{file}")
+        self.complete_checkpoint(name, self.upload_to_checkpoint(source, name))
+
+    def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, int]:
+        """Upload one process's part of a checkpoint; its files with their bytes."""
+        files = {str(path.relative_to(source)): path for path in sorted(source.rglob("*")) if path.is_file()}
+        for file, path in files.items():
+            self.folder.upload(path, f"{name}/{file}")
+        return {file: path.stat().st_size for file, path in files.items()}
+
+    def complete_checkpoint(self, name: str, files: dict[str, int]) -> None:
+        """Mark a checkpoint as complete when all its files have been uploaded."""
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:

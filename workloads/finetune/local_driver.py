@@ -10,6 +10,7 @@ from finetune.data import check_data
 from finetune.driver import Wish
 from finetune.errors import EXIT_INTERRUPTED
 from finetune.model import check_model
+from finetune.ranks import agreed, gathered
 from finetune.recipe import Recipe
 from finetune.training import train
 
@@ -50,8 +51,12 @@ class LocalDriver:
         return Wish.SAVE_AND_STOP if self._terminated else Wish.GO_ON
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        if files:
-            self._run.save_checkpoint(files, checkpoint_name(step))
+        name = agreed(checkpoint_name(step))
+        uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
+        # Comes back when every rank has uploaded its part.
+        parts = gathered(uploaded)
+        if parts is not None:
+            self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})
             self._run.prune_checkpoints(self._keep)
 
     def _terminate(self, *_: object) -> None:

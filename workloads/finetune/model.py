@@ -109,13 +109,21 @@ def lora_config(lora: Lora, base: Any) -> "LoraConfig":
 
 def verify_adapter(model: "PeftModel", directory: Path) -> None:
     """Load a saved adapter beside the trained one and compare; raises RuntimeError when they differ."""
-    import torch
     from peft import get_peft_model_state_dict
 
     model.load_adapter(str(directory), adapter_name="saved")
     trained = get_peft_model_state_dict(model)
     saved = get_peft_model_state_dict(model, adapter_name="saved")
     model.delete_adapter("saved")
+    compare_adapters(trained, saved, directory)
+
+
+def compare_adapters(
+    trained: "dict[str, torch.Tensor]", saved: "dict[str, torch.Tensor]", directory: Path
+) -> None:
+    """Raises RuntimeError unless both have the same weights, by name and to the last bit, and all finite."""
+    import torch
+
     if trained.keys() != saved.keys():
         raise RuntimeError(f"the adapter in {directory} has other weights than the trained one")
     for name, weight in trained.items():

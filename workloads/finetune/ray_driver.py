@@ -16,7 +16,7 @@ from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, 
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.data import check_data
 from finetune.driver import Wish
-from finetune.errors import EXIT_FAILED
+from finetune.errors import EXIT_FAILED, InputError
 from finetune.model import check_model
 from finetune.recipe import Recipe
 
@@ -31,6 +31,11 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
 
     Raises InputError, before any worker is asked for, when there is nothing to train on or nowhere to write.
     """
+    if recipe.training.sharding != "none":
+        raise InputError(
+            f"training.sharding {recipe.training.sharding} is for python -m finetune torchrun; "
+            "on Ray it must be none"
+        )
     run = RunFolder(storage, run_name)
     if run.claim(recipe, workers):
         result = recipe.training.result

@@ -1,7 +1,6 @@
 """A recipe's training in one process of possibly many: unchanged on one CPU, under torchrun and under Ray."""
 
 import hashlib
-import json
 import shutil
 import sys
 import tempfile
@@ -10,37 +9,49 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from finetune.callbacks import SaveCheckpoints, ShowProgress, StopInTime
-from finetune.checkpoint import RunFolder, SavedCheckpoint
+from finetune.checkpoint import RunFolder
 from finetune.data import load_conversations
 from finetune.driver import Driver
 from finetune.merge import merge_adapter, verify_model
-from finetune.metrics import MetricsLog, last_evaluation
+from finetune.metrics import Evaluation, MetricsLog, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, lora_config, verify_adapter
+from finetune.ranks import agreed
 from finetune.recipe import Recipe
+from finetune.sharding import (
+    gather_adapter,
+    is_sharded,
+    loading_once,
+    restore_adapter,
+    shard_by_layer,
+    sharding_arguments,
+)
 from finetune.tokens import to_tokens
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps; finished means that the adapter is published."""
+    """How far a run has come, in optimizer steps; finished means that what it was to make is published."""
 
     step: int
     steps: int
-    finished: bool
+    evaluation: Evaluation | None
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.steps
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     """Train from the newest complete checkpoint to the end and publish, or until asked to stop."""
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
-    newest = _agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
+    newest = agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
     # Local rank 0 downloads, the other processes of the node then find everything on disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model.name)
@@ -52,15 +63,14 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
         callbacks.append(ShowProgress(MetricsLog(run.folder, step)))
     trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
-    outcome, last = _finish_training(trainer, resume)
+    outcome, adapter = _finish_training(trainer, resume)
     if outcome.finished and arguments.process_index == 0:
-        verify_adapter(cast(PeftModel, trainer.model), last)
         model = None
         if recipe.training.result == "model":
             model = Path(str(arguments.output_dir), "model")
-            merge_adapter(recipe.model, published, last, model, arguments.device)
+            merge_adapter(recipe.model, published, adapter, model, arguments.device)
             verify_model(model, published, rows[0]["prompt"], arguments.device)
-        run.publish(last, _summary(recipe, run, last), model)
+        run.publish(adapter, _summary(recipe, run, outcome), model)
     shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
     return outcome
 
@@ -77,7 +87,9 @@ def build_trainer(
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
         test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
-    model = load_model(recipe.model, arguments.device)
+    sharded = is_sharded(recipe.training)
+    with loading_once(sharded):
+        model = load_model(recipe.model, arguments.device)
     trainer = SFTTrainer(
         model=model,
         args=arguments,
@@ -87,6 +99,8 @@ def build_trainer(
         peft_config=lora_config(recipe.lora, model),
         callbacks=callbacks,
     )
+    if sharded:
+        shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and from which a
     # resumed run goes on in fp32, with other losses than an undisturbed one.
     for weight in cast(PeftModel, trainer.model).parameters():
@@ -139,6 +153,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
         report_to="none",
+        **sharding_arguments(training),
     )
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
     shutil.rmtree(arguments.output_dir, ignore_errors=True)
@@ -146,26 +161,46 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
 
 
 def _finish_training(trainer: SFTTrainer, resume: Path | None) -> tuple[Outcome, Path]:
-    """Train to the end unless the checkpoint is the end already: resuming that would train one step more."""
-    state = json.loads((resume / "trainer_state.json").read_text()) if resume else None
-    if resume and state and state["global_step"] >= state["max_steps"]:
-        cast(PeftModel, trainer.model).load_adapter(str(resume), adapter_name="default")
-        return Outcome(state["global_step"], state["max_steps"], True), resume
+    """Train to the end or until asked to stop; at the end rank 0 finds the adapter, checked, in the path."""
+    state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
+    if resume and state and _outcome(state).finished:
+        # The checkpoint is the end already: resuming that would train one step more.
+        return _outcome(state), _restored_adapter(
+            trainer, resume
+        ) if trainer.args.process_index == 0 else resume
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    step, steps = trainer.state.global_step, trainer.state.max_steps
-    last = Path(str(trainer.args.output_dir), f"checkpoint-{step}")
-    return Outcome(step, steps, step >= steps), last
+    outcome = _outcome(trainer.state)
+    adapter = Path(str(trainer.args.output_dir), f"checkpoint-{outcome.step}")
+    if outcome.finished and trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        gather_adapter(trainer, adapter)
+    elif outcome.finished and trainer.args.process_index == 0:
+        verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return outcome, adapter
 
 
-def _summary(recipe: Recipe, run: RunFolder, last: Path) -> dict[str, Any]:
+def _outcome(state: TrainerState) -> Outcome:
+    return Outcome(state.global_step, state.max_steps, last_evaluation(state.log_history))
+
+
+def _restored_adapter(trainer: SFTTrainer, checkpoint: Path) -> Path:
+    adapter = checkpoint
+    if trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        restore_adapter(trainer, checkpoint, adapter)
+    else:
+        cast(PeftModel, trainer.model).load_adapter(str(checkpoint), adapter_name="default")
+    verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return adapter
+
+
+def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
     """What the completion marker tells of the run."""
-    state = json.loads((last / "trainer_state.json").read_text())
-    evaluation = last_evaluation(state["log_history"])
     return {
         "run": run.name,
-        "steps": state["global_step"],
+        "steps": outcome.steps,
         "base_model": recipe.model.name,
-        "evaluation": asdict(evaluation) if evaluation else None,
+        "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
     }
 
 
@@ -175,12 +210,3 @@ def _workspace(run: RunFolder) -> Path:
     path = Path(tempfile.gettempdir(), "finetune", f"{run.name}-{identity}")
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _agreed(checkpoint: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Rank 0's answer on every rank."""
-    if not dist.is_initialized():
-        return checkpoint
-    answer = [checkpoint]
-    dist.broadcast_object_list(answer, src=0)
-    return answer[0]

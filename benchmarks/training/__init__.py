@@ -1,0 +1,1 @@
+"""Training with the shipped recipes against training with the tutorials' settings, on the same rows."""

@@ -1,0 +1,210 @@
+"""One training of one case, in a process of its own: how fast, in how much memory, to what loss."""
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Trainer
+from transformers.trainer_utils import IntervalStrategy, SaveStrategy
+
+from benchmarks.training.tutorials import Emoji, Product, Sql, Tutorial
+from finetune.data import load_conversations
+from finetune.recipe import Recipe, load_recipe
+from finetune.training import build_trainer, sft_arguments
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A shipped recipe, the tutorial it comes from, and the stand-ins that both are trained with."""
+
+    name: str
+    recipe: str
+    tutorial: type[Tutorial]
+    model: str
+    rows: dict[str, int]
+    test_rows: int
+    # Times the tutorial's reply tokens a second that the project wants.
+    aim: float
+
+
+CASES = (
+    Case(
+        name="emoji",
+        recipe="gemma-3-1b-emoji",
+        tutorial=Emoji,
+        model="text",
+        rows={"tiny": 160, "mid": 96},
+        test_rows=32,
+        aim=2.0,
+    ),
+    Case(
+        name="sql",
+        recipe="gemma-3-12b-text-to-sql",
+        tutorial=Sql,
+        model="vision",
+        rows={"tiny": 128, "mid": 64},
+        test_rows=32,
+        aim=2.0,
+    ),
+    Case(
+        name="product",
+        recipe="gemma-3-4b-vision",
+        tutorial=Product,
+        model="vision",
+        rows={"tiny": 64, "mid": 32},
+        test_rows=16,
+        aim=1.3,
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """`loss` is the mean over the reply tokens of the test rows, which neither side is trained on."""
+
+    seconds: float
+    reply_tokens: int
+    steps: int
+    trainable: int
+    peak_bytes: int
+    loss_before: float
+    loss: float
+
+    @property
+    def speed(self) -> float:
+        """Reply tokens a second."""
+        return self.reply_tokens / self.seconds
+
+
+def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
+    """The shipped recipe with other model and data, once over the rows; and what a CPU cannot do left out."""
+    overrides = [
+        f"model.name={stand_ins}/{size}-{case.model}",
+        f"data.name={stand_ins}/{case.name}",
+        f"data.rows={case.rows[size]}",
+        f"data.test_rows={case.test_rows}",
+        "training.epochs=1",
+        # Starting processes takes longer than these runs.
+        "training.loader_processes=0",
+        "training.sharding=none",
+    ]
+    if not torch.cuda.is_available():
+        overrides += ["model.quantization=none", "model.precision=fp32"]
+    return load_recipe(case.recipe, overrides)
+
+
+def shipped(recipe: Recipe, workspace: Path) -> Trainer:
+    """The trainer of `python -m finetune`, that writes nothing and evaluates nothing on the way."""
+    arguments = sft_arguments(recipe, workspace)
+    arguments.save_strategy = SaveStrategy.NO
+    arguments.eval_strategy = IntervalStrategy.NO
+    return build_trainer(recipe, arguments, *load_conversations(recipe.data, recipe.training.seed), [])
+
+
+def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
+    """The tutorial's side over the same rows, as they are in the data set."""
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    assert test_rows is not None
+    return case.tutorial(recipe, rows.with_format(None), test_rows.with_format(None), workspace)
+
+
+def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
+    """Train once; to be called in a process that has not trained before, for the memory's sake."""
+    torch.set_num_threads(1)
+    recipe = recipe_of(case, size, stand_ins)
+    with tempfile.TemporaryDirectory() as workspace:
+        counted = shipped(recipe, Path(workspace))
+        reply_tokens = count_labels(counted.get_train_dataloader())
+        if side == "recipe":
+            trainer = counted
+            test_batches = list(trainer.get_eval_dataloader())
+        else:
+            del counted
+            tutorial = tutorials(case, recipe, Path(workspace))
+            trainer = tutorial.trainer()
+            test_batches = list(tutorial.test_batches())
+        loss_before = reply_loss(trainer, test_batches)
+        _forget_peak()
+        clock = _clock()
+        began = clock()
+        trainer.train()
+        seconds = clock() - began
+        peak = _peak()
+        model: Any = trainer.model
+        return Measurement(
+            seconds=seconds,
+            reply_tokens=reply_tokens,
+            steps=trainer.state.global_step,
+            trainable=sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+            peak_bytes=peak,
+            loss_before=loss_before,
+            loss=reply_loss(trainer, test_batches),
+        )
+
+
+def count_labels(batches: Iterable[dict[str, Any]]) -> int:
+    """Tokens that a loss is taken over."""
+    return sum(int((batch["labels"][:, 1:] != IGNORED).sum()) for batch in batches)
+
+
+def reply_loss(trainer: Trainer, batches: Iterable[dict[str, Any]]) -> float:
+    """Mean over all reply tokens, by the same arithmetic whatever has trained the model."""
+    model: Any = trainer.model
+    model.to(trainer.args.device).eval()
+    total, tokens = 0.0, 0
+    for loss, count in _losses(model, trainer.args.device, batches):
+        total, tokens = total + loss, tokens + count
+    model.train()
+    return total / tokens
+
+
+@torch.no_grad()
+def _losses(model: Any, device: Any, batches: Iterable[dict[str, Any]]) -> Iterator[tuple[float, int]]:
+    for batch in batches:
+        inputs = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in batch.items()
+            if name != "labels"
+        }
+        labels = batch["labels"][:, 1:].to(device)
+        logits = model(**inputs, use_cache=False).logits[:, :-1].float()
+        loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="sum")
+        yield loss.item(), int((labels != IGNORED).sum())
+
+
+def _clock() -> Callable[[], float]:
+    """Of a CPU the time that this process had of it: what else the machine is busy with does not count."""
+    if not torch.cuda.is_available():
+        return time.process_time
+
+    def wall() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return wall
+
+
+def _forget_peak() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    elif os.path.exists("/proc/self/clear_refs"):
+        Path("/proc/self/clear_refs").write_text("5")  # proc(5): the high-water mark starts anew
+
+
+def _peak() -> int:
+    """Bytes at most, of the GPU where there is one, of the whole process else."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,157 @@
+"""Small stand-ins for the models and data sets of three tutorials, with random weights, made on the spot."""
+
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, Features, Image, Value
+from PIL import Image as Picture
+from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
+
+from finetune.recipe import RECIPES, Data, load_recipe
+from tests.workloads import tiny
+
+SEED = 3
+# The vocabulary is a third of the weights, as in Gemma 3 1B; a picture is 256 patches and 64 tokens of text.
+MID = {
+    "vocab_size": 12_288,
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "head_dim": 64,
+    "max_position_embeddings": 4096,
+    "sliding_window": 512,
+    "initializer_range": 0.02,
+}
+MID_VISION = {
+    "hidden_size": 192,
+    "intermediate_size": 768,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "image_size": 224,
+}
+MID_PICTURE_TOKENS = 64
+WORDS = tiny.WORDS.split()
+SQL_WORDS = "CREATE TABLE TEXT SELECT FROM WHERE"
+EMOJI = {word: chr(0x1F600 + number) for number, word in enumerate(WORDS)}
+
+
+def make_models(path: Path) -> None:
+    """`tiny-text`, `tiny-vision`, `mid-text` and `mid-vision`, each with its tokenizer or processor."""
+    tiny.make_text_model(path / "small-text")
+    tiny.make_model(path / "small-vision")
+    for kind in ("text", "vision"):
+        processor = (AutoProcessor if kind == "vision" else AutoTokenizer).from_pretrained(
+            path / f"small-{kind}"
+        )
+        _teach_words(getattr(processor, "tokenizer", processor))
+        config: Any = AutoConfig.from_pretrained(path / f"small-{kind}")
+        config.get_text_config().vocab_size = len(getattr(processor, "tokenizer", processor))
+        _save(config, processor, path / f"tiny-{kind}")
+        _enlarge(config, processor)
+        _save(config, processor, path / f"mid-{kind}")
+
+
+def _teach_words(tokenizer: Any) -> None:
+    """A token for each word of the rows and of the recipes' prompts, as a large vocabulary has."""
+    texts = [text for recipe in RECIPES.glob("*.yaml") for text in _prompts(load_recipe(recipe.stem).data)]
+    words = {word for text in (*texts, SQL_WORDS) for word in re.findall("[A-Za-z]+", text)}
+    tokens = [*sorted(words | {*WORDS}), *EMOJI.values()]
+    tokenizer.add_tokens(
+        [AddedToken(token, single_word=token.isalpha(), lstrip=token.isalpha()) for token in tokens]
+    )
+
+
+def _prompts(data: Data) -> tuple[str, str]:
+    return data.prompt, data.system or ""
+
+
+def _enlarge(config: Any, processor: Any) -> None:
+    for name, value in MID.items():
+        setattr(config.get_text_config(), name, value)
+    if not hasattr(config, "vision_config"):
+        return
+    for name, value in MID_VISION.items():
+        setattr(config.vision_config, name, value)
+    config.mm_tokens_per_image = processor.image_seq_length = MID_PICTURE_TOKENS
+    side = MID_VISION["image_size"]
+    processor.image_processor.size = {"height": side, "width": side}
+    words = processor.tokenizer
+    pictured = words.image_token * MID_PICTURE_TOKENS
+    processor.full_image_sequence = f"\n\n{words.boi_token}{pictured}{words.eoi_token}\n\n"
+
+
+def _save(config: Any, processor: Any, path: Path) -> None:
+    values = config.to_dict()
+    for part in (values, values.get("text_config", {})):
+        part.pop("layer_types", None)  # worked out of the number of layers
+    torch.manual_seed(SEED)
+    AutoModelForCausalLM.from_config(type(config)(**values)).save_pretrained(path)
+    processor.save_pretrained(path)
+
+
+def make_data(path: Path, rows: int) -> None:
+    """`emoji`, `sql` and `product`: `rows` rows each with the columns of the real data sets."""
+    for name, make in (("emoji", _emoji), ("sql", _sql), ("product", _product)):
+        (path / name).mkdir(parents=True)
+        make(rows, random.Random(SEED)).to_parquet(path / name / "train.parquet")
+
+
+def _say(chance: random.Random, fewest: int, most: int) -> str:
+    return " ".join(chance.choices(WORDS, k=chance.randint(fewest, most)))
+
+
+def _table(rows: int, make: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+    return [make() for _ in range(rows)]
+
+
+def _emoji(rows: int, chance: random.Random) -> Dataset:
+    """About 50 tokens to a row; the reply is an emoji for each of the first words."""
+
+    def row() -> dict[str, Any]:
+        text = _say(chance, 10, 60)
+        return {
+            "text": text,
+            "emoji": "".join(EMOJI[word] for word in text.split()[: chance.randint(3, 8)]),
+            "topic": "any",
+        }
+
+    return Dataset.from_list(_table(rows, row))
+
+
+def _sql(rows: int, chance: random.Random) -> Dataset:
+    """A schema of very unequal length, a short question, a reply made of both."""
+
+    def row() -> dict[str, Any]:
+        table, column = chance.choice(WORDS), chance.choice(WORDS)
+        others = ", ".join(f"{word} TEXT" for word in chance.choices(WORDS, k=chance.randint(2, 30)))
+        return {
+            "sql_context": f"CREATE TABLE {table} ({column} TEXT, {others})",
+            "sql_prompt": f"the {column} of {table} for {_say(chance, 2, 8)}",
+            "sql": f"SELECT {column} FROM {table} WHERE {column} = {_say(chance, 1, 20)};",
+        }
+
+    return Dataset.from_list(_table(rows, row))
+
+
+def _product(rows: int, chance: random.Random) -> Dataset:
+    """A picture, a name and a category; the reply repeats the name and goes on."""
+
+    def row() -> dict[str, Any]:
+        name = _say(chance, 3, 8)
+        side = chance.randint(150, 300)
+        return {
+            "image": Picture.effect_noise((side, 200), chance.randint(20, 90)).convert("RGB"),
+            "Product Name": name,
+            "Category": _say(chance, 1, 4),
+            "description": f"{name} {_say(chance, 10, 50)}",
+        }
+
+    text = Value("string")
+    features = Features({"image": Image(), "Product Name": text, "Category": text, "description": text})
+    table = _table(rows, row)
+    return Dataset.from_dict({name: [row[name] for row in table] for name in features}, features=features)

@@ -1,0 +1,245 @@
+"""The tutorials' training, repaired just enough to train at all, on today's libraries.
+
+Kept of each: batch and accumulation, attention, precision, what is trained, what the loss is taken over,
+padding, learning rate and schedule. The loss comes from the model's own forward pass with all its logits, as
+in the trl versions that the tutorials pin. Repaired: the data (chat template, whole columns instead of first
+characters, an image mask that masks), and what a device cannot do (fp16, which is not a number on Gemma 3;
+4-bit weights and paged optimizers on CPU). Their second <bos> stays.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from transformers import (
+    AutoModelForCausalLM,
+    AutoProcessor,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    DataCollatorForLanguageModeling,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+)
+
+from finetune.recipe import Recipe
+
+IGNORED = -100
+MAX_LENGTH = 512
+
+
+def on_gpu() -> bool:
+    return torch.cuda.is_available()
+
+
+class Tutorial:
+    """A tutorial's trainer over raw rows, and batches of the test rows with nothing but replies to score."""
+
+    def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
+        """The recipe gives the model, the columns and the prompt's wording, the same for both sides."""
+        self._recipe, self._rows, self._test_rows, self._workspace = recipe, rows, test_rows, workspace
+
+    def trainer(self) -> Trainer:
+        raise NotImplementedError
+
+    def test_batches(self) -> Iterator[dict[str, Any]]:
+        raise NotImplementedError
+
+    def _prompt(self, row: dict[str, Any]) -> str:
+        data = self._recipe.data
+        return data.prompt.format(**{name: row[column] for name, column in data.fields.items()})
+
+    def _base(self, quantized: bool, **options: Any) -> Any:
+        dtype = torch.bfloat16 if on_gpu() else torch.float32
+        if quantized and on_gpu():
+            options["quantization_config"] = BitsAndBytesConfig(
+                load_in_4bit=True,
+                bnb_4bit_quant_type="nf4",
+                bnb_4bit_use_double_quant=self._recipe.data.image is not None,
+                bnb_4bit_compute_dtype=dtype,
+            )
+        return AutoModelForCausalLM.from_pretrained(self._recipe.model.name, dtype=dtype, **options)
+
+    def _arguments(self, **options: Any) -> TrainingArguments:
+        return TrainingArguments(
+            output_dir=str(self._workspace),
+            num_train_epochs=1,
+            max_grad_norm=0.3,
+            warmup_steps=0.03,
+            bf16=on_gpu(),
+            use_cpu=not on_gpu(),
+            seed=42,
+            dataloader_pin_memory=on_gpu(),
+            remove_unused_columns=False,
+            save_strategy="no",
+            disable_tqdm=True,
+            report_to="none",
+            **options,
+        )
+
+    def _make(self, model: Any, arguments: TrainingArguments, rows: Any, collate: Any) -> Trainer:
+        trainer = Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collate)
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+
+class Text(Tutorial):
+    """What both tutorials on text do: one string a row, all of it trained, padded to the longest."""
+
+    def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
+        super().__init__(recipe, rows, test_rows, workspace)
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(recipe.model.name)
+
+    def _tokens(self) -> Dataset:
+        texts = [
+            self._tokenizer.apply_chat_template(self._messages(row), tokenize=False) for row in self._rows
+        ]
+        ids = self._tokenizer(texts, truncation=True, max_length=MAX_LENGTH)["input_ids"]
+        return Dataset.from_dict({"input_ids": ids})
+
+    def _messages(self, row: dict[str, Any]) -> list[dict[str, str]]:
+        reply = row[self._recipe.data.reply]
+        return [{"role": "user", "content": self._prompt(row)}, {"role": "assistant", "content": reply}]
+
+    def _collator(self) -> DataCollatorForLanguageModeling:
+        return DataCollatorForLanguageModeling(self._tokenizer, mlm=False)
+
+    def test_batches(self) -> Iterator[dict[str, Any]]:
+        for row in self._test_rows:
+            messages = self._messages(row)
+            template = self._tokenizer.apply_chat_template
+            before = template(messages[:1], tokenize=False, add_generation_prompt=True)
+            reply = template(messages, tokenize=False).removeprefix(before)
+            prompt, answer = (
+                self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, reply)
+            )
+            yield {
+                "input_ids": torch.tensor([prompt + answer]),
+                "labels": torch.tensor([[IGNORED] * len(prompt) + answer]),
+            }
+
+
+class Emoji(Text):
+    """Tutorial 004, one row at a time and two to a step."""
+
+    def trainer(self) -> Trainer:
+        model = self._base(quantized=True)
+        if on_gpu():
+            model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+        lora = LoraConfig(
+            r=8, lora_alpha=16, lora_dropout=0.1, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"
+        )
+        arguments = self._arguments(
+            per_device_train_batch_size=1,
+            gradient_accumulation_steps=2,
+            optim="paged_adamw_32bit" if on_gpu() else "adamw_torch",
+            learning_rate=2e-4,
+            weight_decay=0.001,
+            train_sampling_strategy="group_by_length",
+            lr_scheduler_type="cosine",
+            logging_steps=5,
+        )
+        return self._make(get_peft_model(model, lora), arguments, self._tokens(), self._collator())
+
+
+class Sql(Text):
+    """Tutorial 003, one of its eight processes: 8 rows 8 times to a step, everything in fp32."""
+
+    def trainer(self) -> Trainer:
+        model = prepare_model_for_kbit_training(self._base(quantized=False, attn_implementation="eager"))
+        lora = LoraConfig(
+            r=16,
+            lora_alpha=16,
+            lora_dropout=0.05,
+            target_modules=["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+            task_type="CAUSAL_LM",
+        )
+        arguments = self._arguments(
+            per_device_train_batch_size=8,
+            gradient_accumulation_steps=8,
+            gradient_checkpointing=True,
+            gradient_checkpointing_kwargs={"use_reentrant": False},
+            optim="adamw_torch",
+            learning_rate=1e-5,
+            lr_scheduler_type="constant",
+            logging_steps=10,
+        )
+        return self._make(get_peft_model(model, lora), arguments, self._tokens(), self._collator())
+
+
+class Product(Tutorial):
+    """Tutorial 000, one of its sixteen workers: one row 4 times to a step, the vocabulary trained twice."""
+
+    def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
+        super().__init__(recipe, rows, test_rows, workspace)
+        self._processor: Any = AutoProcessor.from_pretrained(recipe.model.name)
+
+    def trainer(self) -> Trainer:
+        lora = LoraConfig(
+            r=16,
+            lora_alpha=16,
+            lora_dropout=0.05,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+            modules_to_save=["lm_head", "embed_tokens"],
+        )
+        arguments = self._arguments(
+            per_device_train_batch_size=1,
+            gradient_accumulation_steps=4,
+            gradient_checkpointing=True,
+            gradient_checkpointing_kwargs={"use_reentrant": False},
+            optim="adamw_torch_fused",
+            learning_rate=2e-4,
+            lr_scheduler_type="constant",
+            logging_steps=10,
+        )
+        model = self._base(quantized=True, attn_implementation="eager")
+        if on_gpu():
+            model = prepare_model_for_kbit_training(model)
+        # Decoded once and held in memory, as there.
+        rows = list(self._rows)
+        return self._make(get_peft_model(model, lora), arguments, rows, self._collate)
+
+    def test_batches(self) -> Iterator[dict[str, Any]]:
+        for row in self._test_rows:
+            messages = self._messages(row)
+            template = self._processor.apply_chat_template
+            texts = [
+                template(messages[:-1], tokenize=False, add_generation_prompt=True),
+                template(messages, tokenize=False),
+            ]
+            prompt, whole = (
+                self._processor(
+                    text=text, images=[self._picture(row)], return_tensors="pt", add_special_tokens=False
+                )
+                for text in texts
+            )
+            labels = whole["input_ids"].clone()
+            labels[:, : prompt["input_ids"].shape[1]] = IGNORED
+            yield {**whole, "labels": labels}
+
+    def _collate(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        texts = [self._processor.apply_chat_template(self._messages(row), tokenize=False) for row in rows]
+        pictures = [[self._picture(row)] for row in rows]
+        batch = self._processor(text=texts, images=pictures, return_tensors="pt", padding=True)
+        labels = batch["input_ids"].clone()
+        tokenizer = self._processor.tokenizer
+        for token in (tokenizer.pad_token_id, tokenizer.boi_token_id, tokenizer.image_token_id):
+            labels[labels == token] = IGNORED
+        return {**batch, "labels": labels}
+
+    def _messages(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"role": "system", "content": self._recipe.data.system},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": self._prompt(row)}, {"type": "image"}],
+            },
+            {"role": "assistant", "content": row[self._recipe.data.reply]},
+        ]
+
+    def _picture(self, row: dict[str, Any]) -> Any:
+        return row[self._recipe.data.image].convert("RGB")

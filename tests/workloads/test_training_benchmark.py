@@ -1,0 +1,79 @@
+"""The training benchmark compares like with like: shipped recipes, the same rows, the same reply tokens."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from finetune.recipe import load_recipe
+
+if TYPE_CHECKING:
+    from benchmarks.training.measure import Case
+
+REPLY = re.compile(r"<start_of_turn>model\n(.*?)<end_of_turn>", re.DOTALL)
+# What stands in for the real model and data, and what a CPU or a run of seconds cannot show.
+REPLACED = {
+    "model": {"name", "quantization", "precision"},
+    "lora": set(),
+    "data": {"name", "rows", "test_rows"},
+    "training": {"epochs", "loader_processes", "sharding"},
+}
+
+
+@pytest.fixture(params=["emoji", "sql", "product"])
+def case(request: pytest.FixtureRequest) -> "Case":
+    from benchmarks.training.measure import CASES
+
+    (found,) = [case for case in CASES if case.name == request.param]
+    return found
+
+
+@pytest.fixture(scope="module")
+def stand_ins(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from benchmarks.training.measure import CASES
+    from benchmarks.training.stand_ins import make_data
+
+    path = tmp_path_factory.mktemp("stand-ins")
+    make_data(path, max(case.rows["tiny"] + case.test_rows for case in CASES))
+    (path / "tiny-text").symlink_to(tiny / "text-model")
+    (path / "tiny-vision").symlink_to(tiny / "model")
+    return path
+
+
+def test_the_recipe_is_the_shipped_one_but_for_model_and_data(case: "Case", stand_ins: Path) -> None:
+    from benchmarks.training.measure import recipe_of
+
+    measured, original = asdict(recipe_of(case, "tiny", stand_ins)), asdict(load_recipe(case.recipe))
+    for section, values in original.items():
+        changed = {key for key, value in values.items() if measured[section][key] != value}
+        assert changed <= REPLACED[section]
+
+
+def test_both_sides_see_the_same_rows_once_and_are_scored_on_the_same_reply_tokens(
+    case: "Case", stand_ins: Path, tmp_path: Path
+) -> None:
+    from benchmarks.training.measure import count_labels, recipe_of, reply_loss, shipped, tutorials
+
+    recipe = recipe_of(case, "tiny", stand_ins)
+    ours = shipped(recipe, tmp_path)
+    theirs = tutorials(case, recipe, tmp_path)
+    their_trainer = theirs.trainer()
+    tokenizer = getattr(ours.processing_class, "tokenizer", ours.processing_class)
+    seen = replies(ours.get_train_dataloader(), tokenizer)
+    assert len(seen) == case.rows["tiny"]
+    assert seen == replies(their_trainer.get_train_dataloader(), tokenizer)
+    assert ours.args.num_train_epochs == their_trainer.args.num_train_epochs == 1
+    test_batches = list(ours.get_eval_dataloader())
+    assert count_labels(test_batches) == count_labels(theirs.test_batches())
+    # The same model before either has trained: what is left is the wording around the row.
+    assert reply_loss(ours, test_batches) == pytest.approx(
+        reply_loss(their_trainer, theirs.test_batches()), rel=0.05
+    )
+
+
+def replies(batches: Any, tokenizer: Any) -> list[str]:
+    """The replies in what a trainer is fed in an epoch, sorted."""
+    texts = [tokenizer.decode(row) for batch in batches for row in batch["input_ids"].tolist()]
+    return sorted(REPLY.findall("".join(texts)))
