@@ -50,18 +50,27 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutopilotTraining(Training):
-    """Settings of every scenario that trains on GKE Autopilot, besides those of `Training`.
+class GkeTraining(Training):
+    """Settings of every scenario that trains on GKE, besides those of `Training`.
 
     Args:
         capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
-        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
         cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
     """
 
     capacity: Capacity
-    wait_for_training: bool
     cluster_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutopilotTraining(GkeTraining):
+    """Settings of every scenario whose training has a cluster to itself, besides those of `GkeTraining`.
+
+    Args:
+        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
+    """
+
+    wait_for_training: bool
 
 
 @dataclass(frozen=True, kw_only=True)

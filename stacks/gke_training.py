@@ -1,4 +1,4 @@
-"""What a training job on GKE Autopilot stands on, whatever runs it."""
+"""What a training job on GKE stands on, whatever runs it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,22 @@ from typing import Final
 
 import pulumi
 
-from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
+from components.autopilot_cluster import AutopilotCluster
 from components.bucket import Bucket, BucketArgs
 from components.capacity import Capacity, CapacityType
+from components.cluster import Cluster, ClusterArgs
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.namespace import Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
+from components.standard_cluster import StandardCluster, StandardClusterArgs
 from components.training_code import TrainingCode, TrainingCodeArgs
-from stacks.settings import AutopilotTraining
+from stacks.settings import GkeTraining
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
+# Pods of the namespace reach each other, and nobody else does.
+INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
 
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"
@@ -39,6 +43,8 @@ class Ground:
     """The components that a job runs on.
 
     Args:
+        labels: Labels of Google's resources.
+        network: The network.
         cluster: The cluster.
         namespace: Namespace of the job.
         account: Service account of its pods.
@@ -47,7 +53,9 @@ class Ground:
         needs: Everything that pods which train must find in place.
     """
 
-    cluster: AutopilotCluster
+    labels: dict[str, str]
+    network: Network
+    cluster: Cluster
     namespace: Namespace
     account: ServiceAccount
     bucket: Bucket
@@ -69,11 +77,12 @@ def warn_of_missing_a4(capacity: Capacity) -> None:
 
 def lay_ground(
     name: str,
-    settings: AutopilotTraining,
+    settings: GkeTraining,
     *,
     namespace: str,
-    network_policies: Sequence[Path] = (),
+    network_policies: Sequence[Path],
     ray_operator: bool = False,
+    zones: Sequence[str] = (),
 ) -> Ground:
     """Declares cluster, namespace, identity, bucket, token and code.
 
@@ -81,8 +90,9 @@ def lay_ground(
         name: Name of the scenario; starts the name of everything.
         settings: The stack's settings.
         namespace: Kubernetes namespace of the job.
-        network_policies: Manifests beside the one that closes the namespace.
+        network_policies: Manifests of the namespace's NetworkPolicies.
         ray_operator: Whether the cluster has the Ray operator.
+        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
     """
     labels = {"stack": settings.stack, "scenario": name}
     apis = ProjectServices(
@@ -99,9 +109,9 @@ def lay_ground(
             secondary_ranges=KUBERNETES_RANGES,
         ),
     )
-    cluster = AutopilotCluster(
+    cluster = _cluster(
         name,
-        AutopilotClusterArgs(
+        ClusterArgs(
             project=apis.project_with(*_CLUSTER),
             location=settings.region,
             network=network.network_id,
@@ -111,14 +121,11 @@ def lay_ground(
             ray_operator=ray_operator,
             cluster_name=settings.cluster_name,
         ),
+        zones,
     )
     inside = Namespace(
         name,
-        NamespaceArgs(
-            cluster=cluster,
-            namespace=namespace,
-            network_policies=[WORKLOADS / "namespace" / "ingress-from-inside.yaml", *network_policies],
-        ),
+        NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=network_policies),
     )
     account = ServiceAccount(name, ServiceAccountArgs(namespace=inside, account_name="finetune"))
     bucket = Bucket(
@@ -143,6 +150,8 @@ def lay_ground(
         ),
     )
     return Ground(
+        labels=labels,
+        network=network,
         cluster=cluster,
         namespace=inside,
         account=account,
@@ -150,3 +159,9 @@ def lay_ground(
         code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=WORKLOADS / "finetune")),
         needs=[account.access, *token.access, network.egress, *bucket.access, *cluster.pulls],
     )
+
+
+def _cluster(name: str, args: ClusterArgs, zones: Sequence[str]) -> Cluster:
+    if zones:
+        return StandardCluster(name, StandardClusterArgs(**vars(args), zones=zones))
+    return AutopilotCluster(name, args)
