@@ -35,7 +35,6 @@ class NodePoolArgs:
 
     Args:
         cluster: A Standard cluster.
-        purpose: What the nodes are for, as a part of names.
         machine_type: Compute Engine machine type.
         zones: Zones of the nodes.
         minimum: Nodes in all zones together that are kept.
@@ -46,7 +45,6 @@ class NodePoolArgs:
     """
 
     cluster: Cluster
-    purpose: str
     machine_type: str
     zones: Sequence[str]
     minimum: int
@@ -83,7 +81,7 @@ class NodePool(pulumi.ComponentResource):
         super().__init__("llm-stacks:components:NodePool", name, None, opts)
         cluster = args.cluster
         self.ready: pulumi.Resource = gcp.container.NodePool(
-            f"{name}-{args.purpose}-pool",
+            f"{name}-pool",
             project=cluster.resource.project,
             location=cluster.location,
             cluster=cluster.resource.name,

@@ -91,7 +91,6 @@ class StandardCluster(Cluster):
             f"{name}-system",
             NodePoolArgs(
                 cluster=self,
-                purpose="system",
                 machine_type=_SYSTEM_MACHINE,
                 zones=self._zones,
                 minimum=nodes,

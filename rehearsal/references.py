@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rehearsal.paths import at
-from rehearsal.world import BUCKET, CLUSTER, Item, Refusal, World
+from rehearsal.world import BUCKET, CLUSTER, NODE_POOL, Item, Refusal, World
 
 _NETWORK: Final = "gcp:compute/network:Network"
 _SUBNETWORK: Final = "gcp:compute/subnetwork:Subnetwork"
@@ -46,7 +46,7 @@ _NEEDS: Final[Mapping[str, Mapping[str, str]]] = {
         "clusterAutoscaling.autoProvisioningDefaults.serviceAccount": _ACCOUNT,
         "nodeConfig.serviceAccount": _ACCOUNT,
     },
-    "gcp:container/nodePool:NodePool": {"cluster": CLUSTER, "nodeConfig.serviceAccount": _ACCOUNT},
+    NODE_POOL: {"cluster": CLUSTER, "nodeConfig.serviceAccount": _ACCOUNT},
     "gcp:storage/bucketIAMMember:BucketIAMMember": {"bucket": BUCKET},
     "gcp:storage/bucketObject:BucketObject": {"bucket": BUCKET},
     "gcp:secretmanager/secretVersion:SecretVersion": {"secret": _SECRET},
@@ -103,6 +103,8 @@ def require(world: World, type_token: str, inputs: Mapping[str, Any]) -> None:
             raise Refusal(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
     _require_member(world, inputs)
     _require_ranges(world, inputs)
+    if type_token == NODE_POOL:
+        _require_standard(world, str(inputs["cluster"]))
 
 
 def refuse_if_needed(world: World, item: Item) -> None:
@@ -130,8 +132,20 @@ def _require_member(world: World, inputs: Mapping[str, Any]) -> None:
     email = member.removeprefix("serviceAccount:")
     if email != member and _is_user_made(email) and world.named(_ACCOUNT, email) is None:
         raise Refusal(f"service account {email} does not exist")
-    if ".svc.id.goog" in member and not any(world.of_type(CLUSTER)):
+    if ".svc.id.goog" in member and not any(map(_has_identities, world.of_type(CLUSTER))):
         raise Refusal("identity pool does not exist: it comes with the project's first cluster")
+
+
+def _has_identities(cluster: Item) -> bool:
+    """Whether service accounts of a cluster are known to IAM: on Autopilot always."""
+    return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
+
+
+def _require_standard(world: World, cluster: str) -> None:
+    """Autopilot makes its nodes by itself and takes no pool."""
+    home = world.named(CLUSTER, cluster)
+    if home is not None and home.inputs.get("enableAutopilot"):
+        raise Refusal("Autopilot clusters do not support mutating node pools")
 
 
 def _is_user_made(email: str) -> bool:

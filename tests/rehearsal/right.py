@@ -201,6 +201,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         },
     ),
     RELEASE: {
+        "name": "kueue",
         "chart": "oci://registry.k8s.io/kueue/charts/kueue",
         "version": "0.19.2",
         "namespace": "kueue-system",
