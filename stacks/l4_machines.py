@@ -49,9 +49,7 @@ def read_l4_machines(keys: Keys, region: str, capacity: CapacityType, autopilot:
         keys.problem("gcp:region", f"{region} has no zone with L4 GPUs; these have: {', '.join(G2_ZONES)}")
     nodes = keys.integer("nodes", 3, minimum=1, maximum=100)
     if autopilot:
-        keys.none_of(
-            "machineType", "zones", "minNodes", because="an Autopilot cluster chooses machines itself"
-        )
+        keys.none_of("machineType", "zones", "minNodes", because="Autopilot chooses machines by itself")
         machines = L4Machines(type=_DEFAULT, zones=(), nodes=nodes, min_nodes=0)
     else:
         kept = 0 if capacity is CapacityType.FLEX_START else nodes
