@@ -8,6 +8,7 @@ is not declared may work by luck of timing; here it never does.
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from rehearsal import references, rules
@@ -16,6 +17,7 @@ from rehearsal.plan import Plan, Planned
 from rehearsal.rules import kueue, pod_security
 from rehearsal.rules.kinds import RELEASE, pod_templates
 from rehearsal.wire import is_unknown
+from rehearsal.world import CLUSTER
 
 _SERVICE: Final = "gcp:projects/service:Service"
 _PREFIX: Final = "kubernetes:"
@@ -48,7 +50,9 @@ class _Checked:
         """See the function of that name."""
         for resource in self._resources.values():
             found: Iterator[tuple[str, str]]
-            if resource.type.startswith(_PREFIX):
+            if resource.type == CLUSTER:
+                found = chain(self._order_problems(resource), self._policy_problems(resource))
+            elif resource.type.startswith(_PREFIX):
                 found = self._object_problems(resource)
             else:
                 found = self._order_problems(resource)
@@ -79,6 +83,19 @@ class _Checked:
         for kind, name in dict.fromkeys(needs):
             if name != "default" and not self._may_exist(kind, namespace, name):
                 yield path, f"names {kind} {name}, which nothing in the plan makes in namespace {namespace}"
+
+    def _policy_problems(self, cluster: Planned) -> Iterator[tuple[str, str]]:
+        """A Standard cluster takes NetworkPolicies without enforcing them.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
+        """
+        enforced = (
+            given(cluster.inputs, "enableAutopilot")
+            or "ADVANCED_DATAPATH" in texts(cluster.inputs, "datapathProvider")
+            or given(cluster.inputs, "networkPolicy.enabled")
+        )
+        if not enforced and any(kind == "NetworkPolicy" for kind, _, _ in self._objects):
+            yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
 
     def _kueue_problems(self, resource: Planned, namespace: str) -> Iterator[tuple[str, str]]:
         """What Kueue takes and then never admits, without a word to whoever asked."""
