@@ -133,7 +133,7 @@ def of_kueue(kind: str, name: str, *waits_for: str, **fields: Any) -> Planned:
 
 def job(*waits_for: str) -> Planned:
     pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
-    inputs = {**kube("Job", "job", "ray", spec={"template": pods}), "apiVersion": "batch/v1"}
+    inputs: dict[str, Any] = {**kube("Job", "job", "ray", spec={"template": pods}), "apiVersion": "batch/v1"}
     inputs["metadata"]["labels"] = QUEUED
     return planned("kubernetes:batch/v1:Job", "job", inputs, "ns", *waits_for)
 
