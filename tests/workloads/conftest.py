@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,11 +44,37 @@ def default_termination() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def emoji_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the emoji recipe, 4-bit weights as shipped; its recipe lies beside it."""
+    return _run(tiny, tmp_path_factory.mktemp("emoji"), "gemma-3-1b-emoji", "nf4")
+
+
+@pytest.fixture(scope="session")
+def sql_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the SQL recipe, on the model that takes pictures; its recipe lies beside it."""
+    more = {"result": "model", "evaluate_every_steps": 5}
+    return _run(tiny, tmp_path_factory.mktemp("sql"), "gemma-3-12b-text-to-sql", "none", **more)
+
+
+def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: Any) -> Path:
+    from tiny import make_recipe
+
+    from finetune.__main__ import main
+
+    recipe = make_recipe(store / "recipe.yaml", tiny, shipped, batch_size=1, **training)
+    recipe.write_text(recipe.read_text().replace("quantization: none", f"quantization: {quantization}"))
+    assert main(["local", "--recipe", str(recipe), "--storage", str(store), "--run", "mine"]) == 0
+    return store / "mine"
+
+
+@pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory with `model` and `data`."""
-    from tiny import make_data, make_model
+    """Directory with `model` and `data` of pictures, `text-model`, and `emoji` and `sql`, data of text."""
+    from tiny import make_data, make_model, make_text_model, make_texts
 
     path = tmp_path_factory.mktemp("tiny")
     make_data(path / "data")
+    make_texts(path)
     make_model(path / "model")
+    make_text_model(path / "text-model")
     return path

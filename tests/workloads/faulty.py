@@ -4,7 +4,7 @@
 
 PLAN is a list of {"arguments": [...], "terminate": {"rank": 1, "step": 3}, "rows": DIRECTORY}, run one after
 another; `terminate` and `rows` may be absent. Rows seen by a rank are appended to DIRECTORY/RANK, one name a
-line.
+line. Without a rank it is torchrun's own process that is terminated. Arguments after PLAN are ignored.
 """
 
 import json
@@ -24,6 +24,7 @@ def main(plan: list[dict[str, Any]]) -> int:
     """Run the plan; returns the first exit code that is not zero."""
     from finetune.__main__ import main as finetune
 
+    shard_on_cpu()
     for entry in plan:
         if "rows" in entry:
             note_rows(Path(entry["rows"]))
@@ -32,6 +33,26 @@ def main(plan: list[dict[str, Any]]) -> int:
         if code := finetune(entry["arguments"]):
             return code
     return 0
+
+
+def shard_on_cpu() -> None:
+    """Have accelerate shard on CPU as on a GPU: it looks at its FSDP plugin for accelerators only."""
+    from accelerate.state import AcceleratorState, PartialState
+    from accelerate.utils import DistributedType
+
+    original = AcceleratorState.__init__
+
+    def initialize(state: Any, *arguments: Any, fsdp_plugin: Any = None, **options: Any) -> None:
+        original(state, *arguments, fsdp_plugin=fsdp_plugin, **options)
+        if fsdp_plugin is not None and state.distributed_type == DistributedType.MULTI_CPU:
+            if state.mixed_precision != "no":
+                fsdp_plugin.set_mixed_precision(state.mixed_precision)
+            state.fsdp_plugin = fsdp_plugin
+            state.distributed_type = DistributedType.FSDP
+            PartialState._shared_state["distributed_type"] = DistributedType.FSDP
+
+    patched: Any = AcceleratorState
+    patched.__init__ = initialize
 
 
 def note_rows(directory: Path) -> None:
@@ -48,16 +69,16 @@ def note_rows(directory: Path) -> None:
     patched.to_conversations = note
 
 
-def terminate_at(rank: int, step: int) -> None:
-    """One rank alone gets SIGTERM during `step`."""
+def terminate_at(step: int, rank: int | None = None) -> None:
+    """One rank alone, or the process that has started them, gets SIGTERM during `step`."""
     from finetune.local_driver import LocalDriver
 
     original = LocalDriver.wish
     steps = iter(range(1, 1000))
 
     def wish(driver: LocalDriver) -> Wish:
-        if next(steps) == step and int(os.environ["RANK"]) == rank:
-            os.kill(os.getpid(), signal.SIGTERM)
+        if next(steps) == step and int(os.environ["RANK"]) == (rank or 0):
+            os.kill(os.getppid() if rank is None else os.getpid(), signal.SIGTERM)
         return original(driver)
 
     patched: Any = LocalDriver

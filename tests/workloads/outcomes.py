@@ -2,10 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics, of training and of evaluation."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def losses(run: Path) -> list[float]:
     """The loss of every step of a run; fails unless the metrics have each step once, in order."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in metrics(run) if "loss" in line]
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     return [line["loss"] for line in lines]

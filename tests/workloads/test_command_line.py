@@ -21,7 +21,9 @@ print("heavy:", sorted(heavy & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["ray", "--help"], ["local", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["ray", "--help"], ["local", "--help"], ["torchrun", "--help"]]
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     result = subprocess.run(
         [sys.executable, "-c", HELP, *arguments], capture_output=True, text=True, check=True

@@ -18,12 +18,12 @@ def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 @pytest.fixture(scope="module")
 def rows(recipe: Recipe) -> Any:
-    return load_conversations(recipe.data)
+    return load_conversations(recipe.data, recipe.training.seed)[0]
 
 
 @pytest.fixture(scope="module")
 def trainer(recipe: Recipe, rows: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return build_trainer(recipe, sft_arguments(recipe, tmp_path_factory.mktemp("work")), rows, [])
+    return build_trainer(recipe, sft_arguments(recipe, tmp_path_factory.mktemp("work")), rows, None, [])
 
 
 def decoded(trainer: Any, ids: Any) -> str:

@@ -41,6 +41,8 @@ CHAT_TEMPLATE = """
 {%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}
 """
 
+EMOJI = "🍌🤔😋🥣🌞🌧🐱🐶🎉🚗"
+
 WORDS = (
     "soft bright steel wool lamp kettle scarf chair desk cable garden kitchen gift light warm quiet with "
     "for and the in of a new best ideal home travel colour red blue"
@@ -70,6 +72,51 @@ def make_data(path: Path, rows: int = 16) -> None:
     Dataset.from_dict(columns, features=features).to_parquet(path / "train.parquet")
 
 
+def make_texts(path: Path, rows: int = 40) -> None:
+    """Parquet with the columns of the emoji and the SQL data sets; texts and replies of unequal length."""
+    from datasets import Dataset
+
+    chance = random.Random(5)
+
+    def say(count: int) -> str:
+        return " ".join(chance.choices(WORDS.split(), k=count))
+
+    tables = [
+        {
+            "text": f"{say(1 + row % 7)} {row}",
+            "emoji": "".join(chance.choices(EMOJI, k=1 + row % 4)),
+            "topic": "food",
+        }
+        for row in range(rows)
+    ]
+    queries = [
+        {
+            "id": row,
+            "domain": "retail",
+            "sql_prompt": f"{say(2 + row % 5)} {row}",
+            "sql_context": f"CREATE TABLE {say(1)} ({say(1 + row % 6)})",
+            "sql": f"SELECT {say(1 + row % 4)} FROM {say(1)};",
+        }
+        for row in range(rows)
+    ]
+    for name, columns in (("emoji", tables), ("sql", queries)):
+        (path / name).mkdir(parents=True)
+        Dataset.from_list(columns).to_parquet(path / name / "train.parquet")
+
+
+def make_text_model(path: Path) -> None:
+    """A Gemma 3 text model of about 40,000 random weights, with its tokenizer: the 1B is of this kind."""
+    import torch
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    tokenizer = _make_tokenizer()
+    torch.manual_seed(13)
+    model = Gemma3ForCausalLM(Gemma3TextConfig(**_text_config(tokenizer)))
+    _save_as_published(model, tokenizer, path)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(path)
+
+
 def make_model(path: Path) -> None:
     """A Gemma 3 vision model of about 50,000 random weights, with its processor."""
     import torch
@@ -84,22 +131,7 @@ def make_model(path: Path) -> None:
     token = tokenizer.convert_tokens_to_ids
     torch.manual_seed(11)
     config = Gemma3Config(
-        text_config={
-            "vocab_size": len(tokenizer),
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 1,
-            "head_dim": 16,
-            "max_position_embeddings": 1024,
-            # Far from uniform answers, so that a lost update shows in the loss.
-            "initializer_range": 0.2,
-            "sliding_window": 64,
-            "bos_token_id": token("<bos>"),
-            "eos_token_id": token("<eos>"),
-            "pad_token_id": token("<pad>"),
-        },
+        text_config=_text_config(tokenizer),
         vision_config={
             "hidden_size": 32,
             "intermediate_size": 64,
@@ -113,9 +145,7 @@ def make_model(path: Path) -> None:
         eoi_token_index=token("<end_of_image>"),
         image_token_index=token("<image_soft_token>"),
     )
-    model = Gemma3ForConditionalGeneration(config)
-    model.generation_config.eos_token_id = [token("<eos>"), token("<end_of_turn>")]
-    model.save_pretrained(path)
+    _save_as_published(Gemma3ForConditionalGeneration(config), tokenizer, path)
     pictures = Gemma3ImageProcessor(size={"height": IMAGE_SIDE, "width": IMAGE_SIDE})
     Gemma3Processor(
         image_processor=pictures,
@@ -125,13 +155,28 @@ def make_model(path: Path) -> None:
     ).save_pretrained(path)
 
 
-def make_recipe(path: Path, tiny: Path, **training: Any) -> Path:
-    """The shipped recipe with the tiny model and data, in fp32, eight steps of two rows unless changed."""
+# Directories of model and data that stand in for a shipped recipe's, and tokens that hold two rows and more.
+STAND_INS = {
+    "gemma-3-4b-vision": ("model", "data", None),
+    "gemma-3-1b-emoji": ("text-model", "emoji", 400),
+    "gemma-3-12b-text-to-sql": ("model", "sql", 800),
+}
+
+
+def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **training: Any) -> Path:
+    """A shipped recipe with the tiny model and data, in fp32 on plain weights, unless changed.
+
+    Eight steps of two rows for the one with pictures; the text recipes have 24 rows, and 6 to evaluate on.
+    """
     from finetune.recipe import RECIPES
 
-    recipe = yaml.safe_load((RECIPES / "gemma-3-4b-vision.yaml").read_text())
-    recipe["model"] = {"name": str(tiny / "model"), "quantization": "none", "precision": "fp32"}
-    recipe["data"]["name"] = str(tiny / "data")
+    recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
+    model, data, tokens = STAND_INS[shipped]
+    recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
+    recipe["data"]["name"] = str(tiny / data)
+    if not recipe["data"].get("image"):
+        recipe["data"] |= {"rows": 24, "test_rows": 6}
+        recipe["training"] |= {"max_length": tokens, "sharding": "none"}
     recipe["training"] |= {
         "epochs": 1,
         "batch_size": 2,
@@ -143,6 +188,36 @@ def make_recipe(path: Path, tiny: Path, **training: Any) -> Path:
     recipe["training"] |= training
     path.write_text(yaml.safe_dump(recipe))
     return path
+
+
+def _text_config(tokenizer: Any) -> dict[str, Any]:
+    token = tokenizer.convert_tokens_to_ids
+    return {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "max_position_embeddings": 1024,
+        # Far from uniform answers, so that a lost update shows in the loss.
+        "initializer_range": 0.2,
+        # One layer of each kind that Gemma 3 has; the second would see all of a pack.
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 64,
+        "bos_token_id": token("<bos>"),
+        "eos_token_id": token("<eos>"),
+        "pad_token_id": token("<pad>"),
+    }
+
+
+def _save_as_published(model: Any, tokenizer: Any, path: Path) -> None:
+    """With the end of a turn among the tokens that stop, as in Gemma's generation_config.json."""
+    model.generation_config.eos_token_id = [
+        tokenizer.convert_tokens_to_ids(name) for name in ("<eos>", "<end_of_turn>")
+    ]
+    model.save_pretrained(path)
 
 
 def _make_tokenizer() -> Any:

@@ -2,12 +2,16 @@
 
     python -m finetune ray --recipe gemma-3-4b-vision --storage gs://BUCKET --run RUN --workers 16 \\
         --accelerator B200
+    python -m finetune torchrun --recipe gemma-3-12b-text-to-sql --storage gs://BUCKET --run RUN --processes 8
     python -m finetune local --recipe path/to/recipe.yaml --storage /tmp/runs --run RUN
+    python -m finetune local --recipe gemma-3-1b-emoji --set training.epochs=2 --dry-run
 
 The same command again resumes from the newest complete checkpoint; a finished run is left alone.
+Exit codes: 0 finished, 1 failed, 2 the input is wrong, 143 stopped by SIGTERM and saved.
 """
 
 import argparse
+import os
 import sys
 
 from finetune.errors import EXIT_BAD_INPUT, InputError
@@ -16,14 +20,26 @@ from finetune.recipe import load_recipe
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = make_parser().parse_args(arguments)
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if not options.dry_run and not (options.storage and options.run):
+        parser.error("--storage and --run are required, except with --dry-run")
     try:
-        recipe = load_recipe(options.recipe)
+        recipe = load_recipe(options.recipe, options.overrides)
         # The drivers import torch and Ray, which takes many seconds: only when there is something to run.
+        if options.dry_run:
+            from finetune.dry_run import print_plan
+
+            print_plan(recipe, options.processes * options.nodes)
+            return 0
         if options.command == "ray":
             from finetune.ray_driver import run_on_ray
 
-            return run_on_ray(recipe, options.storage, options.run, options.workers, options.accelerator)
+            return run_on_ray(recipe, options.storage, options.run, options.processes, options.accelerator)
+        if options.command == "torchrun":
+            from finetune.torchrun import run_torchrun
+
+            return run_torchrun(recipe, options)
         from finetune.local_driver import run_local
 
         return run_local(recipe, options.storage, options.run)
@@ -42,19 +58,50 @@ def make_parser() -> argparse.ArgumentParser:
     on_ray = commands.add_parser(
         "ray", help="train with Ray Train on the cluster that RAY_ADDRESS names, or here"
     )
-    for command in (local, on_ray):
-        command.add_argument(
-            "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
-        )
-        command.add_argument("--storage", required=True, help="gs://BUCKET[/FOLDER] or a local directory")
-        command.add_argument(
-            "--run", required=True, help="the run's directory in the storage; the same name resumes"
-        )
+    torchrun = commands.add_parser(
+        "torchrun", help="train in a process per GPU, on this node and perhaps others"
+    )
+    for command in (local, on_ray, torchrun):
+        _add_common_options(command)
+        command.set_defaults(nodes=1)
+    local.set_defaults(processes=int(os.environ.get("WORLD_SIZE", "1")))
+    torchrun.add_argument("--processes", required=True, type=_count, help="processes on this node")
+    torchrun.add_argument(
+        "--nodes", default=1, type=_count, help="how many nodes run this command, in any order"
+    )
+    torchrun.add_argument(
+        "--rendezvous", metavar="HOST:PORT", help="where several nodes meet, on one of them"
+    )
     on_ray.add_argument(
-        "--workers", required=True, type=_count, help="processes; one GPU each where there are GPUs"
+        "--workers",
+        required=True,
+        type=_count,
+        dest="processes",
+        metavar="WORKERS",
+        help="processes; one GPU each where there are GPUs",
     )
     on_ray.add_argument("--accelerator", help="accelerator type as Ray names it, for example B200")
     return parser
+
+
+def _add_common_options(command: argparse.ArgumentParser) -> None:
+    """What every way to run takes; each also sets `processes`, how many train together."""
+    command.add_argument(
+        "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
+    )
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="KEY=VALUE",
+        help="a value in place of the recipe's, for example training.learning_rate=1e-4; may be repeated",
+    )
+    command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")
+    command.add_argument("--run", help="the run's directory in the storage; the same name resumes")
+    command.add_argument(
+        "--dry-run", action="store_true", help="print rows, tokens, steps and parameters; train nothing"
+    )
 
 
 def _count(text: str) -> int:

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed as dist
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from finetune.driver import Driver, Wish
-from finetune.metrics import MetricsLog, Pace
+from finetune.metrics import MetricsLog, Pace, last_evaluation
+from finetune.ranks import gathered, highest
 
 
 class StopInTime(TrainerCallback):
@@ -21,7 +20,7 @@ class StopInTime(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        wish = _highest(self._driver.wish(), args.device)
+        wish = Wish(highest(self._driver.wish(), args.device))
         if wish > self._answered:
             # The log keeps the average since the last line from being lost with the process.
             control.should_log = control.should_save = True
@@ -30,7 +29,7 @@ class StopInTime(TrainerCallback):
 
 
 class SaveCheckpoints(TrainerCallback):
-    """Hand each checkpoint that the trainer has written to the driver."""
+    """Hand each checkpoint that the trainer has written to the driver: rank 0's, or each rank's shards."""
 
     def __init__(self, driver: Driver):
         self._driver = driver
@@ -39,9 +38,11 @@ class SaveCheckpoints(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         files = Path(str(args.output_dir), f"checkpoint-{state.global_step}")
-        _gather_random_states(files, args.process_index, args.world_size)
+        if not args.fsdp:
+            _gather_random_states(files, args.process_index, args.world_size)
         metrics = {"step": state.global_step, **_last_logged(state)}
-        self._driver.save_checkpoint(state.global_step, metrics, files if args.process_index == 0 else None)
+        has_part = bool(args.fsdp) or args.process_index == 0
+        self._driver.save_checkpoint(state.global_step, metrics, files if has_part else None)
 
 
 class ShowProgress(TrainerCallback):
@@ -67,20 +68,16 @@ class ShowProgress(TrainerCallback):
             progress = self._pace.measure(state.global_step, state.max_steps, state.epoch or 0.0, logs)
             print(progress.line(), flush=True)
             self._log.append(progress)
+        elif logs is not None and (evaluation := last_evaluation([{**logs, "step": state.global_step}])):
+            self._pace.leave_out(logs["eval_runtime"])
+            print(evaluation.line(), flush=True)
+            self._log.append(evaluation)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
         # Whoever resumes from this checkpoint must find the lines up to it.
         self._log.flush()
-
-
-def _highest(wish: Wish, device: torch.device) -> Wish:
-    if not dist.is_initialized():
-        return wish
-    level = torch.tensor(int(wish), device=device)
-    dist.all_reduce(level, op=dist.ReduceOp.MAX)
-    return Wish(int(level.item()))
 
 
 def _gather_random_states(files: Path, rank: int, ranks: int) -> None:
@@ -90,9 +87,7 @@ def _gather_random_states(files: Path, rank: int, ranks: int) -> None:
     """
     if ranks == 1:
         return
-    own = (files / f"rng_state_{rank}.pth").read_bytes()
-    states: list[Any] | None = [None] * ranks if rank == 0 else None
-    dist.gather_object(own, states)
+    states = gathered((files / f"rng_state_{rank}.pth").read_bytes())
     for number, state in enumerate(states or []):
         (files / f"rng_state_{number}.pth").write_bytes(state)
 

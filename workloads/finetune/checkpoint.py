@@ -1,10 +1,12 @@
 """A run's directory: what lies where, and what counts as complete.
 
     run.json                         the recipe and the number of workers that the run was started with
-    checkpoint-00000020-<UTC time>/  a checkpoint; its COMPLETE.json, written last, lists the files and sizes
+    checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
+                                     written last, lists the files and sizes
     metrics.jsonl                    a line per logged step, readable while the run goes on
     adapter/                         the final adapter
-    COMPLETE.json                    written last: the run is finished and adapter/ is whole
+    model/                           the base model with the adapter in it, where the recipe asks for it
+    COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole
 
 A checkpoint directory is written once and never changed: its name carries the time, so that a second attempt
 at the same step cannot touch what an earlier one left. Ray keeps two files of its own beside these.
@@ -82,9 +84,17 @@ class RunFolder:
 
     def save_checkpoint(self, source: Path, name: str) -> None:
         """Upload a local checkpoint, the marker last."""
-        files = {path.name: path.stat().st_size for path in sorted(source.iterdir()) if path.is_file()}
-        for file in files:
-            self.folder.upload(source / file, f"{name}/{file}")
+        self.complete_checkpoint(name, self.upload_to_checkpoint(source, name))
+
+    def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, int]:
+        """Upload one process's part of a checkpoint; its files with their bytes."""
+        files = {str(path.relative_to(source)): path for path in sorted(source.rglob("*")) if path.is_file()}
+        for file, path in files.items():
+            self.folder.upload(path, f"{name}/{file}")
+        return {file: path.stat().st_size for file, path in files.items()}
+
+    def complete_checkpoint(self, name: str, files: dict[str, int]) -> None:
+        """Mark a checkpoint as complete when all its files have been uploaded."""
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
@@ -104,16 +114,18 @@ class RunFolder:
         for checkpoint in self._complete_checkpoints()[:-keep]:
             self.folder.delete(checkpoint.name)
 
-    def publish(self, checkpoint: Path, summary: dict[str, Any]) -> None:
-        """Upload the adapter out of a local checkpoint and mark the run finished, the marker last."""
-        files = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
-        for path in files:
-            self.folder.upload(path, f"adapter/{path.name}")
-        sizes = {path.name: path.stat().st_size for path in files}
+    def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
+        """Upload the adapter out of a local checkpoint, and a merged model; mark the run finished last."""
+        adapter = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
+        results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
+        for name, files in results.items():
+            # What an attempt that was cut off has left, which may have other files.
+            self.folder.delete(name)
+            for path in files:
+                self.folder.upload(path, f"{name}/{path.name}")
+        sizes = {name: {path.name: path.stat().st_size for path in files} for name, files in results.items()}
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self.folder.write_text(
-            MARKER, json.dumps({**summary, "adapter": sizes, "finished_at": finished_at}, indent=2)
-        )
+        self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))
 
     def _complete_checkpoints(self) -> list[SavedCheckpoint]:
         present = self.folder.sizes()

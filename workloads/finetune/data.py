@@ -1,4 +1,4 @@
-"""Rows of a data set as conversations; a picture is decoded only when its row is used."""
+"""Rows of a data set, drawn and held out, as conversations; a picture is decoded when its row is used."""
 
 import os
 from functools import partial
@@ -22,15 +22,29 @@ def check_data(data: Data) -> None:
     _check_columns(data, list(row))
 
 
-def load_conversations(data: Data) -> "Dataset":
-    """The rows in the data set's order, as `prompt`, `completion` and `images`, made when asked for."""
+def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
+    """The rows to train on and those held out, if any, the same for every process.
+
+    A row has `prompt`, `completion` and perhaps `images`, made when asked for. Rows without a text where the
+    recipe needs one are left out. Raises InputError when there are too few.
+    """
     from datasets import load_dataset
 
     dataset = _load(load_dataset, data)
     _check_columns(data, dataset.column_names)
-    if not len(dataset):
-        raise InputError(f"data set {data.name} has no rows in split {data.split}")
-    return dataset.select_columns(data.columns).with_transform(partial(to_conversations, data))
+    dataset = _without_gaps(data, dataset.select_columns(data.columns))
+    wanted = (data.rows or 1) + data.test_rows
+    if len(dataset) < wanted:
+        raise InputError(
+            f"data set {data.name} has {len(dataset)} usable rows in split {data.split}, "
+            f"and the recipe takes {wanted}"
+        )
+    if data.rows or data.test_rows:
+        dataset = dataset.shuffle(seed=seed)
+    dataset = dataset.with_transform(partial(to_conversations, data))
+    rows = data.rows or len(dataset) - data.test_rows
+    test = dataset.select(range(rows, rows + data.test_rows)) if data.test_rows else None
+    return dataset.select(range(rows)), test
 
 
 def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -50,6 +64,15 @@ def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[A
 def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
     system = [{"role": "system", "content": data.system}] if data.system else []
     return [*system, {"role": "user", "content": data.prompt.format(**values)}]
+
+
+def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
+    """The rows whose texts are all there; a gap would be trained on as the word None."""
+    texts = dataset.select_columns(sorted({*data.fields.values(), data.reply}))[:]
+    rows = zip(*texts.values(), strict=True)
+    return dataset.select(
+        [number for number, row in enumerate(rows) if all(text and str(text).strip() for text in row)]
+    )
 
 
 def _load(load_dataset: Any, data: Data, **options: Any) -> Any:

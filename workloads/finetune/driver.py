@@ -21,5 +21,5 @@ class Driver(Protocol):
         ...
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        """Keep a checkpoint; only rank 0 has the files."""
+        """Keep a checkpoint of `files`, this rank's part of it; None where a rank has no part."""
         ...

@@ -10,6 +10,7 @@ from finetune.data import check_data
 from finetune.driver import Wish
 from finetune.errors import EXIT_INTERRUPTED
 from finetune.model import check_model
+from finetune.ranks import agreed, gathered
 from finetune.recipe import Recipe
 from finetune.training import train
 
@@ -20,14 +21,15 @@ def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
     main_process = int(os.environ.get("RANK", "0")) == 0
     done = run.claim(recipe, int(os.environ.get("WORLD_SIZE", "1"))) if main_process else run.finished()
     if done:
-        print(f"run {run_name} is finished already, its adapter is in {run.folder.uri}/adapter", flush=True)
+        result = recipe.training.result
+        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
         return 0
     if main_process:
         check_model(recipe.model.name)
         check_data(recipe.data)
     outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep))
     if outcome.finished:
-        print(f"run {run_name} is finished: {run.folder.uri}/adapter", flush=True)
+        print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
         return 0
     print(
         f"run {run_name} was stopped after step {outcome.step} of {outcome.steps} and saved: "
@@ -49,8 +51,12 @@ class LocalDriver:
         return Wish.SAVE_AND_STOP if self._terminated else Wish.GO_ON
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        if files:
-            self._run.save_checkpoint(files, checkpoint_name(step))
+        name = agreed(checkpoint_name(step))
+        uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
+        # Comes back when every rank has uploaded its part.
+        parts = gathered(uploaded)
+        if parts is not None:
+            self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})
             self._run.prune_checkpoints(self._keep)
 
     def _terminate(self, *_: object) -> None:

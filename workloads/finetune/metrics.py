@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from finetune.storage import Folder
@@ -35,6 +35,21 @@ class Progress:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What the model makes of the rows it is not trained on: averages over the batches of them."""
+
+    step: int
+    eval_loss: float
+    eval_token_accuracy: float
+
+    def line(self) -> str:
+        """For people."""
+        return (
+            f"step {self.step} evaluation loss {self.eval_loss:.4f} accuracy {self.eval_token_accuracy:.3f}"
+        )
+
+
 class Pace:
     """Speed of this process since it began: tokens a second between logs, seconds to the end."""
 
@@ -43,6 +58,10 @@ class Pace:
         self._first = self._last = clock()
         self._first_step = step
         self._tokens = 0.0
+
+    def leave_out(self, seconds: float) -> None:
+        """Time since the last log that went into something else than training steps."""
+        self._last += seconds
 
     def measure(self, step: int, steps: int, epoch: float, logs: Mapping[str, float]) -> Progress:
         """The trainer's logs after `step` as progress; `num_tokens` counts from the start of the process."""
@@ -63,6 +82,18 @@ class Pace:
         )
 
 
+def last_evaluation(history: Iterable[Mapping[str, float]]) -> Evaluation | None:
+    """The newest evaluation in the trainer's log, if there is one."""
+    for logs in reversed([*history]):
+        if "eval_loss" in logs:
+            return Evaluation(
+                step=int(logs["step"]),
+                eval_loss=logs["eval_loss"],
+                eval_token_accuracy=logs["eval_mean_token_accuracy"],
+            )
+    return None
+
+
 class MetricsLog:
     """`metrics.jsonl` of a run. Objects in a bucket cannot grow, so the file is written anew each time."""
 
@@ -75,7 +106,7 @@ class MetricsLog:
         self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
         self._written = float("-inf")
 
-    def append(self, progress: Progress) -> None:
+    def append(self, progress: Progress | Evaluation) -> None:
         """Add a line, written at once, or with a later one when the last write was under a second ago."""
         self._lines.append(json.dumps(asdict(progress)))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:

@@ -16,7 +16,7 @@ from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, 
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.data import check_data
 from finetune.driver import Wish
-from finetune.errors import EXIT_FAILED
+from finetune.errors import EXIT_FAILED, InputError
 from finetune.model import check_model
 from finetune.recipe import Recipe
 
@@ -31,9 +31,15 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
 
     Raises InputError, before any worker is asked for, when there is nothing to train on or nowhere to write.
     """
+    if recipe.training.sharding != "none":
+        raise InputError(
+            f"training.sharding {recipe.training.sharding} is for python -m finetune torchrun; "
+            "on Ray it must be none"
+        )
     run = RunFolder(storage, run_name)
     if run.claim(recipe, workers):
-        print(f"run {run_name} is finished already, its adapter is in {run.folder.uri}/adapter", flush=True)
+        result = recipe.training.result
+        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
         return 0
     check_model(recipe.model.name)
     check_data(recipe.data)
@@ -64,7 +70,7 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
         return EXIT_FAILED
     # Ray deletes old checkpoints as new ones are reported, but not those whose worker was lost just then.
     run.prune_checkpoints(recipe.training.checkpoints_to_keep)
-    print(f"run {run_name} is finished: {run.folder.uri}/adapter", flush=True)
+    print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
     return 0
 
 

@@ -1,75 +1,106 @@
 """A recipe's training in one process of possibly many: unchanged on one CPU, under torchrun and under Ray."""
 
 import hashlib
-import json
 import shutil
+import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from datasets import Dataset
 from peft import PeftModel
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from finetune.callbacks import SaveCheckpoints, ShowProgress, StopInTime
-from finetune.checkpoint import RunFolder, SavedCheckpoint
+from finetune.checkpoint import RunFolder
 from finetune.data import load_conversations
 from finetune.driver import Driver
-from finetune.metrics import MetricsLog
-from finetune.model import fetch_model, load_model, lora_config, verify_adapter
+from finetune.merge import merge_adapter, verify_model
+from finetune.metrics import Evaluation, MetricsLog, last_evaluation
+from finetune.model import fetch_model, load_model, load_processor, lora_config, verify_adapter
+from finetune.ranks import agreed
 from finetune.recipe import Recipe
+from finetune.sharding import (
+    gather_adapter,
+    is_sharded,
+    loading_once,
+    restore_adapter,
+    shard_by_layer,
+    sharding_arguments,
+)
+from finetune.tokens import to_tokens
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps; finished means that the adapter is published."""
+    """How far a run has come, in optimizer steps; finished means that what it was to make is published."""
 
     step: int
     steps: int
-    finished: bool
+    evaluation: Evaluation | None
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.steps
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     """Train from the newest complete checkpoint to the end and publish, or until asked to stop."""
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
-    newest = _agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
+    newest = agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
     # Local rank 0 downloads, the other processes of the node then find everything on disk.
     with arguments.main_process_first(desc="download"):
-        fetch_model(recipe.model.name)
-        rows = load_conversations(recipe.data)
+        published = fetch_model(recipe.model.name)
+        rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     callbacks: list[TrainerCallback] = [StopInTime(driver)]
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
         callbacks.append(ShowProgress(MetricsLog(run.folder, step)))
-    trainer = build_trainer(recipe, arguments, rows, [*callbacks, SaveCheckpoints(driver)])
-    outcome, last = _finish_training(trainer, resume)
+    trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
+    outcome, adapter = _finish_training(trainer, resume)
     if outcome.finished and arguments.process_index == 0:
-        verify_adapter(cast(PeftModel, trainer.model), last)
-        run.publish(last, {"run": run.name, "steps": outcome.steps, "base_model": recipe.model.name})
+        model = None
+        if recipe.training.result == "model":
+            model = Path(str(arguments.output_dir), "model")
+            merge_adapter(recipe.model, published, adapter, model, arguments.device)
+            verify_model(model, published, rows[0]["prompt"], arguments.device)
+        run.publish(adapter, _summary(recipe, run, outcome), model)
     shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
     return outcome
 
 
 def build_trainer(
-    recipe: Recipe, arguments: SFTConfig, rows: Dataset, callbacks: list[TrainerCallback]
+    recipe: Recipe,
+    arguments: SFTConfig,
+    rows: Dataset,
+    test_rows: Dataset | None,
+    callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations."""
-    model, processor = load_model(recipe.model, arguments.device)
+    processor = load_processor(recipe.model.name, pictures=recipe.data.image is not None)
+    if recipe.data.image is None:
+        rows = to_tokens(rows, processor, recipe.training.max_length)
+        test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
+    sharded = is_sharded(recipe.training)
+    with loading_once(sharded):
+        model = load_model(recipe.model, arguments.device)
     trainer = SFTTrainer(
         model=model,
         args=arguments,
         train_dataset=rows,
+        eval_dataset=test_rows,
         processing_class=processor,
-        peft_config=lora_config(recipe.lora),
+        peft_config=lora_config(recipe.lora, model),
         callbacks=callbacks,
     )
+    if sharded:
+        shard_by_layer(trainer)
     # ShowProgress prints the same figures in one readable line.
     trainer.remove_callback(PrinterCallback)
     return trainer
@@ -83,6 +114,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
+        per_device_eval_batch_size=training.batch_size,
         gradient_accumulation_steps=training.accumulation_steps,
         learning_rate=training.learning_rate,
         lr_scheduler_type=training.schedule,
@@ -96,6 +128,9 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         dataloader_num_workers=training.loader_processes,
         dataloader_pin_memory=on_gpu,
         logging_steps=training.log_every_steps,
+        # Steps beyond the last mean at the end alone.
+        eval_strategy="steps" if recipe.data.test_rows else "no",
+        eval_steps=training.evaluate_every_steps or sys.maxsize,
         save_strategy="steps",
         save_steps=training.save_every_steps,
         save_total_limit=1,
@@ -103,14 +138,17 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         # The loss is the average over all reply tokens of a step, however the step is cut into ranks, batches
         # and accumulation; else a short reply would weigh more than a long one.
         average_tokens_across_devices=True,
-        # A cut in the middle of a picture's tokens would be an error; rows are short.
-        max_length=None,
-        # Rows are made when asked for: the trainer would look for `prompt` among the raw columns.
+        # Best fit: every row is whole, in one sequence, and sees nothing of its neighbours.
+        packing=training.packing,
+        # Longer rows of text are left out; rows with pictures have no limit, a cut in one is an error.
+        max_length=training.max_length,
+        # Rows with pictures are made when asked for: the trainer would look for `prompt` among raw columns.
         remove_unused_columns=False,
         # Every adapter weight is used in every step; looking for unused ones costs a pass over the graph.
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
         report_to="none",
+        **sharding_arguments(training),
     )
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
     shutil.rmtree(arguments.output_dir, ignore_errors=True)
@@ -118,15 +156,47 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
 
 
 def _finish_training(trainer: SFTTrainer, resume: Path | None) -> tuple[Outcome, Path]:
-    """Train to the end unless the checkpoint is the end already: resuming that would train one step more."""
-    state = json.loads((resume / "trainer_state.json").read_text()) if resume else None
-    if resume and state and state["global_step"] >= state["max_steps"]:
-        cast(PeftModel, trainer.model).load_adapter(str(resume), adapter_name="default")
-        return Outcome(state["global_step"], state["max_steps"], True), resume
+    """Train to the end or until asked to stop; at the end rank 0 finds the adapter, checked, in the path."""
+    state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
+    if resume and state and _outcome(state).finished:
+        # The checkpoint is the end already: resuming that would train one step more.
+        return _outcome(state), _restored_adapter(
+            trainer, resume
+        ) if trainer.args.process_index == 0 else resume
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    step, steps = trainer.state.global_step, trainer.state.max_steps
-    last = Path(str(trainer.args.output_dir), f"checkpoint-{step}")
-    return Outcome(step, steps, step >= steps), last
+    outcome = _outcome(trainer.state)
+    adapter = Path(str(trainer.args.output_dir), f"checkpoint-{outcome.step}")
+    if outcome.finished and trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        gather_adapter(trainer, adapter)
+    elif outcome.finished and trainer.args.process_index == 0:
+        verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return outcome, adapter
+
+
+def _outcome(state: TrainerState) -> Outcome:
+    return Outcome(state.global_step, state.max_steps, last_evaluation(state.log_history))
+
+
+def _restored_adapter(trainer: SFTTrainer, checkpoint: Path) -> Path:
+    adapter = checkpoint
+    if trainer.args.fsdp:
+        adapter = Path(str(trainer.args.output_dir), "adapter")
+        restore_adapter(trainer, checkpoint, adapter)
+    else:
+        cast(PeftModel, trainer.model).load_adapter(str(checkpoint), adapter_name="default")
+    verify_adapter(cast(PeftModel, trainer.model), adapter)
+    return adapter
+
+
+def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
+    """What the completion marker tells of the run."""
+    return {
+        "run": run.name,
+        "steps": outcome.steps,
+        "base_model": recipe.model.name,
+        "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
+    }
 
 
 def _workspace(run: RunFolder) -> Path:
@@ -135,12 +205,3 @@ def _workspace(run: RunFolder) -> Path:
     path = Path(tempfile.gettempdir(), "finetune", f"{run.name}-{identity}")
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _agreed(checkpoint: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Rank 0's answer on every rank."""
-    if not dist.is_initialized():
-        return checkpoint
-    answer = [checkpoint]
-    dist.broadcast_object_list(answer, src=0)
-    return answer[0]

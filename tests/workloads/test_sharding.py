@@ -1,0 +1,302 @@
+"""FSDP2 on two CPU processes, under the torchrun command: as one process, whatever happens on the way.
+
+Two launches do everything: the first is interrupted in its last run, the second goes on from there.
+"""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import faulty
+import pytest
+import yaml
+from outcomes import losses, metrics
+from tiny import make_recipe
+
+from finetune.__main__ import main
+
+TOLERANCE = 1e-5
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six steps of a row per process, a checkpoint every two, four test rows, the shipped dropout."""
+    path = make_recipe(
+        tmp_path_factory.mktemp("recipe") / "recipe.yaml",
+        tiny,
+        batch_size=1,
+        sharding="fsdp2",
+        evaluate_every_steps=4,
+    )
+    return edited(path, "recipe.yaml", data={"test_rows": 4})
+
+
+@pytest.fixture(scope="module")
+def steady_recipe(recipe: Path) -> Path:
+    """The same without dropout, whose masks differ between ranks."""
+    return edited(recipe, "steady.yaml", lora={"dropout": 0})
+
+
+@pytest.fixture(scope="module")
+def interrupted(
+    recipe: Path, steady_recipe: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """Runs `undisturbed`, `steady` and `mine`, which gets SIGTERM in its third step; and what was printed."""
+    store = tmp_path_factory.mktemp("store")
+    code, output = torchrun(
+        recipe,
+        store,
+        {"arguments": local(recipe, store, "undisturbed")},
+        {"arguments": local(steady_recipe, store, "steady")},
+        {"arguments": local(recipe, store, "mine"), "terminate": {"step": 3}},
+    )
+    assert code == 143
+    return store, output
+
+
+@pytest.fixture(scope="module")
+def resumed(interrupted: tuple[Path, str], recipe: Path) -> Path:
+    """`mine` went on, and `cut`, its copy without one rank's part of the newest checkpoint.
+
+    `unpublished` is `undisturbed` without what it has published; `bf16` is new.
+    """
+    store, _ = interrupted
+    shutil.copytree(store / "mine", store / "cut")
+    (newest,) = (store / "cut").glob("checkpoint-00000003-*")
+    (newest / "optimizer_0" / "__1_0.distcp").unlink()
+    shutil.copytree(store / "undisturbed", store / "unpublished")
+    (store / "unpublished" / "COMPLETE.json").unlink()
+    shutil.rmtree(store / "unpublished" / "adapter")
+    bf16 = edited(recipe, "bf16.yaml", model={"precision": "bf16"})
+    code, output = torchrun(
+        recipe,
+        store,
+        {"arguments": local(recipe, store, "mine")},
+        {"arguments": local(recipe, store, "cut")},
+        {"arguments": local(recipe, store, "unpublished")},
+        {"arguments": local(bf16, store, "bf16")},
+    )
+    assert code == 0, output
+    assert "from step 3" in output and "from step 2" in output
+    return store
+
+
+def test_two_processes_have_the_losses_and_the_adapter_of_one(
+    interrupted: tuple[Path, str], steady_recipe: Path, tmp_path: Path
+) -> None:
+    one = edited(steady_recipe, "one.yaml", training={"batch_size": 2})
+    assert main(local(one, tmp_path, "one")) == 0
+    steady = interrupted[0] / "steady"
+    assert losses(tmp_path / "one") == pytest.approx(losses(steady), abs=1e-4)
+    expected, weights = adapter(tmp_path / "one"), adapter(steady)
+    assert weights.keys() == expected.keys()
+    for name, weight in weights.items():
+        assert weight.numpy() == pytest.approx(expected[name].numpy(), abs=1e-3), name
+
+
+def test_the_test_rows_are_evaluated_on_the_period_and_at_the_end(
+    interrupted: tuple[Path, str], steady_recipe: Path
+) -> None:
+    store, output = interrupted
+    assert list(evaluations(store / "undisturbed")) == [4, 6]
+    assert f"step 6 evaluation loss {evaluations(store / 'undisturbed')[6]:.4f}" in output
+
+
+def test_an_interrupted_run_says_so_and_has_every_rank_s_part_of_its_checkpoint(
+    interrupted: tuple[Path, str],
+) -> None:
+    store, output = interrupted
+    assert output.count("run mine was stopped after step 3 of 6 and saved") == 2
+    assert "run mine was stopped by SIGTERM; the same command goes on from step 3" in output
+    (newest,) = (store / "mine").glob("checkpoint-00000003-*")
+    files = json.loads((newest / "COMPLETE.json").read_text())["files"]
+    for part in ("pytorch_model_fsdp_0/__{}_0.distcp", "optimizer_0/__{}_0.distcp", "rng_state_{}.pth"):
+        assert {part.format(0), part.format(1)} <= files.keys()
+    assert not (store / "mine" / "COMPLETE.json").exists()
+
+
+def test_an_interrupted_run_that_goes_on_has_the_losses_of_an_undisturbed_one(resumed: Path) -> None:
+    assert losses(resumed / "mine") == pytest.approx(losses(resumed / "undisturbed"), abs=TOLERANCE)
+    assert evaluations(resumed / "mine") == pytest.approx(evaluations(resumed / "undisturbed"), abs=TOLERANCE)
+    assert (resumed / "mine" / "COMPLETE.json").exists()
+
+
+def test_a_checkpoint_without_one_rank_s_part_is_ignored(resumed: Path) -> None:
+    assert losses(resumed / "cut") == pytest.approx(losses(resumed / "undisturbed"), abs=TOLERANCE)
+
+
+def test_a_frozen_model_in_bf16_trains_sharded_with_an_adapter_in_fp32(resumed: Path) -> None:
+    assert losses(resumed / "bf16") == pytest.approx(losses(resumed / "undisturbed"), abs=0.05)
+    assert {str(weight.dtype) for weight in adapter(resumed / "bf16").values()} == {"torch.float32"}
+
+
+def test_the_published_adapter_is_whole_and_loads_on_the_base_model(resumed: Path, tiny: Path) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    run = resumed / "mine"
+    assert not [path.name for path in (run / "adapter").iterdir() if path.suffix in (".distcp", ".pth")]
+    inputs = AutoProcessor.from_pretrained(run / "adapter")(
+        text="<bos>soft wool", return_tensors="pt", add_special_tokens=False
+    )
+    base = AutoModelForImageTextToText.from_pretrained(tiny / "model").eval()
+    with torch.no_grad():
+        before = base(**inputs).logits
+        after = PeftModel.from_pretrained(base, str(run / "adapter")).eval()(**inputs).logits
+    assert torch.isfinite(after).all()
+    assert not torch.allclose(before, after, atol=1e-3)
+
+
+def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_shards(resumed: Path) -> None:
+    assert losses(resumed / "unpublished") == losses(resumed / "undisturbed")
+    expected, weights = adapter(resumed / "undisturbed"), adapter(resumed / "unpublished")
+    assert weights.keys() == expected.keys()
+    assert all((weights[name] == expected[name]).all() for name in expected)
+    assert json.loads((resumed / "unpublished" / "COMPLETE.json").read_text())["steps"] == 6
+
+
+def test_a_finished_run_starts_no_process(
+    resumed: Path, recipe: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(recipe, resumed, "mine")) == 0
+    assert "run mine is finished already" in capsys.readouterr().out
+
+
+def test_another_number_of_processes_is_refused_before_any_is_started(
+    resumed: Path, recipe: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(recipe, resumed, "mine", processes=4)) == 2
+    assert "was started with another workers; give this one a --run of its own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "problem"),
+    [("model", "name", "is not a directory with a config.json"), ("data", "name", "does not exist")],
+)
+def test_bad_input_ends_the_command_before_any_process_is_started(
+    recipe: Path,
+    tmp_path: Path,
+    section: str,
+    key: str,
+    problem: str,
+    no_launch: None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bad = edited(recipe, f"bad-{section}.yaml", **{section: {key: str(tmp_path / "absent")}})
+    assert main(command(bad, tmp_path, "mine")) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1 and problem in lines[0]
+
+
+@pytest.mark.parametrize("options", [["--nodes", "2"], ["--rendezvous", "host:29500"]])
+def test_several_nodes_and_where_they_meet_are_given_together(
+    options: list[str], recipe: Path, tmp_path: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command(recipe, tmp_path, "mine"), *options]) == 2
+    assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("worker", "expected"), [(2, 2), (143, 143), (1, 1), (-9, 1)])
+def test_the_exit_code_is_that_of_the_process_which_ended_first(
+    worker: int, expected: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+    from finetune import torchrun as module
+
+    first, second = (
+        ProcessFailure(local_rank=0, pid=0, exitcode=code, error_file="") for code in (worker, -15)
+    )
+    first.timestamp, second.timestamp = 1, 2
+
+    def fail(*_: object) -> None:
+        raise ChildFailedError("train", {1: second, 0: first})
+
+    monkeypatch.setattr(module, "elastic_launch", lambda *_: fail)
+    assert main(command(recipe, tmp_path, "mine")) == expected
+
+
+@pytest.fixture
+def no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails when torchrun is about to start processes."""
+    from finetune import torchrun as module
+
+    monkeypatch.setattr(module, "elastic_launch", lambda *_: pytest.fail("torchrun was started"))
+
+
+def evaluations(run: Path) -> dict[int, float]:
+    """The loss on the test rows by step; fails when a step has two."""
+    lines = [line for line in metrics(run) if "eval_loss" in line]
+    found = {line["step"]: line["eval_loss"] for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def command(recipe: Path, store: Path, run: str, processes: int = 2) -> list[str]:
+    return ["torchrun", *local(recipe, store, run)[1:], "--processes", str(processes)]
+
+
+def local(recipe: Path, store: Path, run: str) -> list[str]:
+    return ["local", "--recipe", str(recipe), "--storage", str(store), "--run", run]
+
+
+def torchrun(recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str]:
+    """The torchrun command on run `mine`, its processes going through a plan of `faulty`; code and output."""
+    from finetune import torchrun as module
+
+    file, output = store / "plan.json", store / "output.txt"
+    file.write_text(json.dumps(plan))
+    with pytest.MonkeyPatch.context() as patch, kept_signals(), redirected(output):
+        patch.setattr(module, "WORKER", (faulty.__file__, str(file)))
+        code = main(command(recipe, store, "mine"))
+    return code, output.read_text()
+
+
+@contextmanager
+def kept_signals() -> Iterator[None]:
+    """torchrun takes signals over and keeps them."""
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def redirected(output: Path) -> Iterator[None]:
+    """What this process and those it starts print, into a file."""
+    kept = [os.dup(number) for number in (1, 2)]
+    with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
+        for number in (1, 2):
+            os.dup2(file.fileno(), number)
+        try:
+            yield
+        finally:
+            for number, copy in zip((1, 2), kept, strict=True):
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def edited(recipe: Path, name: str, **sections: dict[str, Any]) -> Path:
+    """A recipe beside `recipe` with some values changed."""
+    tree = yaml.safe_load(recipe.read_text())
+    for section, values in sections.items():
+        tree[section] |= values
+    path = recipe.with_name(name)
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def adapter(run: Path) -> dict[str, Any]:
+    """The published weights by name."""
+    from safetensors.torch import load_file
+
+    return load_file(run / "adapter" / "adapter_model.safetensors")

@@ -1,0 +1,206 @@
+"""What the model sees of a row of text, which of its tokens are trained, and which rows are drawn."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import make_recipe
+
+from finetune.data import load_conversations
+from finetune.errors import InputError
+from finetune.recipe import Recipe, load_recipe
+from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.training import build_trainer, sft_arguments
+
+SHIPPED = ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"]
+
+
+def recipe_of(tiny: Path, tmp_path: Path, shipped: str, *overrides: str) -> Recipe:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, shipped)
+    return load_recipe(str(recipe), ["lora.dropout=0", *overrides])
+
+
+def make_trainer(recipe: Recipe, tmp_path: Path) -> Any:
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    return build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
+
+
+@pytest.fixture(params=SHIPPED)
+def packed(request: pytest.FixtureRequest, tiny: Path, tmp_path: Path) -> Any:
+    """A trainer of a text recipe: on the text model, and on the one that takes pictures."""
+    return make_trainer(recipe_of(tiny, tmp_path, request.param), tmp_path)
+
+
+def sequences(trainer: Any, dataset: Any) -> list[tuple[str, str]]:
+    """Text and trained text of each row, out of the packs."""
+    decode = trainer.processing_class.decode
+    found = []
+    for pack in dataset:
+        start = 0
+        for length in pack["seq_lengths"]:
+            ids = pack["input_ids"][start : start + length]
+            labels = pack["labels"][start : start + length]
+            found.append((decode(ids), decode([label for label in labels if label != NOT_TRAINED])))
+            start += length
+        assert start == len(pack["input_ids"])
+    return found
+
+
+def drawn(recipe: Recipe) -> list[dict[str, Any]]:
+    """The rows of a recipe as the tutorials draw them."""
+    from datasets import load_dataset
+
+    dataset = load_dataset(recipe.data.name, split="train").shuffle(seed=recipe.training.seed)
+    return list(dataset.select(range((recipe.data.rows or 0) + recipe.data.test_rows)))
+
+
+def test_an_emoji_row_is_asked_as_the_served_model_is_and_answers_in_emoji(
+    tiny: Path, tmp_path: Path
+) -> None:
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
+    rows, _ = load_conversations(recipe.data, 42)
+    for row, raw in zip(rows, drawn(recipe), strict=False):
+        assert row["prompt"] == [{"role": "user", "content": f"Translate to emoji: {raw['text']}"}]
+        assert row["completion"] == [{"role": "assistant", "content": raw["emoji"]}]
+
+
+def test_a_sql_row_has_the_instruction_the_whole_schema_and_question_and_the_whole_sql(
+    tiny: Path, tmp_path: Path
+) -> None:
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-12b-text-to-sql")
+    rows, _ = load_conversations(recipe.data, 42)
+    for row, raw in zip(rows, drawn(recipe), strict=False):
+        system, user = row["prompt"]
+        assert system["content"].startswith("You are a text to SQL query translator.")
+        assert f"<SCHEMA>\n{raw['sql_context']}\n</SCHEMA>" in user["content"]
+        assert f"<USER_QUERY>\n{raw['sql_prompt']}\n</USER_QUERY>" in user["content"]
+        assert row["completion"] == [{"role": "assistant", "content": raw["sql"]}]
+
+
+def test_every_row_is_there_once_and_whole_with_one_bos_and_only_its_reply_is_trained(packed: Any) -> None:
+    found = sequences(packed, packed.train_dataset)
+    assert len(found) == 24
+    assert len({text for text, _ in found}) == 24
+    for text, trained in found:
+        assert text.count("<bos>") == 1
+        assert text.startswith("<bos><start_of_turn>user\n")
+        assert text.rstrip().endswith("<end_of_turn>")
+        reply = text.split("<start_of_turn>model\n")[1]
+        assert trained == reply
+        assert reply.removesuffix("<end_of_turn>\n") and "<" not in reply.removesuffix("<end_of_turn>\n")
+
+
+def test_rows_are_packed_and_the_held_out_ones_too(packed: Any) -> None:
+    assert len(packed.train_dataset) < 24
+    assert max(len(pack["seq_lengths"]) for pack in packed.train_dataset) > 1
+    trained = {text for text, _ in sequences(packed, packed.train_dataset)}
+    held_out = {text for text, _ in sequences(packed, packed.eval_dataset)}
+    assert len(held_out) == 6
+    assert not trained & held_out
+
+
+@pytest.mark.parametrize("shipped", SHIPPED)
+def test_a_packed_row_sees_nothing_of_its_neighbours(shipped: str, tiny: Path, tmp_path: Path) -> None:
+    """The loss over all rows packed is that over all rows side by side."""
+    import torch
+
+    losses = []
+    for packing in (True, False):
+        few = ("data.rows=6", "data.test_rows=1", f"training.packing={packing}")
+        trainer = make_trainer(recipe_of(tiny, tmp_path, shipped, *few), tmp_path)
+        batch = dict(trainer.data_collator(list(trainer.train_dataset)))
+        trainer.model.eval()
+        with torch.no_grad():
+            losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
+            if packing:
+                del batch["position_ids"]
+                leaking = trainer.compute_loss(trainer.model, batch).item()
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert leaking != pytest.approx(losses[0], abs=1e-2)
+
+
+def test_the_draw_is_the_same_for_every_process_and_another_with_another_seed(
+    tiny: Path, tmp_path: Path
+) -> None:
+    data = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji").data
+
+    def draw(seed: int) -> list[str]:
+        return [str(row) for part in load_conversations(data, seed) for row in part or ()]
+
+    assert draw(42) == draw(42)
+    assert len(set(draw(42))) == 30
+    assert draw(42) != draw(43)
+
+
+def with_rows(tiny: Path, tmp_path: Path, table: list[dict[str, Any]], **changes: Any) -> Recipe:
+    """The emoji recipe on a data set of its own."""
+    from datasets import Dataset
+
+    (tmp_path / "own").mkdir()
+    Dataset.from_list(table).to_parquet(tmp_path / "own" / "train.parquet")
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    overrides = [f"data.name={tmp_path}/own", *(f"data.{key}={value}" for key, value in changes.items())]
+    return load_recipe(str(recipe), overrides)
+
+
+def test_a_row_without_text_or_without_reply_is_left_out(tiny: Path, tmp_path: Path) -> None:
+    table = [
+        {"text": "soup", "emoji": "🥣"},
+        {"text": None, "emoji": "🥣"},
+        {"text": "sun", "emoji": None},
+        {"text": "rain", "emoji": " "},
+        {"text": "dog", "emoji": "🐶"},
+    ]
+    recipe = with_rows(tiny, tmp_path, table, rows="null", test_rows=1)
+    train, test = load_conversations(recipe.data, 42)
+    assert test is not None
+    assert sorted(row["completion"][0]["content"] for row in [*train, *test]) == ["🐶", "🥣"]
+
+
+def test_more_rows_than_there_are_is_refused(tiny: Path, tmp_path: Path) -> None:
+    recipe = with_rows(tiny, tmp_path, [{"text": "soup", "emoji": "🥣"}] * 3, rows=2, test_rows=2)
+    with pytest.raises(InputError, match="has 3 usable rows in split train, and the recipe takes 4"):
+        load_conversations(recipe.data, 42)
+
+
+def test_a_row_that_does_not_fit_is_left_out_rather_than_cut(tiny: Path, tmp_path: Path) -> None:
+    from finetune.model import load_processor
+
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
+    tokenizer = load_processor(recipe.model.name, pictures=False)
+    rows, _ = load_conversations(recipe.data, 42)
+    whole = to_tokens(rows, tokenizer, None)
+    limit = sorted(len(ids) for ids in whole["input_ids"])[-3]
+    fitting = to_tokens(rows, tokenizer, limit)
+    assert list(fitting["input_ids"]) == [ids for ids in whole["input_ids"] if len(ids) <= limit]
+    assert 20 < len(fitting) < len(whole)
+    with pytest.raises(InputError, match=r"all 24 rows are longer than training\.max_length, 3 tokens"):
+        to_tokens(rows, tokenizer, 3)
+
+
+def test_a_chat_template_that_cannot_tell_prompt_from_reply_is_refused(tiny: Path, tmp_path: Path) -> None:
+    """Of tutorial 003 only the empty text was left of the template, and it trained on nothing."""
+    from finetune.model import load_processor
+
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
+    tokenizer = load_processor(recipe.model.name, pictures=False)
+    tokenizer.chat_template = ""
+    rows, _ = load_conversations(recipe.data, 42)
+    with pytest.raises(InputError, match="chat template"):
+        to_tokens(rows, tokenizer, None)
+
+
+def test_a_text_recipe_on_the_model_with_pictures_adapts_the_language_model_alone(
+    tiny: Path, tmp_path: Path
+) -> None:
+    trainer = make_trainer(recipe_of(tiny, tmp_path, "gemma-3-12b-text-to-sql"), tmp_path)
+    assert type(trainer.model.get_base_model()).__name__ == "Gemma3ForConditionalGeneration"
+    trained = [name for name, weight in trainer.model.named_parameters() if weight.requires_grad]
+    assert trained and all(".language_model.layers." in name and ".lora_" in name for name in trained)
+
+
+def test_target_modules_that_match_nothing_are_refused(tiny: Path, tmp_path: Path) -> None:
+    path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    recipe = load_recipe(str(path), [r"lora.target_modules=.*language_model\.nothing"])
+    with pytest.raises(InputError, match=r"lora\.target_modules .* matches no module of Gemma3ForCausalLM"):
+        make_trainer(recipe, tmp_path)

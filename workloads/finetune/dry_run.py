@@ -1,0 +1,123 @@
+"""What a recipe would train, told without training and without the weights."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from finetune.data import check_data, load_conversations
+from finetune.model import MODEL_FILES, check_model, fetch_model, load_processor, lora_config
+from finetune.recipe import Recipe
+from finetune.tokens import NOT_TRAINED, to_tokens
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run in figures; tokens and sequences are those of one epoch, and `rows` those that are trained on."""
+
+    rows: int
+    too_long: int
+    test_rows: int
+    tokens: int
+    reply_tokens: int
+    sequences: int
+    steps: int
+    parameters: int
+    trainable: int
+
+    def lines(self, recipe: Recipe, processes: int) -> list[str]:
+        """For people."""
+        data, training, model = recipe.data, recipe.training, recipe.model
+        left_out = f", {self.too_long:,} left out as too long" if self.too_long else ""
+        packed = f" packed to {training.max_length} tokens" if training.packing else ""
+        share = self.trainable / self.parameters
+        return [
+            f"model      {model.name}, {self.parameters:,} parameters, quantization {model.quantization}",
+            f"trainable  {self.trainable:,} parameters, {share:.2%}",
+            f"rows       {self.rows:,} of {data.name}, {self.test_rows:,} held out{left_out}",
+            f"tokens     {self.tokens:,}, of these {self.reply_tokens:,} of replies, which are trained",
+            f"sequences  {self.sequences:,}{packed}",
+            f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
+            f"accumulation {training.accumulation_steps}, processes {processes}",
+        ]
+
+
+def print_plan(recipe: Recipe, processes: int) -> None:
+    """Print the plan of a run, writing nothing but the download cache; raises InputError as the run would."""
+    for line in make_plan(recipe, processes).lines(recipe, processes):
+        print(line)
+
+
+def make_plan(recipe: Recipe, processes: int) -> Plan:
+    """Count what the run would go through: its own rows, tokens and packing, and a model without weights."""
+    check_model(recipe.model.name)
+    check_data(recipe.data)
+    files = fetch_model(recipe.model.name, [kind for kind in MODEL_FILES if "safetensors" not in kind])
+    processor = load_processor(str(files), pictures=recipe.data.image is not None)
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    lengths = _lengths(recipe, rows, processor)
+    sequences = lengths.sequences
+    training = recipe.training
+    batches = ceil(sequences / (training.batch_size * processes))
+    trainable, parameters = _parameters(recipe, str(files))
+    return Plan(
+        rows=lengths.rows,
+        too_long=len(rows) - lengths.rows,
+        test_rows=len(test_rows or ()),
+        tokens=lengths.tokens,
+        reply_tokens=lengths.reply_tokens,
+        sequences=sequences,
+        steps=training.epochs * ceil(batches / training.accumulation_steps),
+        parameters=parameters,
+        trainable=trainable,
+    )
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    rows: int
+    tokens: int
+    reply_tokens: int
+    sequences: int
+
+
+def _lengths(recipe: Recipe, rows: "Dataset", processor: Any) -> _Lengths:
+    from trl import pack_dataset
+
+    training = recipe.training
+    if recipe.data.image is not None:
+        return _lengths_with_pictures(rows, processor)
+    tokens = to_tokens(rows, processor, training.max_length)
+    labels = tokens["labels"]
+    return _Lengths(
+        rows=len(tokens),
+        tokens=sum(len(row) for row in labels),
+        reply_tokens=sum(len(row) - row.count(NOT_TRAINED) for row in labels),
+        sequences=len(pack_dataset(tokens, training.max_length or 0) if training.packing else tokens),
+    )
+
+
+def _lengths_with_pictures(rows: "Dataset", processor: Any) -> _Lengths:
+    """The trainer's own collation, a row at a time: only it knows what a picture becomes."""
+    from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+    collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
+    tokens = replies = 0
+    for row in rows:
+        labels = collate([row])["labels"]
+        tokens += labels.numel()
+        replies += int((labels != NOT_TRAINED).sum())
+    return _Lengths(rows=len(rows), tokens=tokens, reply_tokens=replies, sequences=len(rows))
+
+
+def _parameters(recipe: Recipe, files: str) -> tuple[int, int]:
+    """Trainable ones and all, of the model with its adapter."""
+    import torch
+    from peft import get_peft_model
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        base = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(files, local_files_only=True))
+        return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()

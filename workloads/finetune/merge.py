@@ -1,0 +1,103 @@
+"""The base model with the adapter merged into it, as a directory that transformers and vLLM serve from."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from finetune.model import MODEL_FILES, load_model, load_processor
+from finetune.recipe import Model
+
+if TYPE_CHECKING:
+    import torch
+
+# Tokens that the merged model is asked for before it is published.
+TRIAL_TOKENS = 16
+
+
+def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> None:
+    """Write bf16 weights, the base model's with the adapter in them, and what comes with the base model.
+
+    An adapter trained on 4-bit weights goes into what those stand for, dequantized, not into the published
+    weights: it has learned to make up for their errors, and this is the model that was trained and evaluated
+    (https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose). transformers has `dequantize` for it.
+    """
+    import torch
+    from peft import PeftModel
+
+    base = load_model(model, device)
+    if model.quantization == "nf4":
+        base.dequantize()
+    merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
+    merged.to(torch.bfloat16).save_pretrained(target)
+    # The published files rather than what this version of transformers makes of them: the server has its own.
+    for file in _files_beside_weights(published):
+        shutil.copyfile(file, target / file.name)
+    config = json.loads((target / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
+
+
+def verify_model(
+    directory: Path, published: Path, prompt: list[dict[str, Any]], device: "torch.device"
+) -> None:
+    """Load a merged model and let it answer; raises RuntimeError when a server could not do the same."""
+    from transformers import AutoModelForCausalLM
+
+    expected, written = _weights(published), _weights(directory)
+    if expected.keys() != written.keys():
+        differ = sorted(expected.keys() ^ written.keys())
+        raise RuntimeError(f"the merged model in {directory} has other weights than its base: {differ[:3]}")
+    if set(written.values()) != {"BF16"}:
+        raise RuntimeError(f"the merged model in {directory} is in {sorted(set(written.values()))}, not bf16")
+    tokenizer = load_processor(str(directory), pictures=False)
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
+    stops = model.generation_config.eos_token_id
+    end = _end_of_reply(tokenizer, prompt)
+    if end not in (stops if isinstance(stops, list) else [stops]):
+        raise RuntimeError(
+            f"the merged model in {directory} would not stop: its replies end with token {end}, "
+            f"and generation_config.json has {stops}"
+        )
+    inputs = tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+    ).to(device)
+    answer = model.generate(
+        **inputs,
+        max_new_tokens=TRIAL_TOKENS,
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    if not all(step.isfinite().all() for step in answer.logits):
+        raise RuntimeError(f"the merged model in {directory} answers with numbers that are not finite")
+
+
+def _files_beside_weights(directory: Path) -> list[Path]:
+    """Configuration, tokenizer, chat template; not the index of the weights, which are written anew."""
+    found = {path for pattern in MODEL_FILES for path in directory.glob(pattern)}
+    return sorted(path for path in found if ".safetensors" not in path.name)
+
+
+def _in_bf16(config: dict[str, Any]) -> dict[str, Any]:
+    """A model's configuration, and those of its parts, with the type of the written weights."""
+    changed = {key: _in_bf16(value) if isinstance(value, dict) else value for key, value in config.items()}
+    return changed | {key: "bfloat16" for key in ("dtype", "torch_dtype") if key in config}
+
+
+def _weights(directory: Path) -> dict[str, str]:
+    """The type of every tensor in a directory's safetensors files, by name."""
+    from safetensors import safe_open
+
+    types: dict[str, str] = {}
+    for file in sorted(directory.glob("*.safetensors")):
+        with safe_open(file, "pt") as tensors:
+            names = list(tensors.keys())
+            types |= {name: tensors.get_slice(name).get_dtype() for name in names}
+    return types
+
+
+def _end_of_reply(tokenizer: Any, prompt: list[dict[str, Any]]) -> int:
+    """The token that ends a reply in the model's chat template."""
+    conversation = [*prompt, {"role": "assistant", "content": "yes"}]
+    text = tokenizer.apply_chat_template(conversation, tokenize=False).rstrip()
+    return tokenizer(text, add_special_tokens=False)["input_ids"][-1]

@@ -1,0 +1,92 @@
+"""One process per GPU, on one node or several, under torchrun in this process: its exit code is the run's."""
+
+import os
+import signal
+import sys
+from argparse import Namespace
+
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousError
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from finetune.checkpoint import RunFolder
+from finetune.data import check_data
+from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, InputError
+from finetune.model import check_model
+from finetune.recipe import Recipe
+
+# What each process runs, before the arguments.
+WORKER = ("-m", "finetune", "local")
+# Seconds from SIGTERM to SIGKILL for the processes (torchrun's default is 30). How long a checkpoint may take
+# is for the pod's grace period to say, at the end of which Kubernetes kills this process too.
+SHUTDOWN_TIMEOUT = 24 * 3600
+# Times that a node starts its processes again because another node was lost or has come back.
+RESTARTS = 3
+
+
+def run_torchrun(recipe: Recipe, options: Namespace) -> int:
+    """Train in `options.processes` processes on each of `options.nodes` nodes; returns the exit code.
+
+    With more than one node the same command runs on each, in any order, and `options.rendezvous` (HOST:PORT)
+    is an address of one of them. Raises InputError, before any process is started, when the options do not
+    fit together, there is nothing to train on or nowhere to write.
+    """
+    if (options.nodes > 1) != bool(options.rendezvous):
+        raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
+    run_folder = RunFolder(options.storage, options.run)
+    # The first process of a container ignores what it has no handler for; until torchrun has one of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    if run_folder.claim(recipe, options.processes * options.nodes):
+        result = f"{run_folder.folder.uri}/{recipe.training.result}"
+        print(
+            f"run {run_folder.name} is finished already, its {recipe.training.result} is in {result}",
+            flush=True,
+        )
+        return 0
+    check_model(recipe.model.name)
+    check_data(recipe.data)
+    # As torchrun does: otherwise each process takes as many threads as the node has cores.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    config = LaunchConfig(
+        min_nodes=options.nodes,
+        max_nodes=options.nodes,
+        nproc_per_node=options.processes,
+        run_id=run_folder.name,
+        rdzv_backend="c10d",
+        rdzv_endpoint=options.rendezvous or "localhost:0",
+        max_restarts=RESTARTS if options.rendezvous else 0,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+    )
+    arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
+    arguments += [f"--set={override}" for override in options.overrides]
+    try:
+        elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
+    except SignalException as stopped:
+        return 0 if run_folder.finished() else _interrupted(run_folder, stopped.sigval)
+    except ChildFailedError as failed:
+        return _exit_code(failed)
+    except RendezvousError as error:
+        print(f"error: the nodes did not meet at {options.rendezvous}: {error}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    return 0
+
+
+def _interrupted(run_folder: RunFolder, number: signal.Signals) -> int:
+    """The processes were given the signal, and have ended."""
+    newest = run_folder.newest_checkpoint()
+    print(
+        f"run {run_folder.name} was stopped by {number.name}; the same command goes on "
+        + (f"from step {newest.step}" if newest else "from the beginning"),
+        flush=True,
+    )
+    return 128 + number
+
+
+def _exit_code(failed: ChildFailedError) -> int:
+    """That of the process which ended first, where it is one that means something."""
+    rank, first = failed.get_first_failure()
+    if first.exitcode in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
+        return first.exitcode
+    print(f"error: the process of rank {rank} ended with {first.exitcode}", file=sys.stderr, flush=True)
+    return EXIT_FAILED
