@@ -81,8 +81,8 @@ G2_MACHINES: Final = {
     )
 }
 
-# Zones with G2 machines, by region: https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written
-# down in 2026-11 without that page at hand; a zone that is missing is added here.
+# Zones with G2 machines, by region: https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones.
+# Written down in 2026-11 without that page at hand; a zone that is missing is added here.
 _ZONES: Final = {
     "asia-east1": "abc",
     "asia-northeast1": "abc",

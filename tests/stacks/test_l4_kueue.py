@@ -12,6 +12,7 @@ import yaml
 
 from components import kueue
 from components.g2_machine import G2_MACHINES
+from finetune.__main__ import make_parser
 from rehearsal import Plan, Planned, Rehearsal, RehearsalError
 from rehearsal.rules.pods import quantity
 from stacks import gke_training
@@ -273,9 +274,12 @@ def test_two_pods_with_two_processes_each_meet_at_the_first(plan: Plan) -> None:
         2,
     )
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    arguments = dict(each.split("=", 1) for each in container["args"])
-    assert (arguments["--processes"], arguments["--nodes"]) == ("2", "2")
-    assert arguments["--rendezvous"] == f"{job['metadata']['name']}-0.finetune:29500"
+    python, module, package, *command = container["command"]
+    assert (python, module, package) == ("python", "-m", "finetune")
+    options = make_parser().parse_args([*command, *container["args"]])
+    assert (options.command, options.processes, options.nodes) == ("torchrun", 2, 2)
+    assert options.rendezvous == f"{job['metadata']['name']}-0.finetune:29500"
+    assert options.recipe == "gemma-3-4b-sql"
 
 
 def test_the_meeting_point_has_a_name_before_any_pod_is_ready(plan: Plan) -> None:
