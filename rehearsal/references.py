@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at
+from rehearsal.paths import at, given
 from rehearsal.world import BUCKET, CLUSTER, NODE_POOL, Item, Refusal, World
 
 _NETWORK: Final = "gcp:compute/network:Network"
@@ -93,11 +93,17 @@ def of(type_token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, s
                 yield path, target, value
 
 
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
+_STREAMING: Final = "containerfilesystem.googleapis.com"
+
+
 def require(world: World, type_token: str, inputs: Mapping[str, Any]) -> None:
     """Refuses a resource whose API is off or that refers to something that does not exist."""
-    needed = api(type_token)
-    if needed and not any(item.inputs["service"] == needed for item in world.of_type(_SERVICE)):
-        raise Refusal(f"{needed} has not been used in this project before or it is disabled")
+    streaming = [_STREAMING] if given(inputs, "nodeConfig.gcfsConfig.enabled") else []
+    enabled = {item.inputs["service"] for item in world.of_type(_SERVICE)}
+    for needed in (api(type_token), *streaming):
+        if needed and needed not in enabled:
+            raise Refusal(f"{needed} has not been used in this project before or it is disabled")
     for path, target, value in of(type_token, inputs):
         if world.named(target, value) is None:
             raise Refusal(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")

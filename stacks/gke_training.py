@@ -34,6 +34,8 @@ _CLUSTER: Final = (
     "cloudresourcemanager.googleapis.com",
     "artifactregistry.googleapis.com",
 )
+# What a Standard cluster's nodes stream images with; Autopilot has it.
+_IMAGE_STREAMING: Final = "containerfilesystem.googleapis.com"
 # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
 _REPORTING: Final = ("logging.googleapis.com", "monitoring.googleapis.com")
 
@@ -95,10 +97,11 @@ def lay_ground(
         zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
     """
     labels = {"stack": settings.stack, "scenario": name}
+    cluster_apis = [*_CLUSTER, _IMAGE_STREAMING] if zones else [*_CLUSTER]
     apis = ProjectServices(
         name,
         ProjectServicesArgs(
-            project=settings.project, apis=[_COMPUTE, *_CLUSTER, *_REPORTING, _STORAGE, _SECRETS]
+            project=settings.project, apis=[_COMPUTE, *cluster_apis, *_REPORTING, _STORAGE, _SECRETS]
         ),
     )
     network = Network(
@@ -112,7 +115,7 @@ def lay_ground(
     cluster = _cluster(
         name,
         ClusterArgs(
-            project=apis.project_with(*_CLUSTER),
+            project=apis.project_with(*cluster_apis),
             location=settings.region,
             network=network.network_id,
             subnet=network.subnet_id,

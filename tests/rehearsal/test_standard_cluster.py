@@ -51,6 +51,15 @@ def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
         platform.create(NODE_POOL, "pool", POOL)
 
 
+def test_nodes_that_stream_images_need_the_api_for_it(platform: Platform) -> None:
+    make_cluster(platform, STANDARD)
+    streaming = {**POOL, "nodeConfig": {"gcfsConfig": {"enabled": True}}}
+    with pytest.raises(Refused, match="containerfilesystem.googleapis.com has not been used"):
+        platform.create(NODE_POOL, "pool", streaming)
+    platform.enable("containerfilesystem")
+    platform.create(NODE_POOL, "pool", streaming)
+
+
 def test_deleting_a_cluster_deletes_its_nodes(platform: Platform) -> None:
     make_cluster(platform, STANDARD)
     platform.create(NODE_POOL, "pool", POOL)

@@ -15,6 +15,7 @@ from components.g2_machine import G2_MACHINES
 from finetune.__main__ import make_parser
 from rehearsal import Plan, Planned, Rehearsal, RehearsalError
 from rehearsal.rules.pods import quantity
+from rehearsal.world import NODE_POOL, Item
 from stacks import gke_training
 from tests import plans
 
@@ -97,7 +98,7 @@ def test_every_node_runs_as_the_nodes_own_account() -> None:
         rehearsal.up()
         (account,) = rehearsal.world.of_type("gcp:serviceaccount/account:Account")
         (cluster,) = rehearsal.world.of_type("gcp:container/cluster:Cluster")
-        pools = list(rehearsal.world.of_type("gcp:container/nodePool:NodePool"))
+        pools = list(rehearsal.world.of_type(NODE_POOL))
     assert len(pools) == 2
     for item in (cluster, *pools):
         assert item.inputs["nodeConfig"]["serviceAccount"] == account.outputs["email"], item.name
@@ -453,14 +454,22 @@ def test_more_nodes_are_more_quota_and_nothing_is_made_anew() -> None:
         assert changes(rehearsal) == {"l4-kueue-l4-pool": "update", "l4-kueue-cluster-queue": "update"}
 
 
-def test_another_capacity_replaces_the_pool_before_it_asks_for_twice_the_gpus() -> None:
+def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
+        there: list[int] = []
+        add = rehearsal.world.add
+
+        def watched(item: Item) -> None:
+            add(item)
+            there.append(len(list(rehearsal.world.of_type(NODE_POOL))))
+
+        monkeypatch.setattr(rehearsal.world, "add", watched)
         rehearsal.configure({"capacity.type": "spot"})
-        before = {item.id for item in rehearsal.world.of_type("gcp:container/nodePool:NodePool")}
         rehearsal.up()
-        after = {item.id for item in rehearsal.world.of_type("gcp:container/nodePool:NodePool")}
-        assert len(before & after) == 1
+        assert there == [2]
         assert rehearsal.preview().changed == 0
 
 
