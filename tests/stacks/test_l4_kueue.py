@@ -16,7 +16,7 @@ from finetune.__main__ import make_parser
 from rehearsal import Plan, Planned, Rehearsal, RehearsalError
 from rehearsal.rules.pods import quantity
 from rehearsal.world import NODE_POOL, Item
-from stacks import gke_training
+from stacks import gke_training, settings
 from tests import plans
 
 STACK = "l4-kueue"
@@ -188,6 +188,11 @@ def test_serving_pre_empts_the_fine_tune_and_not_the_other_way_round(plan: Plan)
     assert values[labels["serving"][PRIORITY]] > values[labels["fine-tune"][PRIORITY]]
     preemption = plans.only(plan, ":ClusterQueue").inputs["spec"]["preemption"]
     assert preemption == {"withinClusterQueue": "LowerPriority"}
+
+
+def test_every_priority_that_may_be_set_has_a_class(plan: Plan) -> None:
+    classes = {each.inputs["metadata"]["name"] for each in plans.of_type(plan, ":WorkloadPriorityClass")}
+    assert classes == set(settings.PRIORITIES)
 
 
 def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving() -> None:
