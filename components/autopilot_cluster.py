@@ -1,63 +1,24 @@
 """A GKE Autopilot cluster."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
-
 import pulumi
 import pulumi_gcp as gcp
-import pulumi_kubernetes as kubernetes
 
-from components.image import Image, ImageRepository
+from components.cluster import (
+    NODE_SCOPES,
+    RELEASE_CHANNEL,
+    Cluster,
+    ClusterArgs,
+    ray_operators,
+)
 from components.network import PODS_RANGE, SERVICES_RANGE
 
-# Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
-# service account carries.
-_NODE_ROLE: Final = "roles/container.defaultNodeServiceAccount"
 
+class AutopilotCluster(Cluster):
+    """A cluster that makes its nodes for the pods there are."""
 
-@dataclass(frozen=True, kw_only=True)
-class AutopilotClusterArgs:
-    """Arguments of `AutopilotCluster`.
-
-    Args:
-        project: Project id.
-        location: Region.
-        network: Id of the VPC.
-        subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
-        labels: Labels of the cluster and its nodes.
-        images: Images that the nodes pull; the node identity may read their repositories.
-        ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
-        cluster_name: Fixed name; by default Pulumi makes a unique one.
-    """
-
-    project: pulumi.Input[str]
-    location: str
-    network: pulumi.Input[str]
-    subnet: pulumi.Input[str]
-    labels: Mapping[str, str]
-    images: Sequence[Image]
-    ray_operator: bool = False
-    cluster_name: str | None = None
-
-
-class AutopilotCluster(pulumi.ComponentResource):
-    """A private-node Autopilot cluster whose nodes may do no more than nodes must.
-
-    Attributes:
-        pulls: What a pod whose image is in a private repository must wait for.
-        connect: Command that makes kubectl talk to it.
-        workload_pool: Workload identity pool that its service accounts live in.
-    """
-
-    def __init__(
-        self, name: str, args: AutopilotClusterArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__("llm-stacks:components:AutopilotCluster", name, None, opts)
-        node_account, node_role = self._node_identity(name, args)
-        self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
-        cluster = gcp.container.Cluster(
+    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
+        operators = ray_operators(args.ray_operator)
+        return gcp.container.Cluster(
             f"{name}-cluster",
             name=args.cluster_name,
             project=args.project,
@@ -70,162 +31,23 @@ class AutopilotCluster(pulumi.ComponentResource):
                 services_secondary_range_name=SERVICES_RANGE,
             ),
             private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
-            release_channel=gcp.container.ClusterReleaseChannelArgs(channel="REGULAR"),
-            cluster_autoscaling=_autoscaling(node_account.email),
-            addons_config=_ray_operator() if args.ray_operator else None,
+            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=RELEASE_CHANNEL),
+            cluster_autoscaling=_autoscaling(self.node_account),
+            addons_config=(
+                gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=operators) if operators else None
+            ),
             resource_labels=args.labels,
             # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
             # has a protection of its own.
             deletion_protection=False,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[node_role]),
+            opts=opts,
         )
-        self._cluster = cluster
-        self._provider = self._kubernetes_provider(name, cluster)
-        self.connect: pulumi.Output[str] = pulumi.Output.format(
-            "gcloud container clusters get-credentials {0} --location {1} --project {2}",
-            cluster.name,
-            cluster.location,
-            cluster.project,
-        )
-        self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(cluster.project, ".svc.id.goog")
-        self.register_outputs({"name": cluster.name})
-
-    def inside(
-        self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
-    ) -> pulumi.ResourceOptions:
-        """Options of a Kubernetes object in this cluster.
-
-        Args:
-            parent: The component that declares the object.
-            depends_on: What the object waits for without naming it in a field.
-        """
-        return pulumi.ResourceOptions(
-            parent=parent,
-            provider=self._provider,
-            # Deleting the cluster deletes its objects; asking for each first would wait for
-            # finalizers of operators that are going away too.
-            deleted_with=self._cluster,
-            depends_on=list(depends_on),
-        )
-
-    def _node_identity(
-        self, name: str, args: AutopilotClusterArgs
-    ) -> tuple[gcp.serviceaccount.Account, pulumi.Resource]:
-        account = gcp.serviceaccount.Account(
-            f"{name}-nodes",
-            project=args.project,
-            display_name=f"Nodes of the {name} cluster",
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        role = gcp.projects.IAMMember(
-            f"{name}-nodes-role",
-            project=args.project,
-            role=_NODE_ROLE,
-            member=account.member,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        return account, role
-
-    def _pulls(
-        self, name: str, args: AutopilotClusterArgs, node_account: gcp.serviceaccount.Account
-    ) -> list[pulumi.Resource]:
-        repositories = {image.repository for image in args.images if image.repository}
-        return [
-            gcp.artifactregistry.RepositoryIamMember(
-                f"{name}-nodes-pull-{repository.name}",
-                project=repository.project,
-                location=repository.location,
-                repository=repository.name,
-                role="roles/artifactregistry.reader",
-                member=node_account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for repository in sorted(repositories, key=_repository_key)
-        ]
-
-    def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:
-        return kubernetes.Provider(
-            f"{name}-kubernetes",
-            kubeconfig=pulumi.Output.all(
-                name=cluster.name,
-                endpoint=cluster.endpoint,
-                certificate=cluster.master_auth.cluster_ca_certificate,
-            ).apply(lambda parts: _kubeconfig(**parts)),
-            # Objects belong to the cluster, not to the text of the kubeconfig.
-            cluster_identifier=cluster.self_link,
-            # As for the objects: nothing to ask the provider once the cluster is gone.
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=cluster),
-        )
-
-
-def _repository_key(repository: ImageRepository) -> str:
-    return f"{repository.location}/{repository.name}"
 
 
 def _autoscaling(node_account: pulumi.Input[str]) -> gcp.container.ClusterClusterAutoscalingArgs:
     """On Autopilot these defaults are what every node is made with."""
     return gcp.container.ClusterClusterAutoscalingArgs(
         auto_provisioning_defaults=gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
-            service_account=node_account,
-            oauth_scopes=["https://www.googleapis.com/auth/cloud-platform"],
+            service_account=node_account, oauth_scopes=list(NODE_SCOPES)
         )
-    )
-
-
-def _ray_operator() -> gcp.container.ClusterAddonsConfigArgs:
-    return gcp.container.ClusterAddonsConfigArgs(
-        ray_operator_configs=[
-            gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
-                enabled=True,
-                ray_cluster_logging_config=(
-                    gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterLoggingConfigArgs(
-                        enabled=True
-                    )
-                ),
-                ray_cluster_monitoring_config=(
-                    gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterMonitoringConfigArgs(
-                        enabled=True
-                    )
-                ),
-            )
-        ]
-    )
-
-
-def _kubeconfig(name: str, endpoint: str, certificate: str) -> str:
-    """A kubeconfig without a secret: the plugin asks for a token at each use.
-
-    A token written here would be dead an hour later, in the middle of a long `up`, and `destroy`
-    reads the provider from the state.
-    """
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [
-                {
-                    "name": name,
-                    "cluster": {
-                        "server": f"https://{endpoint}",
-                        "certificate-authority-data": certificate,
-                    },
-                }
-            ],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "users": [
-                {
-                    "name": name,
-                    "user": {
-                        "exec": {
-                            "apiVersion": "client.authentication.k8s.io/v1beta1",
-                            "command": "gke-gcloud-auth-plugin",
-                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
-                            "interactiveMode": "IfAvailable",
-                            "provideClusterInfo": True,
-                        }
-                    },
-                }
-            ],
-        }
     )

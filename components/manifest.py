@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pulumi
 import yaml
-from pulumi_kubernetes.apiextensions import CustomResource
 
 _HOLE: Final = re.compile(r"\$\{(\w+)\}")
 
@@ -49,16 +48,13 @@ class Manifest:
         """The object's spec."""
         return self.tree["spec"]
 
-    def create(self, name: str, opts: pulumi.ResourceOptions) -> CustomResource:
+    def create(self, name: str, opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
         """Registers the object under the logical name `name`."""
-        return CustomResource(
-            name,
-            api_version=self.tree["apiVersion"],
-            kind=self.tree["kind"],
-            metadata=self.tree["metadata"],
-            spec=self.spec,
-            opts=opts,
-        )
+        # The SDK's own class for any object has no place for fields beside `spec`.
+        version = self.tree["apiVersion"]
+        group = version if "/" in version else f"core/{version}"
+        type_token = f"kubernetes:{group}:{self.tree['kind']}"
+        return pulumi.CustomResource(type_token, name, dict(self.tree), opts)
 
     def _fill(self, node: Any) -> Any:
         if isinstance(node, dict):

@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from components.autopilot_cluster import AutopilotCluster
+from components.cluster import Cluster
 from components.manifest import Manifest
 
 # `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the
@@ -30,7 +30,7 @@ class NamespaceArgs:
         network_policies: Manifests of the namespace's NetworkPolicies, with the hole `namespace`.
     """
 
-    cluster: AutopilotCluster
+    cluster: Cluster
     namespace: str
     network_policies: Sequence[Path]
 
@@ -61,7 +61,7 @@ class Namespace(pulumi.ComponentResource):
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
-        """Options of an object in this namespace; see `AutopilotCluster.inside`."""
+        """Options of an object in this namespace; see `Cluster.inside`."""
         return self.cluster.inside(parent, [self._namespace, *depends_on])
 
     def running_in(

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final
 
-from rehearsal import rules
+from rehearsal import kueue, rules
 from rehearsal.clock import Clock, is_awaited
 from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
 from rehearsal.plan import AUTONAMED
 from rehearsal.provider import Asked, Naming, StandIn
 from rehearsal.replacement import Changes, changed_paths
 from rehearsal.rules import pod_security
+from rehearsal.rules.kinds import RELEASE
 from rehearsal.schema import Problem
 from rehearsal.world import CLUSTER, Item, Refusal, World
 
@@ -49,6 +50,7 @@ _REPLACING: Final[Mapping[str, tuple[str, ...]]] = {
     "ClusterRoleBinding": ("roleRef",),
     "StorageClass": ("provisioner", "parameters", "reclaimPolicy"),
     "LocalQueue": ("spec.clusterQueue",),
+    "Release": ("name", "namespace"),
 }
 _IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
@@ -60,7 +62,9 @@ class KubernetesStandIn(StandIn):
         super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), world, clock)
 
     def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
-        """An automatic name is marked by an annotation and kept for good."""
+        """An automatic name is marked by an annotation and kept for good; a release states its name."""
+        if asked.type == RELEASE:
+            return
         metadata = news.setdefault("metadata", {})
         if not isinstance(metadata, dict) or metadata.get("name") or metadata.get("generateName"):
             return
@@ -76,7 +80,8 @@ class KubernetesStandIn(StandIn):
 
     def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
         """Replacement of what is immutable; a fixed name must be free before the new object takes it."""
-        immutable = (*_IDENTITY, *_REPLACING.get(str(news.get("kind")), ()))
+        kind = "Release" if asked.type == RELEASE else str(news.get("kind"))
+        immutable = (*_IDENTITY, *_REPLACING.get(kind, ()))
         paths = list(changed_paths(olds, news))
         replacing = [path for path in paths if _is_below(path, immutable)]
         updating = [path for path in paths if path not in replacing]
@@ -108,6 +113,10 @@ class KubernetesStandIn(StandIn):
         namespace = (inputs.get("metadata") or {}).get("namespace") or inputs.get("namespace") or "default"
         if kind not in CLUSTER_SCOPED and namespace not in ("default", "kube-system"):
             self._admit_to(str(namespace), cluster, inputs)
+        if asked.type == RELEASE:
+            kueue.require_nodes(self.world, cluster)
+        else:
+            kueue.require(self.world, cluster, inputs)
         if kind in _JOBS:
             self.world.run_job()
 

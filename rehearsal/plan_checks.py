@@ -8,14 +8,16 @@ is not declared may work by luck of timing; here it never does.
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 from rehearsal import references, rules
 from rehearsal.paths import at, given, texts
 from rehearsal.plan import Plan, Planned
-from rehearsal.rules import pod_security
-from rehearsal.rules.kinds import pod_templates
+from rehearsal.rules import kueue, pod_security
+from rehearsal.rules.kinds import RELEASE, pod_templates
 from rehearsal.wire import is_unknown
+from rehearsal.world import CLUSTER
 
 _SERVICE: Final = "gcp:projects/service:Service"
 _PREFIX: Final = "kubernetes:"
@@ -48,7 +50,9 @@ class _Checked:
         """See the function of that name."""
         for resource in self._resources.values():
             found: Iterator[tuple[str, str]]
-            if resource.type.startswith(_PREFIX):
+            if resource.type == CLUSTER:
+                found = chain(self._order_problems(resource), self._policy_problems(resource))
+            elif resource.type.startswith(_PREFIX):
                 found = self._object_problems(resource)
             else:
                 found = self._order_problems(resource)
@@ -67,6 +71,7 @@ class _Checked:
             yield from pod_security.problems(pod_security.level_of(home.inputs), resource.inputs)
         for path, template in pod_templates(resource.inputs):
             yield from self._pod_problems(path, namespace, template)
+        yield from self._kueue_problems(resource, namespace)
 
     def _pod_problems(
         self, path: str, namespace: str, template: Mapping[str, Any]
@@ -78,6 +83,43 @@ class _Checked:
         for kind, name in dict.fromkeys(needs):
             if name != "default" and not self._may_exist(kind, namespace, name):
                 yield path, f"names {kind} {name}, which nothing in the plan makes in namespace {namespace}"
+
+    def _policy_problems(self, cluster: Planned) -> Iterator[tuple[str, str]]:
+        """A Standard cluster takes NetworkPolicies without enforcing them.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
+        """
+        enforced = (
+            given(cluster.inputs, "enableAutopilot")
+            or "ADVANCED_DATAPATH" in texts(cluster.inputs, "datapathProvider")
+            or given(cluster.inputs, "networkPolicy.enabled")
+        )
+        if not enforced and any(kind == "NetworkPolicy" for kind, _, _ in self._objects):
+            yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
+
+    def _kueue_problems(self, resource: Planned, namespace: str) -> Iterator[tuple[str, str]]:
+        """What Kueue takes and then never admits, without a word to whoever asked."""
+        queue, priority = kueue.queue_of(resource.inputs)
+        needs = [("metadata.labels", "LocalQueue", namespace, queue)]
+        needs += [("metadata.labels", "WorkloadPriorityClass", "default", priority)]
+        needs += [
+            ("spec.clusterQueue", "ClusterQueue", "default", name)
+            for name in texts(resource.inputs, "spec.clusterQueue")
+        ]
+        needs += [
+            ("spec.resourceGroups", "ResourceFlavor", "default", name)
+            for name in texts(resource.inputs, "spec.resourceGroups[].flavors[].name")
+        ]
+        for path, kind, space, name in needs:
+            made = self._objects.get((kind, space, name or ""))
+            if name and made is None:
+                yield path, f"names {kind} {name}, which nothing in the plan makes"
+            elif made and made.urn not in self._awaited(resource.urn):
+                yield path, f"is not made to wait for {kind} {name}: add depends_on"
+        if str(resource.inputs.get("apiVersion")).startswith(kueue.GROUP):
+            releases = {each.urn for each in self._resources.values() if each.type == RELEASE}
+            if not releases & self._awaited(resource.urn):
+                yield "", "is not made to wait for the release that defines its kind: add depends_on"
 
     def _order_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
         needed = references.api(resource.type) if resource.type.startswith("gcp:") else None

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at
-from rehearsal.world import BUCKET, CLUSTER, Item, Refusal, World
+from rehearsal.paths import at, given
+from rehearsal.world import BUCKET, CLUSTER, NODE_POOL, Item, Refusal, World
 
 _NETWORK: Final = "gcp:compute/network:Network"
 _SUBNETWORK: Final = "gcp:compute/subnetwork:Subnetwork"
@@ -46,7 +46,7 @@ _NEEDS: Final[Mapping[str, Mapping[str, str]]] = {
         "clusterAutoscaling.autoProvisioningDefaults.serviceAccount": _ACCOUNT,
         "nodeConfig.serviceAccount": _ACCOUNT,
     },
-    "gcp:container/nodePool:NodePool": {"cluster": CLUSTER, "nodeConfig.serviceAccount": _ACCOUNT},
+    NODE_POOL: {"cluster": CLUSTER, "nodeConfig.serviceAccount": _ACCOUNT},
     "gcp:storage/bucketIAMMember:BucketIAMMember": {"bucket": BUCKET},
     "gcp:storage/bucketObject:BucketObject": {"bucket": BUCKET},
     "gcp:secretmanager/secretVersion:SecretVersion": {"secret": _SECRET},
@@ -93,16 +93,24 @@ def of(type_token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, s
                 yield path, target, value
 
 
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
+_STREAMING: Final = "containerfilesystem.googleapis.com"
+
+
 def require(world: World, type_token: str, inputs: Mapping[str, Any]) -> None:
     """Refuses a resource whose API is off or that refers to something that does not exist."""
-    needed = api(type_token)
-    if needed and not any(item.inputs["service"] == needed for item in world.of_type(_SERVICE)):
-        raise Refusal(f"{needed} has not been used in this project before or it is disabled")
+    streaming = [_STREAMING] if given(inputs, "nodeConfig.gcfsConfig.enabled") else []
+    enabled = {item.inputs["service"] for item in world.of_type(_SERVICE)}
+    for needed in (api(type_token), *streaming):
+        if needed and needed not in enabled:
+            raise Refusal(f"{needed} has not been used in this project before or it is disabled")
     for path, target, value in of(type_token, inputs):
         if world.named(target, value) is None:
             raise Refusal(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
     _require_member(world, inputs)
     _require_ranges(world, inputs)
+    if type_token == NODE_POOL:
+        _require_standard(world, str(inputs["cluster"]))
 
 
 def refuse_if_needed(world: World, item: Item) -> None:
@@ -130,8 +138,20 @@ def _require_member(world: World, inputs: Mapping[str, Any]) -> None:
     email = member.removeprefix("serviceAccount:")
     if email != member and _is_user_made(email) and world.named(_ACCOUNT, email) is None:
         raise Refusal(f"service account {email} does not exist")
-    if ".svc.id.goog" in member and not any(world.of_type(CLUSTER)):
+    if ".svc.id.goog" in member and not any(map(_has_identities, world.of_type(CLUSTER))):
         raise Refusal("identity pool does not exist: it comes with the project's first cluster")
+
+
+def _has_identities(cluster: Item) -> bool:
+    """Whether service accounts of a cluster are known to IAM: on Autopilot always."""
+    return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
+
+
+def _require_standard(world: World, cluster: str) -> None:
+    """Autopilot makes its nodes by itself and takes no pool."""
+    home = world.named(CLUSTER, cluster)
+    if home is not None and home.inputs.get("enableAutopilot"):
+        raise Refusal("Autopilot clusters do not support mutating node pools")
 
 
 def _is_user_made(email: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 BUCKET: Final = "gcp:storage/bucket:Bucket"
 CLUSTER: Final = "gcp:container/cluster:Cluster"
+NODE_POOL: Final = "gcp:container/nodePool:NodePool"
 
 
 class Refusal(Exception):
@@ -52,10 +53,12 @@ class World:
     Args:
         outcome: How training jobs end.
         written_buckets: Ids of the buckets that a job has written objects into.
+        silent_webhook: Calls of Kueue's webhook that get no answer yet.
     """
 
     outcome: Literal["Complete", "Failed"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
+    silent_webhook: int = 0
     _items: dict[tuple[str, str, str], Item] = field(default_factory=dict)
     _faults: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -93,14 +96,26 @@ class World:
                 yield item
 
     def remove(self, item: Item) -> None:
-        """Removes an item; a cluster takes its Kubernetes objects along."""
+        """Removes an item; a cluster takes its Kubernetes objects and its nodes along."""
         with self._lock:
             self._items.pop(item.key, None)
             self.written_buckets.discard(item.id)
             if item.type == CLUSTER:
                 gone = [key for key in self._items if key[0] == item.outputs["selfLink"]]
+                gone += [pool.key for pool in self.pools_of(item)]
                 for key in gone:
                     del self._items[key]
+
+    def pools_of(self, cluster: Item) -> list[Item]:
+        """The node pools of a cluster."""
+        return [pool for pool in self.of_type(NODE_POOL) if cluster.is_named(str(pool.inputs["cluster"]))]
+
+    def webhook_answers(self) -> bool:
+        """Whether Kueue's webhook answers this call."""
+        with self._lock:
+            silent = self.silent_webhook > 0
+            self.silent_webhook -= silent
+            return not silent
 
     def run_job(self) -> None:
         """A training job runs: from now on there are checkpoints in every bucket."""

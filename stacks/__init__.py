@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pulumi
 
-from stacks import a4_accelerate, a4_ray, cloudrun_vllm
-from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, Settings
+from stacks import a4_accelerate, a4_ray, cloudrun_vllm, l4_kueue
+from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, L4Kueue, Settings
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -19,3 +19,5 @@ def build(settings: Settings) -> Outputs:
             return a4_accelerate.build(settings)
         case CloudrunVllm():
             return cloudrun_vllm.build(settings)
+        case L4Kueue():
+            return l4_kueue.build(settings)

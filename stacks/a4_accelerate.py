@@ -6,7 +6,7 @@ import pulumi
 
 from components.batch_job import BatchJob, BatchJobArgs
 from components.fingerprint import fingerprint
-from stacks.autopilot_training import WORKLOADS, Ground, lay_ground, warn_of_missing_a4
+from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, Ground, lay_ground, warn_of_missing_a4
 from stacks.settings import A4Accelerate
 
 NAME: Final = "a4-accelerate"
@@ -16,7 +16,7 @@ MANIFESTS: Final = WORKLOADS / NAME
 def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     warn_of_missing_a4(settings.capacity)
-    ground = lay_ground(NAME, settings, namespace="training")
+    ground = lay_ground(NAME, settings, namespace="training", network_policies=[INGRESS_FROM_INSIDE])
     # The same code on the same libraries is the same run, and resumes.
     run = f"{settings.recipe}-{fingerprint(ground.code.digest, ground.image.fingerprint)}"
     job = BatchJob(

@@ -8,7 +8,7 @@ from components.fingerprint import fingerprint
 from components.ray_cluster import RayCluster, RayClusterArgs
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
-from stacks.autopilot_training import WORKLOADS, Ground, lay_ground, warn_of_missing_a4
+from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, Ground, lay_ground, warn_of_missing_a4
 from stacks.settings import A4Ray
 
 NAME: Final = "a4-ray"
@@ -23,7 +23,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         NAME,
         settings,
         namespace="ray",
-        network_policies=[MANIFESTS / "ingress-from-platform.yaml"],
+        network_policies=[INGRESS_FROM_INSIDE, MANIFESTS / "ingress-from-platform.yaml"],
         ray_operator=True,
     )
     ray = RayClusterArgs(

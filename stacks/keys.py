@@ -94,7 +94,7 @@ class Keys:
 
         return self.parsed(key, parse, default, set_as="true")
 
-    def integer(self, key: str, default: int, *, minimum: int, maximum: int) -> int:
+    def integer(self, key: str, default: T, *, minimum: int, maximum: int) -> int | T:
         """A whole number between `minimum` and `maximum`, both allowed."""
 
         def parse(text: str) -> int:
@@ -134,6 +134,13 @@ class Keys:
     def problem(self, key: str, what: str) -> None:
         """Notes what is wrong with a key."""
         self._problems.append((key, what))
+
+    def none_of(self, *keys: str, because: str) -> None:
+        """Refuses keys that other keys leave without a meaning."""
+        for key in keys:
+            self._asked[key] = None
+            if self._full(key) in self._values:
+                self.problem(key, f"{because}; remove it with `pulumi config rm {key}`")
 
     def refused(self, *keys: str) -> bool:
         """Whether a problem has been noted for one of `keys`."""

@@ -16,12 +16,15 @@ from components.capacity import Capacity, CapacityType, Reservation
 from components.image import Image
 from components.members import parse_members
 from stacks.keys import Keys, SettingsError
+from stacks.l4_machines import L4Machines, read_l4_machines
 from workloads.finetune.errors import InputError
 from workloads.finetune.recipe import load_recipe
 
-__all__ = ["A4Accelerate", "A4Ray", "CloudrunVllm", "Settings", "SettingsError", "load"]
+__all__ = ["A4Accelerate", "A4Ray", "CloudrunVllm", "L4Kueue", "Settings", "SettingsError", "load"]
 
 RAY_CLUSTERS: Final = ("perJob", "shared")
+CLUSTER_MODES: Final = ("standard", "autopilot")
+PRIORITIES: Final = ("high", "low")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +55,27 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutopilotTraining(Training):
-    """Settings of every scenario that trains on GKE Autopilot, besides those of `Training`.
+class GkeTraining(Training):
+    """Settings of every scenario that trains on GKE, besides those of `Training`.
 
     Args:
         capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
-        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
         cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
     """
 
     capacity: Capacity
-    wait_for_training: bool
     cluster_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutopilotTraining(GkeTraining):
+    """Settings of every scenario whose training has a cluster to itself, besides those of `GkeTraining`.
+
+    Args:
+        wait_for_training: `waitForTraining`. Whether `pulumi up` ends only when the training does.
+    """
+
+    wait_for_training: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +114,28 @@ class CloudrunVllm(Training):
     max_instances: int
 
 
-Settings = A4Ray | A4Accelerate | CloudrunVllm
+@dataclass(frozen=True, kw_only=True)
+class L4Kueue(GkeTraining):
+    """Settings of the scenario `l4-kueue`, besides those of `GkeTraining`.
+
+    Args:
+        autopilot: `clusterMode`. True for `autopilot`: the cluster makes nodes for pods.
+        machines: `machineType`, `zones`, `nodes`, `minNodes`. What serving and fine-tune run on.
+        serving_model: `servingModel`. Hugging Face id of the model that vLLM serves.
+        serving_replicas: `servingReplicas`. Number of servers; None leaves it to whoever scales them.
+        serving_priority: `servingPriority`. `high` pre-empts `low`.
+        training_priority: `trainingPriority`. The same for the fine-tune.
+    """
+
+    autopilot: bool
+    machines: L4Machines
+    serving_model: str
+    serving_replicas: int | None
+    serving_priority: str
+    training_priority: str
+
+
+Settings = A4Ray | A4Accelerate | CloudrunVllm | L4Kueue
 
 
 def load() -> Settings:
@@ -133,6 +166,7 @@ def read(keys: Keys, config: pulumi.Config) -> Settings:
         "a4-ray": _a4_ray,
         "a4-accelerate": _a4_accelerate,
         "cloudrun-vllm": _cloudrun_vllm,
+        "l4-kueue": _l4_kueue,
     }
     scenario = keys.choice("scenario", readers)
     keys.check()
@@ -170,12 +204,39 @@ def _cloudrun_vllm(keys: Keys, config: pulumi.Config) -> CloudrunVllm:
     return settings
 
 
+def _l4_kueue(keys: Keys, config: pulumi.Config) -> L4Kueue:
+    autopilot = keys.choice("clusterMode", CLUSTER_MODES, "standard") == "autopilot"
+    training = _gke_training(keys, config, "gemma-3-4b-sql", CapacityType.ON_DEMAND)
+    return L4Kueue(
+        **training,
+        autopilot=autopilot,
+        machines=read_l4_machines(keys, training["region"], training["capacity"].type, autopilot),
+        serving_model=keys.text(
+            "servingModel",
+            r"[A-Za-z0-9][\w.-]*/[\w.-]+",
+            "a model of the Hugging Face Hub such as google/gemma-3-12b-it",
+            default="google/gemma-3-12b-it",
+            set_as="ORGANIZATION/MODEL",
+        ),
+        serving_replicas=keys.integer("servingReplicas", None, minimum=0, maximum=100),
+        serving_priority=keys.choice("servingPriority", PRIORITIES, "high"),
+        training_priority=keys.choice("trainingPriority", PRIORITIES, "low"),
+    )
+
+
 def _autopilot_training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
     """The fields of `AutopilotTraining`, with the scenario's own recipe as the default."""
     return {
-        **_training(keys, config, recipe),
-        "capacity": _capacity(keys, CapacityType.RESERVATION),
+        **_gke_training(keys, config, recipe, CapacityType.RESERVATION),
         "wait_for_training": keys.flag("waitForTraining", False),
+    }
+
+
+def _gke_training(keys: Keys, config: pulumi.Config, recipe: str, capacity: CapacityType) -> dict[str, Any]:
+    """The fields of `GkeTraining`, with the scenario's own defaults."""
+    return {
+        **_training(keys, config, recipe),
+        "capacity": _capacity(keys, capacity),
         "cluster_name": _optional_name(keys, "clusterName", maximum=40),
     }
 

@@ -32,6 +32,11 @@ _NOT_ON_AUTOPILOT: Final = (
 )
 _ZONE: Final = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
 _DRIVERS: Final = ("DEFAULT", "LATEST", "INSTALLATION_DISABLED")
+_BUILT_IN: Final = {
+    **{f"g2-standard-{cpus}": ("nvidia-l4", 1) for cpus in (4, 8, 12, 16, 32)},
+    **{f"g2-standard-{cpus}": ("nvidia-l4", cpus // 12) for cpus in (24, 48, 96)},
+    "a4-highgpu-8g": ("nvidia-b200", 8),
+}
 
 
 def cluster(inputs: Mapping[str, Any]) -> Iterator[Problem]:
@@ -42,6 +47,7 @@ def cluster(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     yield from one_of(inputs, "networkingMode", ("VPC_NATIVE", "ROUTES"))
     yield from excludes(inputs, "ipAllocationPolicy", "clusterIpv4Cidr")
     yield from _node_config(inputs, "nodeConfig")
+    yield from _node_zones(inputs)
     if given(inputs, "enableAutopilot"):
         yield from _autopilot(inputs)
     elif not given(inputs, "initialNodeCount") and not given(inputs, "nodePools"):
@@ -72,6 +78,9 @@ def node_pool(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
     yield from _node_config(inputs, "nodeConfig")
+    yield from _node_zones(inputs)
+    yield from _size(inputs)
+    yield from _flex_start(inputs)
     reserved = set(texts(inputs, "nodeConfig.reservationAffinity.consumeReservationType"))
     if given(inputs, "queuedProvisioning.enabled") and reserved != {"NO_RESERVATION"}:
         # hashicorp/terraform-provider-google issue 18341
@@ -81,7 +90,60 @@ def node_pool(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
+def _node_zones(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """Nodes are in zones of their cluster's region."""
+    for location in texts(inputs, "location"):
+        region = location.rpartition("-")[0] if _ZONE.fullmatch(location) else location
+        for zone in texts(inputs, "nodeLocations[]"):
+            if zone.rpartition("-")[0] != region:
+                yield "nodeLocations", f"{zone} is no zone of {region}"
+
+
+def _size(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """A pool starts with nodes or may grow; its limits are in order."""
+    counts = ("nodeCount", "initialNodeCount", "autoscaling")
+    if not any(given(inputs, count) for count in counts):
+        yield "nodeCount", "a pool without nodes that nothing scales"
+    for least, most in (("totalMinNodeCount", "totalMaxNodeCount"), ("minNodeCount", "maxNodeCount")):
+        for scaling in at(inputs, "autoscaling"):
+            low, high = scaling.get(least, 0), scaling.get(most)
+            if isinstance(low, int) and isinstance(high, int) and not low <= high:
+                yield f"autoscaling.{least}", f"{low} is more than {most} {high}"
+
+
+def _flex_start(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training"""
+    if not given(inputs, "nodeConfig.flexStart"):
+        return
+    if not given(inputs, "autoscaling"):
+        yield "autoscaling", "flex-start nodes come when pods ask for them: a pool of them is autoscaled"
+    if given(inputs, "management.autoRepair"):
+        yield "management.autoRepair", "conflicts with nodeConfig.flexStart"
+    if set(texts(inputs, "nodeConfig.reservationAffinity.consumeReservationType")) != {"NO_RESERVATION"}:
+        yield "nodeConfig.reservationAffinity", "flex-start needs consumeReservationType NO_RESERVATION"
+
+
+def _accelerators(inputs: Mapping[str, Any], base: str) -> Iterator[Problem]:
+    """Accelerator-optimized machines have their GPUs built in: model and number are no choice.
+
+    https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
+    """
+    for machine in texts(inputs, f"{base}.machineType"):
+        built_in = _BUILT_IN.get(machine)
+        stated = [
+            (gpus.get("type"), gpus.get("count"))
+            for gpus in at(inputs, f"{base}.guestAccelerators[]")
+            if isinstance(gpus, Mapping)
+        ]
+        if built_in and stated and stated != [built_in]:
+            model, count = built_in
+            yield f"{base}.guestAccelerators", f"{machine} has {count} {model}"
+        if machine.startswith(("e2-", "n2-", "c3-")) and stated:
+            yield f"{base}.guestAccelerators", f"{machine} takes no GPUs"
+
+
 def _node_config(inputs: Mapping[str, Any], base: str) -> Iterator[Problem]:
+    yield from _accelerators(inputs, base)
     affinity = f"{base}.reservationAffinity"
     choices = ("SPECIFIC_RESERVATION", "NO_RESERVATION", "ANY_RESERVATION", "UNSPECIFIED")
     yield from one_of(inputs, f"{affinity}.consumeReservationType", choices)

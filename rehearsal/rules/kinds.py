@@ -16,13 +16,13 @@ from referencing import Registry, Resource
 
 from rehearsal import schema
 from rehearsal.paths import at, texts
-from rehearsal.rules import json_schema, pods, ray
+from rehearsal.rules import json_schema, kueue, pods, ray
 from rehearsal.schema import Problem
 from rehearsal.wire import is_unknown
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"
-_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 _BUILT_IN: Final = re.compile(r"v\d\w*|(apps|batch|autoscaling|policy)/v\d\w*|[a-z.]+\.k8s\.io/v\d\w*")
 _CUSTOM: Final = re.compile(r"(gateway\.networking|snapshot\.storage)\.k8s\.io/.*")
 
@@ -53,8 +53,9 @@ _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything wrong with an object."""
-    if type_token == _RELEASE:
+    if type_token == RELEASE:
         yield from schema.undeclared(type_token, inputs)
+        yield from _release(inputs)
         return
     kind, version = inputs.get("kind"), inputs.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
@@ -65,6 +66,8 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _data(kind, inputs)
     if version.startswith("ray.io/"):
         yield from ray.problems(inputs)
+    elif version.startswith(kueue.GROUP):
+        yield from kueue.problems(inputs)
     elif _BUILT_IN.fullmatch(version) and not _CUSTOM.fullmatch(version):
         yield from _schema_problems(version, kind, inputs, "")
     for path, template in pod_templates(inputs):
@@ -74,6 +77,22 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
         yield from pods.problems(path, template)
     if kind == "Job":
         yield from pods.job(inputs)
+
+
+def _release(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """A chart of a registry is found by its exact version, and by nothing but its address."""
+    if not inputs.get("name"):
+        yield (
+            "name",
+            "missing: names of the chart's objects start with it, and an automatic one is random",
+        )
+    for chart in texts(inputs, "chart"):
+        if not chart.startswith("oci://"):
+            continue
+        if not inputs.get("version"):
+            yield "version", f"missing: without it {chart} is another chart tomorrow"
+        if inputs.get("repositoryOpts"):
+            yield "repositoryOpts", "a chart of an OCI registry has no repository beside its address"
 
 
 def pod_templates(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

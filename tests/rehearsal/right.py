@@ -27,6 +27,10 @@ DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 RAY_CLUSTER = "kubernetes:ray.io/v1:RayCluster"
 RAY_JOB = "kubernetes:ray.io/v1:RayJob"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
+CLUSTER_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
+PRIORITY = "kubernetes:kueue.x-k8s.io/v1beta2:WorkloadPriorityClass"
 
 CONTAINER = {
     "name": "main",
@@ -201,8 +205,34 @@ RIGHT: dict[str, dict[str, Any]] = {
         },
     ),
     RELEASE: {
+        "name": "kueue",
         "chart": "oci://registry.k8s.io/kueue/charts/kueue",
         "version": "0.19.2",
         "namespace": "kueue-system",
     },
+    FLAVOR: kube("kueue.x-k8s.io/v1beta2", "ResourceFlavor", spec={"nodeLabels": {"a": "b"}}),
+    CLUSTER_QUEUE: kube(
+        "kueue.x-k8s.io/v1beta2",
+        "ClusterQueue",
+        spec={
+            "namespaceSelector": {},
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu", "nvidia.com/gpu"],
+                    "flavors": [
+                        {
+                            "name": "l4",
+                            "resources": [
+                                {"name": "cpu", "nominalQuota": "66"},
+                                {"name": "nvidia.com/gpu", "nominalQuota": 6},
+                            ],
+                        }
+                    ],
+                }
+            ],
+        },
+    ),
+    LOCAL_QUEUE: kube("kueue.x-k8s.io/v1beta2", "LocalQueue", spec={"clusterQueue": "llm"}),
+    PRIORITY: kube("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", value=100, description="low"),
 }

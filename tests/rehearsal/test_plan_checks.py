@@ -114,3 +114,75 @@ def test_a_restricted_ray_job_needs_a_submitter_of_its_own() -> None:
         plan(planned(NAMESPACE, "ns", home), planned("kubernetes:ray.io/v1:RayJob", "j", job, "ns"))
     )
     assert "the default submitter pod is not restricted" in found
+
+
+QUEUED = {"kueue.x-k8s.io/queue-name": "llm", "kueue.x-k8s.io/priority-class": "low"}
+RELEASE = planned(
+    "kubernetes:helm.sh/v3:Release",
+    "kueue",
+    {"name": "kueue", "namespace": "ray", "chart": "oci://r/kueue", "version": "1"},
+    "ns",
+)
+
+
+def of_kueue(kind: str, name: str, *waits_for: str, **fields: Any) -> Planned:
+    version = "kueue.x-k8s.io/v1beta2"
+    inputs = {**kube(kind, name, "ray" if kind == "LocalQueue" else None, **fields), "apiVersion": version}
+    return planned(f"kubernetes:{version}:{kind}", f"{kind}-{name}", inputs, *waits_for)
+
+
+def job(*waits_for: str) -> Planned:
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
+    inputs: dict[str, Any] = {**kube("Job", "job", "ray", spec={"template": pods}), "apiVersion": "batch/v1"}
+    inputs["metadata"]["labels"] = QUEUED
+    return planned("kubernetes:batch/v1:Job", "job", inputs, "ns", *waits_for)
+
+
+LOW = of_kueue("WorkloadPriorityClass", "low", "kueue", value=1)
+CLUSTER_QUEUE = of_kueue("ClusterQueue", "llm", "kueue", spec={})
+LOCAL_QUEUE = of_kueue("LocalQueue", "llm", "ns", "ClusterQueue-llm", spec={"clusterQueue": "llm"})
+
+
+def test_a_queued_job_whose_queue_and_priority_are_there_before_it_passes() -> None:
+    queued = job("LocalQueue-llm", "WorkloadPriorityClass-low")
+    assert problems(plan(RAY, RELEASE, LOW, CLUSTER_QUEUE, LOCAL_QUEUE, queued)) == []
+
+
+def test_a_job_in_a_queue_or_of_a_priority_that_nothing_makes_would_wait_without_a_word() -> None:
+    found = problems(plan(RAY, RELEASE, job()))
+    assert found == [
+        "job: metadata.labels: names LocalQueue llm, which nothing in the plan makes",
+        "job: metadata.labels: names WorkloadPriorityClass low, which nothing in the plan makes",
+    ]
+
+
+def test_a_job_that_is_not_made_to_wait_for_its_queue_is_found() -> None:
+    found = problems(plan(RAY, RELEASE, LOW, CLUSTER_QUEUE, LOCAL_QUEUE, job("WorkloadPriorityClass-low")))
+    assert found == ["job: metadata.labels: is not made to wait for LocalQueue llm: add depends_on"]
+
+
+def test_a_queue_waits_for_what_it_draws_on() -> None:
+    early = of_kueue("LocalQueue", "llm", "ns", "kueue", spec={"clusterQueue": "llm"})
+    (found,) = problems(plan(RAY, RELEASE, CLUSTER_QUEUE, early))
+    assert "spec.clusterQueue: is not made to wait for ClusterQueue llm" in found
+
+
+def test_an_object_of_kueue_waits_for_the_release_that_defines_it() -> None:
+    (found,) = problems(plan(RAY, RELEASE, of_kueue("ResourceFlavor", "l4", spec={})))
+    assert "is not made to wait for the release that defines its kind" in found
+
+
+def test_network_policies_that_nothing_enforces_are_found() -> None:
+    api = planned(SERVICE, "container", {"service": "container.googleapis.com"})
+    policy = kube("NetworkPolicy", "closed", "ray", spec={"podSelector": {}})
+    closed = planned("kubernetes:networking.k8s.io/v1:NetworkPolicy", "closed", policy, "ns")
+    closed.inputs["apiVersion"] = "networking.k8s.io/v1"
+
+    def with_cluster(**inputs: Any) -> list[str]:
+        cluster = planned("gcp:container/cluster:Cluster", "c", {"name": "c", **inputs}, "container")
+        return problems(plan(api, cluster, RAY, closed))
+
+    assert with_cluster(enableAutopilot=True) == []
+    assert with_cluster(initialNodeCount=1, datapathProvider="ADVANCED_DATAPATH") == []
+    (found,) = with_cluster(initialNodeCount=1)
+    assert "nothing enforces the plan's NetworkPolicies" in found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import Plan, Rehearsal, RehearsalError
-from stacks import autopilot_training, pins
+from stacks import gke_training, pins
 from tests import plans
 
 STACK = "a4-ray"
@@ -26,7 +26,7 @@ def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     """A copy of workloads/ that the program uses and a test may edit."""
     copy = tmp_path / "workloads"
     shutil.copytree(ROOT / "workloads", copy)
-    monkeypatch.setattr(autopilot_training, "FINETUNE", copy / "finetune")
+    monkeypatch.setattr(gke_training, "FINETUNE", copy / "finetune")
     yield copy / "finetune" / "training.py"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from components.capacity import CapacityType, Reservation
 from stacks import settings
-from stacks.settings import A4Ray, CloudrunVllm, Settings, SettingsError
+from stacks.settings import A4Ray, CloudrunVllm, L4Kueue, Settings, SettingsError
 
 GOOD = {
     "llm-stacks:scenario": "a4-ray",
@@ -21,6 +21,13 @@ GOOD = {
 # What makes of GOOD a configuration of cloudrun-vllm.
 CLOUDRUN: dict[str, str | None] = {
     "llm-stacks:scenario": "cloudrun-vllm",
+    "llm-stacks:capacity.reservation": None,
+}
+
+
+# The same of l4-kueue.
+L4_KUEUE: dict[str, str | None] = {
+    "llm-stacks:scenario": "l4-kueue",
     "llm-stacks:capacity.reservation": None,
 }
 
@@ -74,6 +81,55 @@ def test_the_tutorials_values_are_the_defaults_of_cloudrun_vllm() -> None:
     assert read.invokers == ()
     assert read.subnet is None
     assert not read.force_destroy
+
+
+def test_the_tutorials_values_are_the_defaults_of_l4_kueue() -> None:
+    read = load(L4_KUEUE)
+    assert isinstance(read, L4Kueue)
+    assert not read.autopilot
+    assert (read.machines.type.name, read.machines.nodes, read.machines.min_nodes) == ("g2-standard-24", 3, 3)
+    assert read.machines.zones == ("us-central1-a",)
+    assert read.capacity.type is CapacityType.ON_DEMAND
+    assert (read.serving_priority, read.training_priority) == ("high", "low")
+    assert read.serving_replicas is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "zones"),
+    [
+        ({}, ("us-central1-a",)),
+        ({"llm-stacks:zones": "us-central1-c"}, ("us-central1-c",)),
+        ({"gcp:region": "europe-west1"}, ("europe-west1-b",)),
+        (
+            {"llm-stacks:zones": '["us-central1-a", "us-central1-b"]', "llm-stacks:minNodes": "1"},
+            ("us-central1-a", "us-central1-b"),
+        ),
+    ],
+)
+def test_nodes_are_where_there_is_l4(changes: dict, zones: tuple) -> None:
+    read = load({**L4_KUEUE, **changes})
+    assert isinstance(read, L4Kueue)
+    assert read.machines.zones == zones
+
+
+def test_flex_start_keeps_no_machine_unless_told_to() -> None:
+    read = load({**L4_KUEUE, "llm-stacks:capacity.type": "flexStart"})
+    assert isinstance(read, L4Kueue)
+    assert read.machines.min_nodes == 0
+
+
+def test_one_large_machine_can_hold_the_fine_tune() -> None:
+    read = load({**L4_KUEUE, "llm-stacks:nodes": "1", "llm-stacks:machineType": "g2-standard-48"})
+    assert isinstance(read, L4Kueue)
+    assert read.machines.type.gpus == 4
+
+
+def test_a_list_of_two_wrong_zones_is_two_problems() -> None:
+    found = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
+    assert [problem.split(" is ")[0] for problem in found] == [
+        "zones: us-central1-f",
+        "zones: europe-west4-a",
+    ]
 
 
 BAD: list[tuple[dict[str, str | None], str]] = [
@@ -144,11 +200,13 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"llm-stacks:scenario": None},
-        "scenario: missing; set it with `pulumi config set scenario a4-ray|a4-accelerate|cloudrun-vllm`",
+        "scenario: missing; set it with `pulumi config set scenario "
+        "a4-ray|a4-accelerate|cloudrun-vllm|l4-kueue`",
     ),
     (
         {"llm-stacks:scenario": "a4ray"},
-        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm; did you mean a4-ray?",
+        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm, l4-kueue; "
+        "did you mean a4-ray?",
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
@@ -188,6 +246,70 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:invokers": "allAuthenticatedUsers"},
         "invokers: allAuthenticatedUsers is everybody with a Google account; write allUsers if you mean the "
         "whole world, or name users and groups",
+    ),
+    (
+        {**L4_KUEUE, "gcp:region": "us-east5"},
+        "gcp:region: us-east5 has no zone with L4 GPUs; these have: asia-east1, asia-northeast1, "
+        "asia-northeast3, asia-south1, asia-southeast1, europe-west1, europe-west2, europe-west3, "
+        "europe-west4, europe-west6, me-central2, northamerica-northeast2, us-central1, us-east1, us-east4, "
+        "us-west1, us-west4",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:zones": "us-central1-f"},
+        "zones: us-central1-f is no zone of us-central1 with L4 GPUs; these are: us-central1-a, "
+        "us-central1-b, us-central1-c",
+    ),
+    ({**L4_KUEUE, "llm-stacks:zones": "[]"}, "zones: '[]' is neither a zone nor a list of zones"),
+    (
+        {**L4_KUEUE, "llm-stacks:zones": '["us-central1-a", "us-central1-b"]'},
+        "zones: 3 machines do not spread evenly over 2 zones; give one zone, or set minNodes below nodes and "
+        "let the autoscaler spread them",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:machineType": "g2-standard-16"},
+        "machineType: g2-standard-16 has 1 GPU, and one serving replica takes 2 of a machine; choose one of "
+        "g2-standard-24, g2-standard-48, g2-standard-96",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:machineType": "a2-highgpu-1g"},
+        "machineType: 'a2-highgpu-1g' is not one of g2-standard-4, g2-standard-8, g2-standard-12, "
+        "g2-standard-16, g2-standard-24, g2-standard-32, g2-standard-48, g2-standard-96",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:nodes": "1"},
+        "nodes: 1 x g2-standard-24 gives 2 GPUs, and the fine-tune takes 4; set nodes to 2 or more",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:minNodes": "4"},
+        "minNodes: 4 machines are kept and nodes allows 3; raise nodes or lower minNodes",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:capacity.type": "flexStart", "llm-stacks:minNodes": "1"},
+        "minNodes: capacity.type flexStart starts machines when pods ask for them; set minNodes to 0",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:clusterMode": "autopilot", "llm-stacks:zones": "us-central1-a"},
+        "zones: Autopilot chooses machines by itself; remove it with `pulumi config rm zones`",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:trainingPriority": "lowest"},
+        "trainingPriority: 'lowest' is not one of high, low; did you mean low?",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingPriority": "urgent"},
+        "servingPriority: 'urgent' is not one of high, low",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingModel": "gemma"},
+        "servingModel: 'gemma' is not a model of the Hugging Face Hub such as google/gemma-3-12b-it",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingReplicas": "-1"},
+        "servingReplicas: '-1' is not a whole number from 0 to 100",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:clusterMode": "auto"},
+        "clusterMode: 'auto' is not one of standard, autopilot; did you mean autopilot?",
     ),
 ]
 

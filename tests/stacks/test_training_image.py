@@ -9,14 +9,15 @@ from types import ModuleType
 import pytest
 
 from rehearsal import Plan, Rehearsal
-from stacks import autopilot_training, cloudrun_vllm
+from stacks import cloudrun_vllm, gke_training
 from tests import plans
 
 ROOT = Path(__file__).parent.parent.parent
 BUILD = ":Build"
 RUNS = {
-    "a4-ray": ("kubernetes:ray.io/v1:RayJob", autopilot_training),
-    "a4-accelerate": ("kubernetes:batch/v1:Job", autopilot_training),
+    "a4-ray": ("kubernetes:ray.io/v1:RayJob", gke_training),
+    "a4-accelerate": ("kubernetes:batch/v1:Job", gke_training),
+    "l4-kueue": ("kubernetes:batch/v1:Job", gke_training),
     "cloudrun-vllm": ("gcp:cloudrunv2/job:Job", cloudrun_vllm),
 }
 

@@ -1,4 +1,4 @@
-"""What a training job on GKE Autopilot stands on, whatever runs it."""
+"""What a training job on GKE stands on, whatever runs it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,21 +7,25 @@ from typing import Final
 
 import pulumi
 
-from components.autopilot_cluster import AutopilotCluster, AutopilotClusterArgs
+from components.autopilot_cluster import AutopilotCluster
 from components.bucket import Bucket, BucketArgs
 from components.capacity import Capacity, CapacityType
+from components.cluster import Cluster, ClusterArgs
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import Image
 from components.namespace import Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
+from components.standard_cluster import StandardCluster, StandardClusterArgs
 from components.training_code import TrainingCode, TrainingCodeArgs
-from stacks.settings import AutopilotTraining
+from stacks.settings import GkeTraining
 from stacks.training_image import image_apis, training_image
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 FINETUNE: Final = WORKLOADS / "finetune"
+# Pods of the namespace reach each other, and nobody else does.
+INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
 
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"
@@ -33,6 +37,8 @@ _CLUSTER: Final = (
     "cloudresourcemanager.googleapis.com",
     "artifactregistry.googleapis.com",
 )
+# What a Standard cluster's nodes stream images with; Autopilot has it.
+_IMAGE_STREAMING: Final = "containerfilesystem.googleapis.com"
 # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
 _REPORTING: Final = ("logging.googleapis.com", "monitoring.googleapis.com")
 
@@ -42,6 +48,8 @@ class Ground:
     """The components that a job runs on.
 
     Args:
+        labels: Labels of Google's resources.
+        network: The network.
         cluster: The cluster.
         namespace: Namespace of the job.
         account: Service account of its pods.
@@ -51,7 +59,9 @@ class Ground:
         needs: Everything that pods which train must find in place.
     """
 
-    cluster: AutopilotCluster
+    labels: dict[str, str]
+    network: Network
+    cluster: Cluster
     namespace: Namespace
     account: ServiceAccount
     bucket: Bucket
@@ -74,11 +84,12 @@ def warn_of_missing_a4(capacity: Capacity) -> None:
 
 def lay_ground(
     name: str,
-    settings: AutopilotTraining,
+    settings: GkeTraining,
     *,
     namespace: str,
-    network_policies: Sequence[Path] = (),
+    network_policies: Sequence[Path],
     ray_operator: bool = False,
+    zones: Sequence[str] = (),
 ) -> Ground:
     """Declares image, cluster, namespace, identity, bucket, token and code.
 
@@ -86,15 +97,17 @@ def lay_ground(
         name: Name of the scenario; starts the name of everything.
         settings: The stack's settings.
         namespace: Kubernetes namespace of the job.
-        network_policies: Manifests beside the one that closes the namespace.
+        network_policies: Manifests of the namespace's NetworkPolicies.
         ray_operator: Whether the cluster has the Ray operator.
+        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
     """
     labels = {"stack": settings.stack, "scenario": name}
+    cluster_apis = [*_CLUSTER, _IMAGE_STREAMING] if zones else [*_CLUSTER]
     apis = ProjectServices(
         name,
         ProjectServicesArgs(
             project=settings.project,
-            apis=[_COMPUTE, *_CLUSTER, *_REPORTING, _STORAGE, _SECRETS, *image_apis(settings)],
+            apis=[_COMPUTE, *cluster_apis, *_REPORTING, _STORAGE, _SECRETS, *image_apis(settings)],
         ),
     )
     image = training_image(name, settings, apis=apis, labels=labels, context=FINETUNE)
@@ -106,10 +119,10 @@ def lay_ground(
             secondary_ranges=KUBERNETES_RANGES,
         ),
     )
-    cluster = AutopilotCluster(
+    cluster = _cluster(
         name,
-        AutopilotClusterArgs(
-            project=apis.project_with(*_CLUSTER),
+        ClusterArgs(
+            project=apis.project_with(*cluster_apis),
             location=settings.region,
             network=network.network_id,
             subnet=network.subnet_id,
@@ -118,14 +131,11 @@ def lay_ground(
             ray_operator=ray_operator,
             cluster_name=settings.cluster_name,
         ),
+        zones,
     )
     inside = Namespace(
         name,
-        NamespaceArgs(
-            cluster=cluster,
-            namespace=namespace,
-            network_policies=[WORKLOADS / "namespace" / "ingress-from-inside.yaml", *network_policies],
-        ),
+        NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=network_policies),
     )
     account = ServiceAccount(name, ServiceAccountArgs(namespace=inside, account_name="finetune"))
     bucket = Bucket(
@@ -150,6 +160,8 @@ def lay_ground(
         ),
     )
     return Ground(
+        labels=labels,
+        network=network,
         cluster=cluster,
         namespace=inside,
         account=account,
@@ -158,3 +170,9 @@ def lay_ground(
         code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=FINETUNE)),
         needs=[account.access, *token.access, network.egress, *bucket.access, *cluster.pulls],
     )
+
+
+def _cluster(name: str, args: ClusterArgs, zones: Sequence[str]) -> Cluster:
+    if zones:
+        return StandardCluster(name, StandardClusterArgs(**vars(args), zones=zones))
+    return AutopilotCluster(name, args)

@@ -1,0 +1,217 @@
+"""What every GKE cluster is made with, whatever decides about its nodes."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+import pulumi_kubernetes as kubernetes
+
+from components.image import Image, ImageRepository
+
+# Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
+# service account carries.
+_NODE_ROLE: Final = "roles/container.defaultNodeServiceAccount"
+# What a node's service account may do is said by its roles; these let it ask at all.
+NODE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
+RELEASE_CHANNEL: Final = "REGULAR"
+
+RayOperator = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterArgs:
+    """Arguments of every `Cluster`.
+
+    Args:
+        project: Project id.
+        location: Region.
+        network: Id of the VPC.
+        subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
+        labels: Labels of the cluster and its nodes.
+        images: Images that the nodes pull; the node identity may read their repositories.
+        ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
+        cluster_name: Fixed name; by default Pulumi makes a unique one.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    network: pulumi.Input[str]
+    subnet: pulumi.Input[str]
+    labels: Mapping[str, str]
+    images: Sequence[Image]
+    ray_operator: bool = False
+    cluster_name: str | None = None
+
+
+class Cluster(pulumi.ComponentResource):
+    """A private-node cluster whose nodes may do no more than nodes must.
+
+    Attributes:
+        resource: The cluster itself, for what is part of it.
+        location: Region.
+        labels: Labels of the cluster and its nodes.
+        node_account: Address of the service account that its nodes run as.
+        pulls: What a pod whose image is in a private repository must wait for.
+        nodes: What a pod without wishes for its node must wait for; nothing where the cluster makes
+            nodes for pods.
+        connect: Command that makes kubectl talk to it.
+        workload_pool: Workload identity pool that its service accounts live in.
+    """
+
+    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(f"llm-stacks:components:{type(self).__name__}", name, None, opts)
+        node_account, node_role = self._node_identity(name, args)
+        self.location = args.location
+        self.labels = args.labels
+        self.node_account: pulumi.Output[str] = node_account.email
+        self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
+        self.resource = self._make(name, args, pulumi.ResourceOptions(parent=self, depends_on=[node_role]))
+        self._provider = self._kubernetes_provider(name, self.resource)
+        self.nodes: list[pulumi.Resource] = self._make_nodes(name, args)
+        self.connect: pulumi.Output[str] = pulumi.Output.format(
+            "gcloud container clusters get-credentials {0} --location {1} --project {2}",
+            self.resource.name,
+            self.resource.location,
+            self.resource.project,
+        )
+        self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
+        self.register_outputs({"name": self.resource.name})
+
+    @abstractmethod
+    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
+        """Declares the cluster itself."""
+
+    def _make_nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
+        """Declares the nodes that every workload counts on."""
+        return []
+
+    def inside(
+        self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
+    ) -> pulumi.ResourceOptions:
+        """Options of a Kubernetes object in this cluster.
+
+        Args:
+            parent: The component that declares the object.
+            depends_on: What the object waits for without naming it in a field.
+        """
+        return pulumi.ResourceOptions(
+            parent=parent,
+            provider=self._provider,
+            # Deleting the cluster deletes its objects; asking for each first would wait for
+            # finalizers of operators that are going away too.
+            deleted_with=self.resource,
+            depends_on=list(depends_on),
+        )
+
+    def _node_identity(
+        self, name: str, args: ClusterArgs
+    ) -> tuple[gcp.serviceaccount.Account, pulumi.Resource]:
+        account = gcp.serviceaccount.Account(
+            f"{name}-nodes",
+            project=args.project,
+            display_name=f"Nodes of the {name} cluster",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        role = gcp.projects.IAMMember(
+            f"{name}-nodes-role",
+            project=args.project,
+            role=_NODE_ROLE,
+            member=account.member,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return account, role
+
+    def _pulls(
+        self, name: str, args: ClusterArgs, node_account: gcp.serviceaccount.Account
+    ) -> list[pulumi.Resource]:
+        repositories = {image.repository for image in args.images if image.repository}
+        return [
+            gcp.artifactregistry.RepositoryIamMember(
+                f"{name}-nodes-pull-{repository.name}",
+                project=repository.project,
+                location=repository.location,
+                repository=repository.name,
+                role="roles/artifactregistry.reader",
+                member=node_account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for repository in sorted(repositories, key=_repository_key)
+        ]
+
+    def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:
+        return kubernetes.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=pulumi.Output.all(
+                name=cluster.name,
+                endpoint=cluster.endpoint,
+                certificate=cluster.master_auth.cluster_ca_certificate,
+            ).apply(lambda parts: _kubeconfig(**parts)),
+            # Objects belong to the cluster, not to the text of the kubeconfig.
+            cluster_identifier=cluster.self_link,
+            # As for the objects: nothing to ask the provider once the cluster is gone.
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=cluster),
+        )
+
+
+def ray_operators(enabled: bool) -> list[RayOperator] | None:
+    """The Ray operator with logs and metrics of its Ray clusters; None where there is none."""
+    if not enabled:
+        return None
+    return [
+        RayOperator(
+            enabled=True,
+            ray_cluster_logging_config=(
+                gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterLoggingConfigArgs(enabled=True)
+            ),
+            ray_cluster_monitoring_config=(
+                gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterMonitoringConfigArgs(enabled=True)
+            ),
+        )
+    ]
+
+
+def _repository_key(repository: ImageRepository) -> str:
+    return f"{repository.location}/{repository.name}"
+
+
+def _kubeconfig(name: str, endpoint: str, certificate: str) -> str:
+    """A kubeconfig without a secret: the plugin asks for a token at each use.
+
+    A token written here would be dead an hour later, in the middle of a long `up`, and `destroy`
+    reads the provider from the state.
+    """
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [
+                {
+                    "name": name,
+                    "cluster": {
+                        "server": f"https://{endpoint}",
+                        "certificate-authority-data": certificate,
+                    },
+                }
+            ],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "users": [
+                {
+                    "name": name,
+                    "user": {
+                        "exec": {
+                            "apiVersion": "client.authentication.k8s.io/v1beta1",
+                            "command": "gke-gcloud-auth-plugin",
+                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
+                            "interactiveMode": "IfAvailable",
+                            "provideClusterInfo": True,
+                        }
+                    },
+                }
+            ],
+        }
+    )

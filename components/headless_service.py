@@ -1,0 +1,44 @@
+"""Names for the pods of a job, so that they find each other."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+
+from components.manifest import Manifest
+from components.namespace import Namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadlessServiceArgs:
+    """Arguments of `HeadlessService`.
+
+    Args:
+        namespace: Namespace of the pods.
+        service_name: Its name, and the label `app` of the pods.
+        manifest: Service manifest with the holes `name` and `namespace`.
+    """
+
+    namespace: Namespace
+    service_name: str
+    manifest: Path
+
+
+class HeadlessService(pulumi.ComponentResource):
+    """A Service without an address of its own: each pod is POD.SERVICE, whichever node it is on.
+
+    Attributes:
+        service_name: Its name.
+        access: What pods that look for each other must wait for.
+    """
+
+    def __init__(
+        self, name: str, args: HeadlessServiceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("llm-stacks:components:HeadlessService", name, None, opts)
+        self.service_name = args.service_name
+        values = {"name": args.service_name, "namespace": args.namespace.namespace}
+        self.access: pulumi.Resource = Manifest(args.manifest, values).create(
+            f"{name}-{args.service_name}-service", args.namespace.inside(self)
+        )
+        self.register_outputs({"name": self.service_name})

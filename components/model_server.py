@@ -1,0 +1,54 @@
+"""A server that answers with a language model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pulumi
+
+from components.manifest import Manifest, Values
+from components.namespace import Namespace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelServerArgs:
+    """Arguments of `ModelServer`.
+
+    Args:
+        namespace: Namespace that it runs in.
+        server_name: Name of the Deployment, the Service and the label `app` of the pods.
+        manifests: Folder with `serving.yaml`, `serving-service.yaml` and `serving-disruption-budget.yaml`.
+        values: For the holes of `serving.yaml` other than `name`, `namespace` and `scale`.
+        replicas: Number of servers. None leaves it to whoever scales the Deployment, an autoscaler or
+            `kubectl scale`: a field that the manifest does not state is one that no update takes back.
+        needs: What its pods need and the manifest names.
+    """
+
+    namespace: Namespace
+    server_name: str
+    manifests: Path
+    values: Values
+    replicas: int | None
+    needs: Sequence[pulumi.Resource]
+
+
+class ModelServer(pulumi.ComponentResource):
+    """Equal servers behind one address inside the cluster.
+
+    Attributes:
+        server_name: Name of the Deployment and the Service.
+    """
+
+    def __init__(self, name: str, args: ModelServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:ModelServer", name, None, opts)
+        self.server_name = args.server_name
+        named = {"name": args.server_name, "namespace": args.namespace.namespace}
+        scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
+        Manifest(args.manifests / "serving.yaml", {**args.values, **named, "scale": scale}).create(
+            f"{name}-serving", args.namespace.running_in(self, args.needs)
+        )
+        for what in ("service", "disruption-budget"):
+            Manifest(args.manifests / f"serving-{what}.yaml", named).create(
+                f"{name}-serving-{what}", args.namespace.inside(self)
+            )
+        self.register_outputs({"name": self.server_name})

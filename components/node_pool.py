@@ -1,0 +1,163 @@
+"""A pool of nodes of a GKE Standard cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.capacity import NodePoolCapacity
+from components.cluster import NODE_SCOPES, Cluster
+
+# The label and the taint that GKE knows GPU nodes by; it lets pods that ask for GPUs tolerate it.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpus:
+    """The GPUs of a node.
+
+    Args:
+        model: As Compute Engine calls it, such as `nvidia-l4`.
+        count: Per node.
+    """
+
+    model: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePoolArgs:
+    """Arguments of `NodePool`.
+
+    Args:
+        cluster: A Standard cluster.
+        machine_type: Compute Engine machine type.
+        zones: Zones of the nodes.
+        minimum: Nodes in all zones together that are kept.
+        maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
+        disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
+        gpus: GPUs of a node; the pool is then kept free of pods without one.
+        capacity: Where the machines come from, None for on demand.
+    """
+
+    cluster: Cluster
+    machine_type: str
+    zones: Sequence[str]
+    minimum: int
+    maximum: int
+    disk_gb: int
+    gpus: Gpus | None = None
+    capacity: NodePoolCapacity | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.minimum <= self.maximum or not self.maximum:
+            raise ValueError(
+                f"{self.minimum} to {self.maximum} nodes: give a minimum, and a maximum from it on"
+            )
+        if self.fixed_size and self.maximum % len(self.zones):
+            raise ValueError(
+                f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
+                "give one zone, a multiple, or a smaller minimum"
+            )
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether nobody but this program decides how many nodes there are."""
+        return self.minimum == self.maximum
+
+
+class NodePool(pulumi.ComponentResource):
+    """Nodes of one kind.
+
+    Attributes:
+        ready: What a pod that needs these nodes may wait for.
+    """
+
+    def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks:components:NodePool", name, None, opts)
+        cluster = args.cluster
+        self.ready: pulumi.Resource = gcp.container.NodePool(
+            f"{name}-pool",
+            project=cluster.resource.project,
+            location=cluster.location,
+            cluster=cluster.resource.name,
+            node_locations=list(args.zones),
+            node_count=args.maximum // len(args.zones) if args.fixed_size else None,
+            autoscaling=None if args.fixed_size else _autoscaling(args),
+            management=_management(args),
+            upgrade_settings=_upgrades(args),
+            node_config=_node_config(args),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Machines with GPUs are scarce: two pools at a time would need twice the quota.
+                delete_before_replace=args.gpus is not None,
+                # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
+                # them, as long as an hour where a disruption budget is in the way.
+                deleted_with=cluster.resource,
+            ),
+        )
+        self.register_outputs({})
+
+
+def _autoscaling(args: NodePoolArgs) -> gcp.container.NodePoolAutoscalingArgs:
+    """Limits for all zones together, and nodes from whichever zone has them."""
+    return gcp.container.NodePoolAutoscalingArgs(
+        total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
+    )
+
+
+def _management(args: NodePoolArgs) -> gcp.container.NodePoolManagementArgs:
+    # Flex-start pools are refused with it.
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
+    repair = not (args.capacity and args.capacity.flex_start)
+    return gcp.container.NodePoolManagementArgs(auto_repair=repair, auto_upgrade=True)
+
+
+def _upgrades(args: NodePoolArgs) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
+    """Node by node without a spare one, for the reason above; by default GKE adds one first."""
+    if args.gpus is None:
+        return None
+    return gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
+
+
+def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
+    capacity = args.capacity
+    return gcp.container.NodePoolNodeConfigArgs(
+        machine_type=args.machine_type,
+        disk_type="pd-balanced",
+        disk_size_gb=args.disk_gb,
+        service_account=args.cluster.node_account,
+        oauth_scopes=list(NODE_SCOPES),
+        resource_labels=args.cluster.labels,
+        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
+            mode="GKE_METADATA"
+        ),
+        # Containers start while their image is still on its way; images of Artifact Registry alone.
+        gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
+        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+        guest_accelerators=[_accelerator(args.gpus)] if args.gpus else None,
+        taints=[_GPU_TAINT] if args.gpus else None,
+        spot=capacity.spot if capacity else None,
+        flex_start=capacity.flex_start if capacity else None,
+        max_run_duration=capacity.max_run_duration if capacity else None,
+        reservation_affinity=capacity.reservation_affinity if capacity else None,
+    )
+
+
+_GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
+    key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
+)
+
+
+def _accelerator(gpus: Gpus) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+    """GPUs with the newest driver that GKE installs and keeps up to date."""
+    driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+        gpu_driver_version="LATEST"
+    )
+    return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
+        type=gpus.model, count=gpus.count, gpu_driver_installation_config=driver
+    )

@@ -1,0 +1,68 @@
+"""Rules of Kueue's objects, and what workloads say to Kueue.
+
+Sources: the definitions and webhooks of Kueue 0.19.2.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.protocols import Validator
+
+from rehearsal.paths import at, given, texts
+from rehearsal.rules import json_schema
+from rehearsal.schema import Problem
+from rehearsal.wire import is_unknown
+
+GROUP: Final = "kueue.x-k8s.io/"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+PRIORITY: Final = "kueue.x-k8s.io/priority-class"
+_QUEUED: Final = ("Job", "Deployment", "StatefulSet", "Pod", "RayCluster", "RayJob")
+_SCHEMA: Final = Path(__file__).with_name("kueue.schema.yaml")
+_SERVED: Final = "kueue.x-k8s.io/v1beta2"
+
+
+def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
+    """Everything wrong with one of Kueue's own objects."""
+    kind = str(inputs["kind"])
+    if inputs["apiVersion"] != _SERVED:
+        yield "apiVersion", f"{inputs['apiVersion']} is deprecated; write {_SERVED}"
+    if kind == "WorkloadPriorityClass":
+        if not isinstance(inputs.get("value"), int) and not is_unknown(inputs.get("value")):
+            yield "value", "Required value"
+        if "spec" in inputs:
+            yield "spec", 'unknown field "spec"'
+        return
+    if kind not in _definitions() or is_unknown(inputs.get("spec")):
+        return
+    yield from json_schema.problems(_validator(kind), inputs.get("spec") or {}, "spec")
+    for group in at(inputs, "spec.resourceGroups[]"):
+        covered = set(texts(group, "coveredResources[]"))
+        for flavor in at(group, "flavors[]"):
+            if covered != set(texts(flavor, "resources[].name")):
+                reason = "flavors must have the same number of resources as the coveredResources"
+                yield "spec.resourceGroups", reason
+    limits = list(at(inputs, "spec.resourceGroups[].flavors[].resources[].borrowingLimit"))
+    if limits and not given(inputs, "spec.cohortName"):
+        yield "spec.resourceGroups", "borrowingLimit must be nil when cohort is empty"
+
+
+def queue_of(inputs: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The LocalQueue and the WorkloadPriorityClass that a workload's own labels name."""
+    labels = (inputs.get("metadata") or {}).get("labels") or {}
+    if inputs.get("kind") not in _QUEUED:
+        return None, None
+    return labels.get(QUEUE), labels.get(PRIORITY)
+
+
+@cache
+def _definitions() -> dict[str, Any]:
+    return yaml.safe_load(_SCHEMA.read_text())["$defs"]
+
+
+@cache
+def _validator(kind: str) -> Validator:
+    return Draft202012Validator({"$defs": _definitions(), "$ref": f"#/$defs/{kind}"})

@@ -1,0 +1,46 @@
+"""Sizes and places that a node pool and its cluster can have."""
+
+from typing import Any, cast
+
+import pytest
+
+from components.cluster import Cluster
+from components.node_pool import NodePoolArgs
+from components.standard_cluster import StandardClusterArgs
+
+NO_CLUSTER = cast(Cluster, None)
+
+
+def pool(minimum: int, maximum: int, *zones: str) -> NodePoolArgs:
+    return NodePoolArgs(
+        cluster=NO_CLUSTER,
+        machine_type="g2-standard-24",
+        zones=zones,
+        minimum=minimum,
+        maximum=maximum,
+        disk_gb=200,
+    )
+
+
+def test_as_many_nodes_at_least_as_at_most_are_a_fixed_number() -> None:
+    assert pool(3, 3, "a").fixed_size
+    assert not pool(0, 3, "a", "b").fixed_size
+
+
+@pytest.mark.parametrize(("minimum", "maximum"), [(4, 3), (-1, 3), (0, 0)])
+def test_impossible_limits_are_refused(minimum: int, maximum: int) -> None:
+    with pytest.raises(ValueError, match=f"{minimum} to {maximum} nodes"):
+        pool(minimum, maximum, "a")
+
+
+def test_a_fixed_number_that_does_not_spread_evenly_is_refused() -> None:
+    assert pool(4, 4, "a", "b").fixed_size
+    with pytest.raises(ValueError, match="3 nodes do not spread evenly over 2 zones"):
+        pool(3, 3, "a", "b")
+
+
+@pytest.mark.parametrize("zones", [["europe-west4-a"], ["us-central1-a", "us-east4-a"], []])
+def test_a_clusters_zones_are_those_of_its_region(zones: list[str]) -> None:
+    arguments: dict[str, Any] = {"project": "p", "location": "us-central1", "network": "n", "subnet": "s"}
+    with pytest.raises(ValueError, match="give zones of us-central1"):
+        StandardClusterArgs(**arguments, labels={}, images=[], zones=zones)

@@ -1,0 +1,560 @@
+"""What must hold of the l4-kueue stack, on the real engine."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components import kueue
+from components.g2_machine import G2_MACHINES
+from finetune.__main__ import make_parser
+from rehearsal import Plan, Planned, Rehearsal, RehearsalError
+from rehearsal.rules.pods import quantity
+from rehearsal.world import NODE_POOL, Item
+from stacks import gke_training, settings
+from tests import plans
+
+STACK = "l4-kueue"
+TOKEN = "hf_planted_in_a_test"
+ROOT = Path(__file__).parent.parent.parent
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        return rehearsal.preview()
+
+
+@pytest.fixture(scope="module")
+def autopilot() -> Plan:
+    return plan_with(clusterMode="autopilot")
+
+
+@pytest.fixture
+def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of workloads/ that the program uses and a test may edit."""
+    copy = tmp_path / "workloads"
+    shutil.copytree(ROOT / "workloads", copy)
+    monkeypatch.setattr(gke_training, "WORKLOADS", copy)
+    yield copy / "finetune" / "training.py"
+
+
+def plan_with(**overrides: str) -> Plan:
+    with Rehearsal(STACK, {key.replace("_", "."): value for key, value in overrides.items()}) as rehearsal:
+        return rehearsal.preview()
+
+
+def serving(plan: Plan) -> dict[str, Any]:
+    return plans.only(plan, ":apps/v1:Deployment").inputs
+
+
+def fine_tune(plan: Plan) -> dict[str, Any]:
+    return plans.only(plan, ":batch/v1:Job").inputs
+
+
+def quotas(plan: Plan) -> dict[str, str]:
+    (group,) = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"]
+    return {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]}
+
+
+def changes(rehearsal: Rehearsal) -> dict[str, str]:
+    return {each.name: each.op for each in rehearsal.preview().resources if each.op != "same"}
+
+
+def kueue_configuration(plan: Plan) -> dict[str, Any]:
+    values = plans.only(plan, ":helm.sh/v3:Release").inputs["values"]
+    return yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
+
+
+# Identities and what they may do
+
+
+def test_no_binding_is_wider_than_one_bucket_or_repository_but_the_nodes_own(plan: Plan) -> None:
+    wide = {
+        (resource.name, role)
+        for resource, role in plans.roles(plan)
+        if not resource.type.endswith((":BucketIAMMember", ":RepositoryIamMember"))
+    }
+    assert wide == {("l4-kueue-nodes-role", "roles/container.defaultNodeServiceAccount")}
+
+
+def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        members = {str(item.inputs["member"]) for item in rehearsal.world.items if "member" in item.inputs}
+    of_pods = {member for member in members if member.startswith("principal://")}
+    assert {member.rpartition("/subject/")[2] for member in of_pods} == {"ns/llm/sa/finetune"}
+
+
+def test_every_node_runs_as_the_nodes_own_account() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        (account,) = rehearsal.world.of_type("gcp:serviceaccount/account:Account")
+        (cluster,) = rehearsal.world.of_type("gcp:container/cluster:Cluster")
+        pools = list(rehearsal.world.of_type(NODE_POOL))
+    assert len(pools) == 2
+    for item in (cluster, *pools):
+        assert item.inputs["nodeConfig"]["serviceAccount"] == account.outputs["email"], item.name
+
+
+def test_the_token_is_never_in_plain_text_in_plan_or_state(plan: Plan) -> None:
+    assert TOKEN not in plan.as_json()
+    with Rehearsal(STACK, {"hfToken": TOKEN}) as rehearsal:
+        rehearsal.up()
+        assert TOKEN not in json.dumps(rehearsal.state())
+
+
+# Pods
+
+
+def test_server_and_trainer_run_as_accounts_of_their_own(plan: Plan) -> None:
+    accounts = {name: spec["serviceAccountName"] for name, spec in plans.pod_specs(plan)}
+    assert accounts == {"l4-kueue-serving": "serving", "l4-kueue-job": "finetune"}
+
+
+def test_every_image_is_by_digest(plan: Plan) -> None:
+    for name, container in plans.containers(plan):
+        assert re.search(r"@sha256:[0-9a-f]{64}$", container["image"]), name
+
+
+def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert spec["automountServiceAccountToken"] is False, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
+    for name, container in plans.containers(plan):
+        context = container["securityContext"]
+        assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}, name
+
+
+def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        asked = spec["containers"][0]["resources"]["requests"]
+        sized = [volume["emptyDir"] for volume in spec["volumes"] if "emptyDir" in volume]
+        assert len(sized) == 2, name
+        for volume in sized:
+            kind = "memory" if volume.get("medium") == "Memory" else "ephemeral-storage"
+            assert (quantity(volume["sizeLimit"]) or 0) < (quantity(asked[kind]) or 0), name
+
+
+def test_a_node_holds_as_many_pods_as_its_gpus_serve(plan: Plan) -> None:
+    for name, container in plans.containers(plan):
+        size = container["resources"]["requests"]
+        assert size == container["resources"]["limits"], name
+        for machine in G2_MACHINES.values():
+            pods = machine.gpus // int(size["nvidia.com/gpu"])
+            assert pods * int(size["cpu"]) <= machine.pod_cpus or not pods, machine.name
+            assert pods * int(size["memory"].removesuffix("Gi")) <= machine.pod_memory_gib or not pods
+
+
+# The queue
+
+
+def test_three_pods_find_quota_and_the_fourth_waits_for_gpus_alone(plan: Plan) -> None:
+    assert quotas(plan)["nvidia.com/gpu"] == "6"
+    for _, container in plans.containers(plan):
+        for resource, asked in container["resources"]["requests"].items():
+            assert 3 * (quantity(asked) or 0) <= (quantity(quotas(plan)[resource]) or 0), resource
+    assert 4 * int(container["resources"]["requests"]["nvidia.com/gpu"]) > 6
+
+
+def test_the_queue_gives_no_more_than_the_nodes_have(plan: Plan) -> None:
+    # g2-standard-24: 24 vCPU, 96 GiB and a boot disk of 200 GB, less what GKE and its daemons take.
+    assert quotas(plan) == {
+        "nvidia.com/gpu": "6",
+        "cpu": "66",
+        "memory": "258Gi",
+        "ephemeral-storage": "288Gi",
+    }
+    assert quotas(plan_with(nodes="4"))["nvidia.com/gpu"] == "8"
+    assert quotas(plan_with(machineType="g2-standard-48"))["nvidia.com/gpu"] == "12"
+
+
+def test_serving_pre_empts_the_fine_tune_and_not_the_other_way_round(plan: Plan) -> None:
+    values = {
+        each.inputs["metadata"]["name"]: each.inputs["value"]
+        for each in plans.of_type(plan, ":WorkloadPriorityClass")
+    }
+    labels = {kind: each["metadata"]["labels"] for kind, each in _workloads(plan).items()}
+    assert {each[QUEUE] for each in labels.values()} == {"llm"}
+    assert values[labels["serving"][PRIORITY]] > values[labels["fine-tune"][PRIORITY]]
+    preemption = plans.only(plan, ":ClusterQueue").inputs["spec"]["preemption"]
+    assert preemption == {"withinClusterQueue": "LowerPriority"}
+
+
+def test_every_priority_that_may_be_set_has_a_class(plan: Plan) -> None:
+    classes = {each.inputs["metadata"]["name"] for each in plans.of_type(plan, ":WorkloadPriorityClass")}
+    assert classes == set(settings.PRIORITIES)
+
+
+def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving() -> None:
+    labels = {
+        each["metadata"]["labels"][PRIORITY]
+        for each in _workloads(plan_with(trainingPriority="high")).values()
+    }
+    assert labels == {"high"}
+
+
+def test_kueue_alone_decides_who_gives_way(plan: Plan) -> None:
+    assert not plans.of_type(plan, ":PriorityClass")
+    assert not [name for name, spec in plans.pod_specs(plan) if "priorityClassName" in spec]
+
+
+def _workloads(plan: Plan) -> dict[str, dict[str, Any]]:
+    return {"serving": serving(plan), "fine-tune": fine_tune(plan)}
+
+
+def test_kueue_touches_no_namespace_but_llm(plan: Plan) -> None:
+    configuration = kueue_configuration(plan)
+    assert configuration["apiVersion"] == "config.kueue.x-k8s.io/v1beta2"
+    assert configuration["managedJobsNamespaceSelector"] == {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["llm"]}]
+    }
+
+
+def test_the_webhook_listens_where_its_service_sends(plan: Plan) -> None:
+    values = plans.only(plan, ":helm.sh/v3:Release").inputs["values"]
+    (port,) = values["webhookService"]["ports"]
+    assert port["targetPort"] == kueue_configuration(plan)["webhook"]["port"]
+
+
+def test_a_server_that_takes_long_to_start_keeps_its_gpus_meanwhile(plan: Plan) -> None:
+    (container,) = serving(plan)["spec"]["template"]["spec"]["containers"]
+    startup = container["startupProbe"]["periodSeconds"] * container["startupProbe"]["failureThreshold"]
+    minutes = int(kueue_configuration(plan)["waitForPodsReady"]["timeout"].removesuffix("m"))
+    assert 20 * 60 <= startup < minutes * 60
+
+
+# Serving
+
+
+def test_replicas_are_what_the_setting_says() -> None:
+    assert serving(plan_with(servingReplicas="4"))["spec"]["replicas"] == 4
+
+
+def test_without_the_setting_an_autoscaler_decides_and_no_update_takes_it_back() -> None:
+    rehearsal = Rehearsal(STACK)
+    del rehearsal.configuration.plain["llm-stacks:servingReplicas"]
+    with rehearsal:
+        assert "replicas" not in serving(rehearsal.preview())["spec"]
+
+
+def test_a_changed_server_replaces_one_replica_at_a_time_and_needs_no_spare_gpus(plan: Plan) -> None:
+    rolling = serving(plan)["spec"]["strategy"]["rollingUpdate"]
+    assert rolling == {"maxSurge": 0, "maxUnavailable": 1}
+    budget = plans.only(plan, ":PodDisruptionBudget").inputs["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"] == serving(plan)["spec"]["selector"]
+
+
+def test_the_model_is_spread_over_the_gpus_that_the_pod_has() -> None:
+    spec = serving(plan_with(servingModel="google/gemma-3-4b-it"))["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["args"][0] == "google/gemma-3-4b-it"
+    assert "--tensor-parallel-size=2" in container["args"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "2"
+
+
+def test_up_waits_for_no_pod(plan: Plan) -> None:
+    service = plans.named(plan, "l4-kueue-serving-service").inputs
+    for each in (serving(plan), fine_tune(plan), service):
+        assert each["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true", each["kind"]
+
+
+# The fine-tune
+
+
+def test_two_pods_with_two_processes_each_meet_at_the_first(plan: Plan) -> None:
+    job = fine_tune(plan)
+    assert (job["spec"]["completionMode"], job["spec"]["completions"], job["spec"]["parallelism"]) == (
+        "Indexed",
+        2,
+        2,
+    )
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    python, module, package, *command = container["command"]
+    assert (python, module, package) == ("python", "-m", "finetune")
+    options = make_parser().parse_args([*command, *container["args"]])
+    assert (options.command, options.processes, options.nodes) == ("torchrun", 2, 2)
+    assert options.rendezvous == f"{job['metadata']['name']}-0.finetune:29500"
+    assert options.recipe == "gemma-3-4b-sql"
+
+
+def test_the_meeting_point_has_a_name_before_any_pod_is_ready(plan: Plan) -> None:
+    service = plans.named(plan, "l4-kueue-finetune-service").inputs
+    template = fine_tune(plan)["spec"]["template"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert service["metadata"]["name"] == template["spec"]["subdomain"]
+    assert service["spec"]["selector"] == template["metadata"]["labels"]
+
+
+def test_pre_emption_never_uses_up_the_jobs_retries_and_bad_input_ends_it(plan: Plan) -> None:
+    rules = fine_tune(plan)["spec"]["podFailurePolicy"]["rules"]
+    actions = {
+        code: rule["action"]
+        for rule in rules
+        if "onExitCodes" in rule
+        for code in rule["onExitCodes"]["values"]
+    }
+    assert actions == {143: "Ignore", 2: "FailJob"}
+    (disrupted,) = [rule for rule in rules if "onPodConditions" in rule]
+    assert disrupted["action"] == "Ignore"
+    assert disrupted["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
+def test_serving_waits_two_minutes_at_most_for_the_gpus_of_the_fine_tune(plan: Plan) -> None:
+    assert fine_tune(plan)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] <= 120
+
+
+def test_only_kueue_suspends_and_resumes(plan: Plan) -> None:
+    assert "suspend" not in fine_tune(plan)["spec"]
+
+
+# The network
+
+
+def test_nobody_reaches_a_pod_but_as_it_is_meant_to_be(plan: Plan) -> None:
+    policies = {
+        each.inputs["metadata"]["name"]: each.inputs["spec"] for each in plans.of_type(plan, ":NetworkPolicy")
+    }
+    assert policies.pop("deny-ingress") == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    reach = {
+        policy["podSelector"]["matchLabels"]["app"]: (rule["from"], rule["ports"])
+        for policy in policies.values()
+        for rule in policy["ingress"]
+    }
+    trainers = [{"podSelector": {"matchLabels": {"app": "finetune"}}}]
+    assert reach == {
+        "serving": ([{"podSelector": {}}], [{"protocol": "TCP", "port": 8000}]),
+        "finetune": (trainers, [{"protocol": "TCP", "port": 1024, "endPort": 65535}]),
+    }
+
+
+# Cluster and nodes
+
+
+def test_a_standard_cluster_enforces_what_its_pods_count_on(plan: Plan) -> None:
+    cluster = plans.named(plan, "l4-kueue-cluster").inputs
+    assert cluster["datapathProvider"] == "ADVANCED_DATAPATH"
+    assert cluster["privateClusterConfig"] == {"enablePrivateNodes": True}
+    assert cluster["workloadIdentityConfig"]["workloadPool"] == "rehearsal-project.svc.id.goog"
+    assert cluster["addonsConfig"]["gcsFuseCsiDriverConfig"] == {"enabled": True}
+    assert cluster["removeDefaultNodePool"] is True
+    assert cluster["deletionProtection"] is False
+
+
+def test_the_pool_is_three_machines_with_two_l4_in_one_zone(plan: Plan) -> None:
+    pool = _l4_pool(plan)
+    assert (pool["nodeCount"], pool["nodeLocations"]) == (3, ["us-central1-a"])
+    assert "autoscaling" not in pool
+    node = pool["nodeConfig"]
+    assert node["machineType"] == "g2-standard-24"
+    assert node["guestAccelerators"] == [
+        {
+            "type": "nvidia-l4",
+            "count": 2,
+            "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"},
+        }
+    ]
+    assert node["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert node["gcfsConfig"] == {"enabled": True}
+
+
+def _l4_pool(plan: Plan) -> dict[str, Any]:
+    return plans.named(plan, "l4-kueue-l4-pool").inputs
+
+
+def test_gke_and_kueue_have_nodes_that_no_gpu_pod_needs(plan: Plan) -> None:
+    pool = plans.named(plan, "l4-kueue-system-pool").inputs
+    assert pool["nodeCount"] == 2
+    assert not {"guestAccelerators", "taints", "spot"} & set(pool["nodeConfig"])
+
+
+def test_fewer_kept_nodes_let_the_autoscaler_decide_up_to_the_quota() -> None:
+    pool = _l4_pool(plan_with(minNodes="0", zones='["us-central1-a", "us-central1-b"]'))
+    assert pool["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 3, "locationPolicy": "ANY"}
+    assert "nodeCount" not in pool
+
+
+@pytest.mark.parametrize(
+    ("overrides", "node", "repaired"),
+    [
+        ({"capacity_type": "spot"}, {"spot": True, "flexStart": False}, True),
+        ({"capacity_type": "flexStart"}, {"spot": False, "flexStart": True}, False),
+        (
+            {"capacity_type": "reservation", "capacity_reservation": "mine"},
+            {
+                "reservationAffinity": {
+                    "consumeReservationType": "SPECIFIC_RESERVATION",
+                    "key": "compute.googleapis.com/reservation-name",
+                    "values": ["mine"],
+                }
+            },
+            True,
+        ),
+    ],
+)
+def test_the_pool_takes_its_machines_from_the_capacity(overrides: dict, node: dict, repaired: bool) -> None:
+    pool = _l4_pool(plan_with(**overrides))
+    assert node.items() <= pool["nodeConfig"].items()
+    assert pool["management"]["autoRepair"] is repaired
+    # Started by pods, or there from the beginning.
+    assert ("autoscaling" in pool) == ("nodeCount" not in pool) == (not repaired)
+
+
+def test_an_autopilot_cluster_has_no_pools_and_pods_say_what_they_need(autopilot: Plan) -> None:
+    assert not plans.of_type(autopilot, ":NodePool")
+    assert plans.named(autopilot, "l4-kueue-cluster").inputs["enableAutopilot"] is True
+    for name, spec in plans.pod_specs(autopilot):
+        assert spec["nodeSelector"] == {
+            "cloud.google.com/gke-accelerator": "nvidia-l4",
+            "cloud.google.com/gke-gpu-driver-version": "latest",
+        }, name
+    assert quotas(autopilot)["nvidia.com/gpu"] == "6"
+
+
+def test_the_flavor_is_the_nodes_that_the_pods_ask_for(plan: Plan) -> None:
+    flavor = plans.only(plan, ":ResourceFlavor").inputs["spec"]["nodeLabels"]
+    for name, spec in plans.pod_specs(plan):
+        assert flavor.items() <= spec["nodeSelector"].items(), name
+
+
+# What runs again, and what does not
+
+
+def test_changing_nothing_changes_nothing() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert rehearsal.up().changed == 0
+
+
+def test_scaling_serving_touches_the_deployment_alone() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"servingReplicas": "2"})
+        assert changes(rehearsal) == {"l4-kueue-serving": "update"}
+
+
+def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(training_code: Path) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        training_code.write_text(training_code.read_text() + "# one line more\n")
+        assert changes(rehearsal) == {"l4-kueue-code": "replace", "l4-kueue-job": "replace"}
+
+
+def test_more_nodes_are_more_quota_and_nothing_is_made_anew() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"nodes": "4"})
+        assert changes(rehearsal) == {"l4-kueue-l4-pool": "update", "l4-kueue-cluster-queue": "update"}
+
+
+def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        there: list[int] = []
+        add = rehearsal.world.add
+
+        def watched(item: Item) -> None:
+            add(item)
+            there.append(len(list(rehearsal.world.of_type(NODE_POOL))))
+
+        monkeypatch.setattr(rehearsal.world, "add", watched)
+        rehearsal.configure({"capacity.type": "spot"})
+        rehearsal.up()
+        assert there == [2]
+        assert rehearsal.preview().changed == 0
+
+
+# Order
+
+
+def test_queues_wait_for_kueue_and_kueue_for_nodes_to_run_on(plan: Plan) -> None:
+    release = _waits_for(plan, "l4-kueue-kueue")
+    assert {"l4-kueue-system-pool", "l4-kueue-kueue-namespace", "l4-kueue-nat"} <= release
+    assert "l4-kueue-l4-pool" not in release
+    assert "l4-kueue-kueue" in _waits_for(plan, "l4-kueue-resource-flavor")
+    assert "l4-kueue-resource-flavor" in _waits_for(plan, "l4-kueue-cluster-queue")
+    assert {"l4-kueue-cluster-queue", "l4-kueue-namespace"} <= _waits_for(plan, "l4-kueue-local-queue")
+
+
+@pytest.mark.parametrize("name", ["l4-kueue-serving", "l4-kueue-job"])
+def test_no_workload_starts_before_its_queue_its_nodes_and_its_policies(plan: Plan, name: str) -> None:
+    assert {
+        "l4-kueue-local-queue",
+        "l4-kueue-priority-high",
+        "l4-kueue-priority-low",
+        "l4-kueue-l4-pool",
+        "l4-kueue-deny-ingress",
+        "l4-kueue-ingress-to-serving",
+        "l4-kueue-ingress-to-finetune",
+        "l4-kueue-hf-token-for-pods",
+        "l4-kueue-nat",
+    } <= _waits_for(plan, name)
+
+
+def test_the_fine_tune_starts_when_its_pods_can_meet_and_write(plan: Plan) -> None:
+    assert {
+        "l4-kueue-finetune-service",
+        "l4-kueue-code",
+        "l4-kueue-finetune-objects",
+        "l4-kueue-nodes-pull-images",
+    } <= _waits_for(plan, "l4-kueue-job")
+
+
+def _waits_for(plan: Plan, name: str) -> set[str]:
+    found: Planned = plans.named(plan, name)
+    return plans.ancestors(plan, found)
+
+
+def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.world.silent_webhook = 5
+        rehearsal.up()
+        assert rehearsal.world.silent_webhook == 0
+        assert rehearsal.preview().changed == 0
+
+
+def test_a_webhook_that_never_answers_ends_up_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.world.silent_webhook = 1000
+        with pytest.raises(RehearsalError, match="failed calling webhook"):
+            rehearsal.up()
+        assert rehearsal.world.silent_webhook > 900
+        rehearsal.world.silent_webhook = 0
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+
+
+# The end
+
+
+@pytest.mark.parametrize("mode", ["standard", "autopilot"])
+def test_everything_is_destroyed_with_force_destroy(mode: str) -> None:
+    with Rehearsal(STACK, {"forceDestroy": "true", "clusterMode": mode}) as rehearsal:
+        rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []
+
+
+def test_nothing_is_destroyed_without_it() -> None:
+    with Rehearsal(STACK, {"forceDestroy": "false"}) as rehearsal:
+        rehearsal.up()
+        before = sorted(item.key for item in rehearsal.world.items)
+        with pytest.raises(RehearsalError, match="protected"):
+            rehearsal.destroy()
+        assert sorted(item.key for item in rehearsal.world.items) == before
