@@ -10,6 +10,7 @@ line. Without a rank it is torchrun's own process that is terminated. Arguments 
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,13 @@ def terminate_at(step: int, rank: int | None = None) -> None:
 
     def wish(driver: LocalDriver) -> Wish:
         if next(steps) == step and int(os.environ["RANK"]) == (rank or 0):
+            told, teller = socket.socketpair()
+            teller.setblocking(False)
+            signal.set_wakeup_fd(teller.fileno())
             os.kill(os.getppid() if rank is None else os.getpid(), signal.SIGTERM)
+            # Passed on by torchrun it takes a moment, in which a step could end.
+            told.recv(1)
+            signal.set_wakeup_fd(-1)
         return original(driver)
 
     patched: Any = LocalDriver
