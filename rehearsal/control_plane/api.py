@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 _T = TypeVar("_T")
 Object = dict[str, Any]
@@ -22,6 +24,17 @@ FIELD_MANAGER: Final = "pulumi"
 _APPLY: Final = "application/apply-patch+yaml"
 _MERGE: Final = "application/merge-patch+json"
 _TIMEOUT: Final = 30.0
+# The API server asks to come back later, for example while it begins to serve a new CRD.
+_BUSY: Final = Retry(
+    total=None,
+    connect=0,
+    read=0,
+    status=20,
+    status_forcelist=[429],
+    allowed_methods=None,
+    backoff_factor=0.1,
+    raise_on_status=False,
+)
 _PAUSE: Final = 0.1
 
 
@@ -196,6 +209,7 @@ class Api:
         if session is None:
             session = self._sessions.session = requests.Session()
             session.trust_env = False  # no proxy between here and the loopback interface
+            session.mount("https://", HTTPAdapter(max_retries=_BUSY))
             session.verify = self._authority
             session.cert = self._client
         return session

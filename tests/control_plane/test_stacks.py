@@ -78,7 +78,7 @@ def test_what_somebody_else_changed_shows_in_a_refresh(plane: ControlPlane, api:
 def test_a_field_that_the_operator_does_not_know_is_refused(plane: ControlPlane, api: Api) -> None:
     with Rehearsal("a4-ray") as rehearsal:
         job = plans.only(rehearsal.preview(), ":RayJob").inputs
-    tree = copy.deepcopy({**job, "metadata": {**job["metadata"], "namespace": "default"}})
+    tree: dict[str, Any] = copy.deepcopy({**job, "metadata": {**job["metadata"], "namespace": "default"}})
     tree.pop("status", None)
     assert api.apply(tree, dry_run=True)["kind"] == "RayJob"
     pod = tree["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
