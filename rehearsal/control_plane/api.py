@@ -179,9 +179,15 @@ class Api:
         items = self.request("GET", path, **query)["items"]
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
-    def delete(self, tree: Mapping[str, Any]) -> None:
-        """Begins the deletion of an object and of what it owns; one that is gone counts as deleted."""
-        options = {"propagationPolicy": "Foreground"}
+    def delete(self, tree: Mapping[str, Any], propagation: str = "Foreground") -> None:
+        """Begins the deletion of an object; one that is gone counts as deleted.
+
+        Args:
+            tree: Names the object.
+            propagation: `Foreground`, as the Kubernetes provider deletes: it goes after what it owns;
+                `Background`: it goes at once.
+        """
+        options = {"propagationPolicy": propagation}
         try:
             self.request("DELETE", self.path_of(tree), options)
         except ApiError as error:

@@ -105,7 +105,7 @@ class NodeKeeper:
 
     def _remove(self, shape: Shape) -> None:
         for node in self._api.list("v1", "Node", labels=f"{POOL_LABEL}={shape.pool}"):
-            self._api.delete(node)
+            self._api.delete(node, "Background")
         self._counts.pop(shape.pool, None)
 
 

@@ -31,7 +31,7 @@ def scene(kueue: ControlPlane) -> Iterator[Demonstration]:
         api.delete(tree)
         until(lambda: f"{tree} to go", lambda: api.get(tree) is None, PATIENCE)  # noqa: B023
     for node in nodes:
-        api.delete(node)
+        api.delete(node, "Background")
 
 
 def test_serving_preempts_training_which_comes_back_when_there_is_room(scene: Demonstration) -> None:

@@ -1,6 +1,7 @@
 """What the stacks declare, judged by a real API server."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,21 +37,36 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
     assert [text for text in said if "not checked" in text] == ([] if CRDS.is_dir() else said)
 
 
-@needs_crds
-def test_the_pods_of_a_ray_job_find_nodes_with_their_gpus(plane: ControlPlane, api: Api) -> None:
+@pytest.fixture(scope="module")
+def a4_ray(plane: ControlPlane) -> Iterator[Rehearsal]:
+    """The stack, running."""
     with Rehearsal("a4-ray", plane=plane) as rehearsal:
         rehearsal.up()
-        nodes = api.list("v1", "Node")
-        pods = api.list("v1", "Pod", "ray")
-        gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
-        assert len(gpus) == 2
-        workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
-        assert sorted(pod["spec"]["nodeName"] for pod in workers) == sorted(
-            node["metadata"]["name"] for node in gpus
-        )
-        assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+        yield rehearsal
         rehearsal.destroy()
-        assert api.list("v1", "Node") == []
+        assert plane.api.list("v1", "Node") == []
+
+
+@needs_crds
+def test_the_pods_of_a_ray_job_find_nodes_with_their_gpus(a4_ray: Rehearsal, api: Api) -> None:
+    nodes, pods = api.list("v1", "Node"), api.list("v1", "Pod", "ray")
+    gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
+    assert len(gpus) == 2
+    workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
+    assert {pod["spec"]["nodeName"] for pod in workers} == {node["metadata"]["name"] for node in gpus}
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+
+def test_what_somebody_else_changed_shows_in_a_refresh_and_the_next_up_mends_it(
+    a4_ray: Rehearsal, api: Api
+) -> None:
+    policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
+    api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
+    assert a4_ray.refresh().changed == 1
+    assert a4_ray.preview().changed == 1
+    a4_ray.up()
+    assert (api.get(policy) or {})["spec"] == policy["spec"]
+    assert a4_ray.refresh().changed == 0
 
 
 @needs_crds
@@ -62,22 +78,10 @@ def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> Non
         rehearsal.destroy()
 
 
-def test_what_somebody_else_changed_shows_in_a_refresh(plane: ControlPlane, api: Api) -> None:
-    with Rehearsal("a4-ray", plane=plane) as rehearsal:
-        rehearsal.up()
-        policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}
-        (name, *_) = [each["metadata"]["name"] for each in api.list(**_query(policy), namespace="ray")]
-        api.patch(
-            {**policy, "metadata": {"name": name, "namespace": "ray"}}, {"spec": {"policyTypes": ["Egress"]}}
-        )
-        assert rehearsal.refresh().changed == 1
-        rehearsal.destroy()
-
-
 @needs_crds
 def test_a_field_that_the_operator_does_not_know_is_refused(plane: ControlPlane, api: Api) -> None:
     with Rehearsal("a4-ray") as rehearsal:
-        job = plans.only(rehearsal.preview(), ":RayJob").inputs
+        job = plans.only(rehearsal.preview(), "ray.io/v1:RayJob").inputs
     tree: dict[str, Any] = copy.deepcopy({**job, "metadata": {**job["metadata"], "namespace": "default"}})
     tree.pop("status", None)
     assert api.apply(tree, dry_run=True)["kind"] == "RayJob"
@@ -136,7 +140,3 @@ def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -
             rehearsal.up()
         rehearsal.destroy()
         assert rehearsal.cluster and rehearsal.cluster.left() == []
-
-
-def _query(tree: dict[str, Any]) -> dict[str, str]:
-    return {"version": tree["apiVersion"], "kind": tree["kind"]}
