@@ -1,17 +1,16 @@
 """The stand-in for the Kubernetes provider that writes to a real API server."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from rehearsal.clock import Clock, is_awaited
 from rehearsal.cluster_objects import KubernetesStandIn, accepts
 from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
 from rehearsal.live_cluster import LiveCluster
 from rehearsal.provider import Asked
+from rehearsal.rules.kinds import RELEASE
 from rehearsal.wire import has_unknown
 from rehearsal.world import CLUSTER, Item, Refusal, World
-
-_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 
 
 class ApplyingStandIn(KubernetesStandIn):
@@ -32,7 +31,7 @@ class ApplyingStandIn(KubernetesStandIn):
 
     def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
         """A dry run, once the cluster is there and everything in the object is known."""
-        if asked.type != _RELEASE and not has_unknown(inputs) and any(self.world.of_type(CLUSTER)):
+        if asked.type != RELEASE and not has_unknown(inputs) and any(self.world.of_type(CLUSTER)):
             self._cluster.try_out(_tree(inputs))
 
     def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -40,7 +39,7 @@ class ApplyingStandIn(KubernetesStandIn):
         if len(list(self.world.of_type(CLUSTER))) > 1:
             raise Refusal("one local control plane stands for one cluster, and the stack has several")
         item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
-        if asked.type == _RELEASE:
+        if asked.type == RELEASE:
             self._cluster.install(inputs)
             return item_id, outputs
         live = self._cluster.write(_tree(inputs))
@@ -54,14 +53,14 @@ class ApplyingStandIn(KubernetesStandIn):
 
     def unmake(self, asked: Asked, item: Item) -> None:
         """Deletion, to its end."""
-        if asked.type == _RELEASE:
+        if asked.type == RELEASE:
             self._cluster.uninstall()
         else:
             self._cluster.delete(_tree(item.inputs))
 
     def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """What the program stated, as it is now; what others add, a status included, is no drift."""
-        if asked.type == _RELEASE:
+        if asked.type == RELEASE:
             return item.inputs, item.outputs
         live = self._cluster.read(_tree(item.inputs))
         if live is None:

@@ -15,6 +15,7 @@ from rehearsal.plan import AUTONAMED
 from rehearsal.provider import Asked, Naming, StandIn
 from rehearsal.replacement import Changes, changed_paths
 from rehearsal.rules import pod_security
+from rehearsal.rules.kinds import RELEASE
 from rehearsal.schema import Problem
 from rehearsal.world import CLUSTER, Item, Refusal, World
 
@@ -60,7 +61,9 @@ class KubernetesStandIn(StandIn):
         super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), world, clock)
 
     def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
-        """An automatic name is marked by an annotation and kept for good."""
+        """An automatic name is marked by an annotation and kept for good; a release states its name."""
+        if asked.type == RELEASE:
+            return
         metadata = news.setdefault("metadata", {})
         if not isinstance(metadata, dict) or metadata.get("name") or metadata.get("generateName"):
             return

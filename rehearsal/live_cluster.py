@@ -149,15 +149,13 @@ class LiveCluster:
             )
         namespace = str(release.get("namespace") or "default")
         try:
-            if release.get("createNamespace"):
-                self._api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
             self._plane.kueue.start(release.get("values") or {}, namespace)
         except (ApiError, WaitError, RehearsalError) as error:
             raise Refusal(str(error)) from None
 
     def uninstall(self) -> None:
         """Takes the release of Kueue away, if it is there."""
-        if self._plane.kueue.running:
+        if self._plane.kueue.installed:
             try:
                 self._plane.kueue.remove()
             except (ApiError, WaitError) as error:
@@ -178,7 +176,7 @@ class LiveCluster:
                 self._api.delete(tree)
             for tree in reversed(others):
                 self.delete(tree)
-            if self._plane.kueue.running:
+            if self._plane.kueue.installed:
                 self._plane.kueue.remove()
             for tree in spaces:
                 self._api.delete(tree)

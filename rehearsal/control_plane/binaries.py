@@ -135,7 +135,7 @@ def build(say: Say) -> None:
         minutes = sum(tool.minutes for tool in wanted)
         if wanted:
             names = ", ".join(tool.folder for tool in wanted)
-            say(f"building {names} with Go into {_BIN}; takes about {minutes} minutes on 2 cores, once")
+            say(f"building {names} with Go into {_BIN}; takes about {minutes} min on 2 cores, once")
         for tool in wanted:
             _build(tool, say)
 

@@ -7,6 +7,7 @@ machine's business.
 """
 
 import base64
+import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +43,9 @@ class Kueue:
         api: The API server.
         folder: For certificates, configuration and log.
         kubeconfig: Path of the administrator's.
+
+    Attributes:
+        installed: Whether there is something to remove, be it whole or not.
     """
 
     def __init__(self, api: Api, folder: Path, kubeconfig: Path) -> None:
@@ -50,11 +54,7 @@ class Kueue:
         self._kubeconfig = kubeconfig
         self._component: Component | None = None
         self._namespace = ""
-
-    @property
-    def running(self) -> bool:
-        """Whether the manager runs."""
-        return self._component is not None and not self._component.ended
+        self.installed = False
 
     def start(self, values: Mapping[str, Any], namespace: str) -> None:
         """Installs the CRDs and webhooks and starts the manager; returns when it is ready.
@@ -67,7 +67,7 @@ class Kueue:
             RehearsalError: When the values or the configuration in them are wrong.
             ApiError: When the API server refuses.
         """
-        if self._component:
+        if self.installed:
             raise RehearsalError("a release of Kueue is there already")
         configuration = configured(values)
         self._namespace = namespace
@@ -78,6 +78,7 @@ class Kueue:
         pair = authority.issue("tls", SERVER, also_at=(f"{_SERVICE}.{namespace}.svc",))
         bundle = base64.b64encode(authority.pair.certificate.read_bytes()).decode()
         url = f"https://127.0.0.1:{webhook}"
+        self.installed = True
         self._api.apply(_certificates(authority, pair.certificate, pair.key, namespace))
         self._install_crds(url, bundle)
         here = _here(configuration, namespace, health, webhook, pair.key.parent)
@@ -114,6 +115,7 @@ class Kueue:
             lambda: not self._left(names),
             _PATIENCE,
         )
+        self.installed = False
 
     def stop(self) -> None:
         """Ends the manager."""
@@ -275,6 +277,9 @@ def _answers(url: str) -> bool:
 
 
 def _error_in(output: str) -> str:
-    """The manager's own error in its structured log."""
-    lines = [line for line in output.splitlines() if "error" in line.lower()]
-    return (lines or output.splitlines() or ["no reason given"])[-1].strip()
+    """The manager's own error: its log is one JSON object a line."""
+    lines = [line for line in output.splitlines() if '"error"' in line]
+    try:
+        return str(json.loads(lines[-1])["error"])
+    except (IndexError, ValueError, KeyError):
+        return output.strip() or "no reason given"

@@ -22,7 +22,7 @@ from rehearsal.wire import is_unknown
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"
-_RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 _BUILT_IN: Final = re.compile(r"v\d\w*|(apps|batch|autoscaling|policy)/v\d\w*|[a-z.]+\.k8s\.io/v\d\w*")
 _CUSTOM: Final = re.compile(r"(gateway\.networking|snapshot\.storage)\.k8s\.io/.*")
 
@@ -53,7 +53,7 @@ _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything wrong with an object."""
-    if type_token == _RELEASE:
+    if type_token == RELEASE:
         yield from schema.undeclared(type_token, inputs)
         return
     kind, version = inputs.get("kind"), inputs.get("apiVersion")

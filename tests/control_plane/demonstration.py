@@ -53,13 +53,10 @@ class Demonstration:
         return self.api.list("v1", "Pod", self.namespace, text)
 
     def workload(self) -> Object:
-        """Kueue's Workload of the Job."""
-        (found,) = [
-            each
-            for each in self.api.list("kueue.x-k8s.io/v1beta2", "Workload", self.namespace)
-            if each["metadata"]["name"].startswith(f"job-{self.job}-")
-        ]
-        return found
+        """Kueue's Workload of the Job, empty while there is none."""
+        workloads = self.api.list("kueue.x-k8s.io/v1beta2", "Workload", self.namespace)
+        of_job = [each for each in workloads if each["metadata"]["name"].startswith(f"job-{self.job}-")]
+        return of_job[0] if of_job else {}
 
     def comes_to(self, ask: Callable[[], Any], wanted: Any) -> None:
         """Waits until an answer is the wanted one."""

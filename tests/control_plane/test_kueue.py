@@ -6,9 +6,7 @@ import pytest
 
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError, condition, is_true, until
-from rehearsal.control_plane.kueue import configured
 from rehearsal.control_plane.kwok import FINISH
-from rehearsal.errors import RehearsalError
 from tests.control_plane import generic
 from tests.control_plane.demonstration import PATIENCE, Demonstration
 
@@ -85,31 +83,3 @@ def test_a_wrong_queue_is_refused_by_the_real_schemas_and_webhooks(kueue: Contro
     with pytest.raises(ApiError, match='Unsupported value: "Lower"'):
         api.apply(unknown)
     api.delete(flavor)
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"managerconfig": {}}, "values.managerconfig: the chart of Kueue has no such value"),
-        ({"managerConfig": {"controllerManagerConfigYaml": "- a"}}, "is not a mapping"),
-        ({"managerConfig": {"controllerManagerConfigYaml": "a: ["}}, "is no YAML"),
-    ],
-)
-def test_values_that_the_chart_does_not_have_are_refused(
-    plane: ControlPlane, values: dict[str, object], reason: str
-) -> None:
-    with pytest.raises(RehearsalError, match=reason):
-        configured(values)
-
-
-def test_a_configuration_that_the_manager_refuses_is_refused_before_anything_is_installed(
-    plane: ControlPlane,
-) -> None:
-    before = {kind.kind for kind in plane.api.served_kinds()}
-    text = (
-        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations:\n  podOptions: {}\n"
-        "  frameworks: [batch/job]\n"
-    )
-    with pytest.raises(RehearsalError, match='Kueue refuses its configuration.*"integrations.podOptions"'):
-        plane.kueue.start({"managerConfig": {"controllerManagerConfigYaml": text}}, "default")
-    assert {kind.kind for kind in plane.api.served_kinds()} == before
