@@ -10,7 +10,8 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.1
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse rehearse-all test test-infrastructure test-training check format inventory lock bench bench-training clean
+.PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
+	format inventory lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -21,6 +22,9 @@ setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engin
 rehearse: .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
 	@$(BIN)/python -m rehearsal $(STACK)
 
+rehearse-cluster: .venv/.ready ## the same, its Kubernetes objects on a local control plane
+	@$(BIN)/python -m rehearsal $(STACK) --cluster
+
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
 
@@ -28,7 +32,11 @@ test: test-infrastructure test-training ## all tests
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m rehearsal.engine
-	$(BIN)/python -m pytest tests --ignore tests/workloads --numprocesses 2
+	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/control_plane --numprocesses 2
+
+test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
+	$(BIN)/python -m rehearsal.engine
+	$(BIN)/python -m pytest tests/control_plane
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads
@@ -37,6 +45,9 @@ check: .venv/.ready ## lint, format and types, each at zero
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check
+
+check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
+	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks
 
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .

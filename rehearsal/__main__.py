@@ -40,6 +40,11 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="take the published durations of the real thing, on a scaled clock",
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="write the Kubernetes objects to a local control plane (built on first use, with Go)",
+    )
     return parser
 
 
@@ -55,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
             preview_only=parsed.preview,
             fail_at=parsed.fail_at,
             clock=parsed.clock,
+            cluster=parsed.cluster,
         )
         return 0 if Course(options, Console()).run() else 1
     except RehearsalError as error:

@@ -96,7 +96,7 @@ class KubernetesStandIn(StandIn):
         item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
         if inputs.get("kind") == "RayJob" and self.world.outcome == "Failed":
             outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
-            if is_awaited(inputs) and not _accepts(inputs, "Failed"):
+            if is_awaited(inputs) and not accepts(inputs, "Failed"):
                 raise Refusal(f"timed out waiting for RayJob {item_id}: it has failed")
         if inputs.get("kind") == "Job" and self.world.outcome == "Failed" and is_awaited(inputs):
             raise Refusal(f"Job {item_id} failed: BackoffLimitExceeded")
@@ -148,6 +148,6 @@ def _is_below(path: str, tops: Iterable[str]) -> bool:
     return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
 
 
-def _accepts(inputs: Mapping[str, Any], status: str) -> bool:
+def accepts(inputs: Mapping[str, Any], status: str) -> bool:
     """Whether the wait also ends with `status`: the expression then names it."""
     return status in json.dumps(inputs["metadata"]["annotations"]["pulumi.com/waitFor"])

@@ -1,9 +1,10 @@
 """The course of a whole rehearsal: from an empty world through a running stack back to an empty world."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
@@ -16,6 +17,9 @@ from rehearsal.plan import Plan
 from rehearsal.recorder import Interval, Result
 from rehearsal.session import Rehearsal
 from rehearsal.timeline import Phase, svg
+
+if TYPE_CHECKING:
+    from rehearsal.control_plane import ControlPlane
 
 RESULTS: Final = project.ROOT / ".rehearsal"
 # A minute of the real thing on the clock of `--clock`: long beside the engine's own milliseconds, and
@@ -34,6 +38,7 @@ class Options:
         preview_only: Stop after the preview.
         fail_at: Logical name of a resource whose creation fails once.
         clock: Let operations take their published durations on a scaled clock.
+        cluster: Let a local Kubernetes control plane judge and keep the Kubernetes objects.
     """
 
     stack: str
@@ -41,6 +46,7 @@ class Options:
     preview_only: bool = False
     fail_at: str | None = None
     clock: bool = False
+    cluster: bool = False
 
 
 class Course:
@@ -89,14 +95,26 @@ class Course:
         self._chart(waits_of(state))
         return self._summary(created, again.changed, drift, destroyed.changes.get("delete", 0), left)
 
-    def _rehearsal(self) -> Rehearsal:
-        return Rehearsal(
-            self._options.stack,
-            self._options.overrides,
-            clock=Clock(_SECONDS_PER_MINUTE if self._options.clock else 0),
-            progress=self._say,
-            say=self._say,
-        )
+    @contextmanager
+    def _rehearsal(self) -> Generator[Rehearsal]:
+        with self._plane() as plane:
+            rehearsal = Rehearsal(
+                self._options.stack,
+                self._options.overrides,
+                clock=Clock(_SECONDS_PER_MINUTE if self._options.clock else 0),
+                progress=self._say,
+                say=self._say,
+                plane=plane,
+            )
+            with rehearsal:
+                yield rehearsal
+
+    def _plane(self) -> "AbstractContextManager[ControlPlane | None]":
+        if not self._options.cluster:
+            return nullcontext()
+        from rehearsal.control_plane import ControlPlane
+
+        return ControlPlane(self._say)
 
     def _preview(self, rehearsal: Rehearsal) -> Plan:
         self._head("preview")
@@ -135,9 +153,21 @@ class Course:
         """What still exists, in the world or in the state, named one by one."""
         in_state = [resource["urn"] for resource in rehearsal.state()["deployment"].get("resources") or ()]
         in_world = [f"{item.type} {item.id}" for item in rehearsal.world.items]
-        for what in (*in_state, *in_world):
+        in_cluster = self._left_in_cluster(rehearsal)
+        for what in (*in_state, *in_world, *in_cluster):
             self._say(f"left: {what}")
-        return len(in_state) + len(in_world)
+        return len(in_state) + len(in_world) + len(in_cluster)
+
+    def _left_in_cluster(self, rehearsal: Rehearsal) -> list[str]:
+        cluster = rehearsal.cluster
+        if cluster is None:
+            return []
+        left = cluster.left()
+        self._say(
+            f"control plane: {cluster.written} objects written, {cluster.nodes_made} nodes simulated, "
+            f"{len(left)} left in the API server"
+        )
+        return left
 
     def _chart(self, waits: Waits) -> None:
         """Writes the timeline and prints the critical path of every operation."""

@@ -88,6 +88,24 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
             Refusal: When it is made but does not become ready.
         """
 
+    def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Brings a resource about, or changes it; by default there is no more to it than its outputs.
+
+        Raises:
+            Refusal: When it cannot be made or does not become ready.
+        """
+        return self.outputs(asked, inputs)
+
+    def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
+        """Lets whoever would make the resource judge it in a preview; raises Refusal."""
+
+    def unmake(self, asked: Asked, item: Item) -> None:
+        """Takes a resource away; raises Refusal."""
+
+    def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Inputs and properties of what exists now, None when it is gone."""
+        return item.inputs, item.outputs
+
     @abstractmethod
     def cluster(self, asked: Asked) -> str | None:
         """The cluster that the resource lives in, None outside Kubernetes."""
@@ -185,13 +203,14 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         asked = self._asked(request.urn, context)
         inputs = from_struct(request.properties)
         if request.preview:
+            self._try_out(asked, inputs, context)
             return provider_pb2.CreateResponse(properties=to_struct(self._planned(asked, inputs)))
         try:
             self.admit(asked, inputs)
             self._clock.take(asked.type, "create", inputs)
             if self.world.take_fault(asked.name):
                 raise Refusal(_fault_text(asked.urn))
-            item_id, outputs = self.outputs(asked, inputs)
+            item_id, outputs = self.make(asked, inputs)
             self.world.add(Item(asked.type, item_id, asked.name, inputs, outputs, self.cluster(asked)))
         except Refusal as refusal:
             _abort(context, refusal)
@@ -203,10 +222,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         """What exists now; no id means it is gone."""
         asked = self._asked(request.urn, context)
         item = self.world.find((self.cluster(asked) or "", asked.type, request.id))
-        if item is None:
+        found = self.current(asked, item) if item else None
+        if found is None:
             return provider_pb2.ReadResponse()
+        inputs, outputs = found
         return provider_pb2.ReadResponse(
-            id=item.id, inputs=to_struct(item.inputs), properties=to_struct(item.outputs)
+            id=request.id, inputs=to_struct(inputs), properties=to_struct(outputs)
         )
 
     def Update(
@@ -216,6 +237,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         asked = self._asked(request.urn, context)
         inputs = from_struct(request.news)
         if request.preview:
+            self._try_out(asked, inputs, context)
             return provider_pb2.UpdateResponse(properties=to_struct({**from_struct(request.olds), **inputs}))
         try:
             item = self.world.find((self.cluster(asked) or "", asked.type, request.id))
@@ -223,7 +245,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
                 raise Refusal(f"{asked.type} {request.id!r} not found")
             self.admit(asked, inputs)
             self._clock.take(asked.type, "update", inputs)
-            _, outputs = self.outputs(asked, inputs)
+            _, outputs = self.make(asked, inputs)
             item.inputs, item.outputs = inputs, outputs
         except Refusal as refusal:
             _abort(context, refusal)
@@ -238,6 +260,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         try:
             if self.release(asked, item):
                 self._clock.take(asked.type, "delete", item.inputs)
+                self.unmake(asked, item)
                 self.world.remove(item)
         except Refusal as refusal:
             _abort(context, refusal)
@@ -249,6 +272,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
 
     def _asked(self, urn: str, context: grpc.ServicerContext) -> Asked:
         return Asked.of(urn, self._configs.get(context.peer(), {}))
+
+    def _try_out(self, asked: Asked, inputs: dict[str, Any], context: grpc.ServicerContext) -> None:
+        try:
+            self.try_out(asked, inputs)
+        except Refusal as refusal:
+            _abort(context, refusal)
 
     def _planned(self, asked: Asked, inputs: dict[str, Any]) -> dict[str, Any]:
         _, outputs = self.outputs(asked, inputs)

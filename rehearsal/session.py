@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 
 import pulumi.automation as automation
 import yaml
@@ -26,9 +26,13 @@ from rehearsal.engine_lookup import Say
 from rehearsal.errors import RehearsalError
 from rehearsal.google import GoogleStandIn
 from rehearsal.plan import Plan
-from rehearsal.provider import Server
+from rehearsal.provider import Server, StandIn
 from rehearsal.recorder import Recorder, Result
-from rehearsal.world import World
+from rehearsal.world import CLUSTER, World
+
+if TYPE_CHECKING:
+    from rehearsal.control_plane import ControlPlane
+    from rehearsal.live_cluster import LiveCluster
 
 _PASSPHRASE: Final = "rehearsal"
 # Operations at once. The engine's default depends on the machine's cores, the timeline should not.
@@ -45,12 +49,15 @@ class Rehearsal:
         clock: How long operations take; by default no time at all.
         progress: Told every line that the engine prints.
         say: Told what takes long, such as building the engine.
+        plane: A running control plane for the stack's Kubernetes objects; without one the stand-in keeps
+            them to itself.
 
     Attributes:
         world: What exists on the stand-in platform.
         builds: Where the program's image builds go.
         configuration: What the stack file was filled in with.
         last: What the latest operation did, also when it failed.
+        cluster: The stack's cluster on the control plane, None without one.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Rehearsal:
         clock: Clock | None = None,
         progress: Say | None = None,
         say: Say = print,
+        plane: "ControlPlane | None" = None,
     ) -> None:
         if program is None:
             project.require_stack(stack)
@@ -73,6 +81,8 @@ class Rehearsal:
         self.builds = CloudBuildServer(self._clock)
         self._progress = progress
         self._say = say
+        self._plane = plane
+        self.cluster: LiveCluster | None = None
         self._servers: list[Server] = []
         self.last = Result(changes={}, intervals=[], seconds=0.0)
 
@@ -84,10 +94,12 @@ class Rehearsal:
             self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
             started.callback(shutil.rmtree, self._directory, ignore_errors=True)
             started.enter_context(self.builds)
-            for stand_in in (GoogleStandIn, KubernetesStandIn):
-                server = Server(stand_in(self.world, self._clock))
+            for stand_in in (GoogleStandIn(self.world, self._clock), self._kubernetes()):
+                server = Server(stand_in)
                 started.callback(server.stop)
                 self._servers.append(server)
+            if self.cluster:
+                started.callback(self.cluster.stop)
             started.callback(self._clock.stop)
             (self._directory / "state").mkdir()
             self._faults.mkdir()
@@ -181,12 +193,25 @@ class Rehearsal:
             recorder,
             lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=recorder),
         )
-        return self._operate("destroy")
+        destroyed = self._operate("destroy")
+        if self.cluster and not any(self.world.of_type(CLUSTER)):
+            self.cluster.sweep()
+        return destroyed
 
     def state(self) -> dict[str, Any]:
         """The stack's exported state; secrets stay encrypted in it."""
         # Not `export_stack`, which asks the engine for the secrets in plain text.
         return json.loads(self._engine(["stack", "export"]))
+
+    def _kubernetes(self) -> StandIn:
+        if self._plane is None:
+            return KubernetesStandIn(self.world, self._clock)
+        # Imported where it is needed: most rehearsals do without.
+        from rehearsal.applied_objects import ApplyingStandIn
+        from rehearsal.live_cluster import LiveCluster
+
+        self.cluster = LiveCluster(self._plane, self.world, self._say)
+        return ApplyingStandIn(self.world, self._clock, self.cluster)
 
     def _operate(self, operation: Literal["up", "refresh", "destroy"]) -> Result:
         recorder = Recorder()

@@ -1,0 +1,111 @@
+"""The stand-in for the Kubernetes provider that writes to a real API server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rehearsal.clock import Clock, is_awaited
+from rehearsal.cluster_objects import KubernetesStandIn, accepts
+from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
+from rehearsal.live_cluster import LiveCluster
+from rehearsal.provider import Asked
+from rehearsal.rules.kinds import RELEASE
+from rehearsal.wire import has_unknown
+from rehearsal.world import CLUSTER, Item, Refusal, World
+
+
+class ApplyingStandIn(KubernetesStandIn):
+    """The `kubernetes` provider over a `World` and a control plane.
+
+    The control plane stands for the GKE cluster of the stack, whatever address the kubeconfig says.
+
+    Args:
+        world: What exists; the objects too, as far as other resources look for them.
+        clock: How long operations take beside what they really take.
+        cluster: Where the objects go.
+    """
+
+    def __init__(self, world: World, clock: Clock, cluster: LiveCluster) -> None:
+        super().__init__(world, clock)
+        self._cluster = cluster
+        self._written: dict[tuple[str, str, str], Any] = {}
+
+    def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
+        """A dry run, once the cluster is there and everything in the object is known."""
+        if asked.type != RELEASE and not has_unknown(inputs) and any(self.world.of_type(CLUSTER)):
+            self._cluster.try_out(_tree(inputs))
+
+    def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The object as the API server has it, once it is ready."""
+        if len(list(self.world.of_type(CLUSTER))) > 1:
+            raise Refusal("one local control plane stands for one cluster, and the stack has several")
+        item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
+        if asked.type == RELEASE:
+            self._cluster.install(inputs)
+            return item_id, outputs
+        live = self._cluster.write(_tree(inputs))
+        self._written[self.cluster(asked), asked.type, item_id] = _projected(live, inputs)
+        if inputs.get("kind") == "RayJob" and is_awaited(inputs):
+            live = self._finished(live, inputs)
+        outputs["metadata"] = {**outputs["metadata"], **_identity(live)}
+        if live.get("status"):
+            outputs["status"] = live["status"]
+        return item_id, outputs
+
+    def unmake(self, asked: Asked, item: Item) -> None:
+        """Deletion, to its end."""
+        if asked.type == RELEASE:
+            self._cluster.uninstall()
+        else:
+            self._cluster.delete(_tree(item.inputs))
+
+    def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """What the program stated, as it is now; what others add, a status included, is no drift."""
+        if asked.type == RELEASE:
+            return item.inputs, item.outputs
+        live = self._cluster.read(_tree(item.inputs))
+        if live is None:
+            return None
+        then, now = self._written[item.key], _projected(live, item.inputs)
+        if then == now:
+            return item.inputs, item.outputs
+        drifted = _drifted(item.inputs, then, now)
+        return drifted, {**item.outputs, **drifted}
+
+    def _finished(self, live: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+        self._cluster.finish(live)
+        if self.world.outcome == "Failed" and not accepts(inputs, "Failed"):
+            raise Refusal(f"timed out waiting for RayJob {live['metadata']['name']}: it has failed")
+        return self._cluster.read(live) or live
+
+
+def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The object in a resource's inputs; what lives in a namespace and names none is in `default`."""
+    tree = {key: value for key, value in inputs.items() if key != "status" and not key.startswith("__")}
+    metadata = dict(tree.get("metadata") or {})
+    if tree["kind"] not in CLUSTER_SCOPED:
+        metadata.setdefault("namespace", "default")
+    return {**tree, "metadata": metadata}
+
+
+def _identity(live: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("uid", "creationTimestamp", "generation")
+    return {key: live["metadata"][key] for key in keys if key in live["metadata"]}
+
+
+def _projected(live: Any, stated: Any) -> Any:
+    """The live values at the stated places, spelt as the API server spells them."""
+    if isinstance(stated, Mapping):
+        found = live if isinstance(live, Mapping) else {}
+        return {key: _projected(found.get(key), value) for key, value in stated.items()}
+    if isinstance(stated, list) and isinstance(live, list) and len(stated) == len(live):
+        return [_projected(one, other) for one, other in zip(live, stated, strict=True)]
+    return live
+
+
+def _drifted(stated: Any, then: Any, now: Any) -> Any:
+    """The stated values with those replaced that are not what they were once written."""
+    if then == now:
+        return stated
+    if isinstance(stated, Mapping) and isinstance(then, Mapping) and isinstance(now, Mapping):
+        return {key: _drifted(value, then.get(key), now.get(key)) for key, value in stated.items()}
+    return now

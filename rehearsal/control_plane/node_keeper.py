@@ -1,0 +1,114 @@
+"""Keeps the simulated nodes as the platform would: one for every node of a node pool, more on demand."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+import requests
+
+from rehearsal.control_plane import nodes
+from rehearsal.control_plane.api import Api, ApiError, Object, condition
+from rehearsal.control_plane.nodes import POOL_LABEL, Shape
+from rehearsal.world import CLUSTER, Item, Refusal, World
+
+_POOL: Final = "gcp:container/nodePool:NodePool"
+_SECONDS: Final = 0.2
+
+
+class NodeKeeper:
+    """Follows the node pools of a world, and the pods that find no node.
+
+    A Standard cluster's pools have the nodes they say, and up to their maximum when a pod waits. On
+    Autopilot a node is made for a pod that waits. Nodes never go while their pool is there.
+
+    Args:
+        api: The API server.
+        world: What exists on the platform.
+    """
+
+    def __init__(self, api: Api, world: World) -> None:
+        self._api = api
+        self._world = world
+        self._lock = threading.Lock()
+        self._shapes: dict[str, Shape] = {}
+        self._counts: dict[str, int] = {}
+        self._asked: set[str] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+        self.made = 0
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Raises Refusal for a node pool that no node can be made of."""
+        nodes.shape_of_pool(inputs, "pool", "us-central1")
+
+    def stop(self) -> None:
+        """Ends the keeping; the nodes stay."""
+        self._stopped.set()
+        self._thread.join()
+
+    def clear(self) -> None:
+        """Removes all nodes, as the end of their cluster does."""
+        with self._lock:
+            for shape in list(self._shapes.values()):
+                self._remove(shape)
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(_SECONDS):
+            try:
+                with self._lock:
+                    self._follow()
+            except (ApiError, requests.ConnectionError, Refusal):
+                continue  # the API server is going, or the pool is refused where it is asked for
+
+    def _follow(self) -> None:
+        cluster = next(self._world.of_type(CLUSTER), None)
+        if cluster is None:
+            return
+        self._follow_pools(cluster)
+        for pod in self._api.list("v1", "Pod"):
+            if _waits_for_a_node(pod) and pod["metadata"]["uid"] not in self._asked:
+                self._provide(pod, cluster)
+
+    def _follow_pools(self, cluster: Item) -> None:
+        location = str(cluster.outputs["location"])
+        there = {
+            item.id: nodes.shape_of_pool(item.inputs, str(item.outputs["name"]), location)
+            for item in self._world.of_type(_POOL)
+        }
+        for key in [key for key in self._shapes if key not in there and "/" in key]:
+            self._remove(self._shapes.pop(key))
+        for key, shape in there.items():
+            self._shapes[key] = shape
+            while self._counts.get(shape.pool, 0) < shape.least:
+                self._add(shape)
+
+    def _provide(self, pod: Object, cluster: Item) -> None:
+        """Makes a node for a pod, once; that none can be made shows in the pod's own conditions."""
+        self._asked.add(pod["metadata"]["uid"])
+        if cluster.inputs.get("enableAutopilot"):
+            shape = nodes.shape_for_pod(pod, str(cluster.outputs["location"]))
+            if shape:
+                self._shapes[shape.pool] = shape
+                self._add(shape)
+            return
+        for shape in self._shapes.values():
+            if shape.suits(pod) and self._counts.get(shape.pool, 0) < shape.most:
+                self._add(shape)
+                return
+
+    def _add(self, shape: Shape) -> None:
+        index = self._counts.get(shape.pool, 0)
+        self._api.create(shape.node(index))
+        self._counts[shape.pool] = index + 1
+        self.made += 1
+
+    def _remove(self, shape: Shape) -> None:
+        for node in self._api.list("v1", "Node", labels=f"{POOL_LABEL}={shape.pool}"):
+            self._api.delete(node, "Background")
+        self._counts.pop(shape.pool, None)
+
+
+def _waits_for_a_node(pod: Object) -> bool:
+    scheduled = condition(pod, "PodScheduled")
+    return scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"

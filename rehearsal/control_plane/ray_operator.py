@@ -1,0 +1,168 @@
+"""A small part of the KubeRay operator, which cannot be had here: pods and status, nothing of Ray.
+
+What it does is what the operator does to the API server. A RayJob gets a RayCluster (unless it selects
+one) and a submitter Job, a RayCluster a head pod and its workers, each from its template and owned by
+what it is for; their status follows. What it does not do: Ray itself, services, roles, restarts,
+autoscaling, shutting a cluster down. A job ends as the rehearsal's world has it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from rehearsal.control_plane.api import Api, Object, is_true
+from rehearsal.control_plane.kwok import FINISH
+
+_CLUSTER_LABEL: Final = "ray.io/cluster"
+# pkg: ray-operator/controllers/ray/utils/constant.go
+_NODE_LABELS: Final = {"ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"}
+
+# Asks, until the answer is true, for what is named.
+Wait = Callable[[Callable[[], str], Callable[[], bool]], Any]
+
+
+class RayOperator:
+    """What becomes of RayClusters and RayJobs.
+
+    Args:
+        api: The API server.
+        wait: Waits for something to come true.
+    """
+
+    def __init__(self, api: Api, wait: Wait) -> None:
+        self._api = api
+        self._wait = wait
+
+    def run(self, tree: Object) -> None:
+        """Makes what the object is for; returns when its pods run. A suspended one waits to be resumed."""
+        if (tree["spec"] or {}).get("suspend"):
+            self._wait(
+                lambda: f"{tree['kind']} {tree['metadata']['name']} to be admitted",
+                lambda: not (self._api.get(tree) or tree)["spec"].get("suspend"),
+            )
+        if tree["kind"] == "RayCluster":
+            self._run_cluster(tree)
+        elif tree["kind"] == "RayJob":
+            self._run_job(tree)
+
+    def finish(self, job: Object, outcome: str) -> None:
+        """Ends a RayJob: its submitter, then its status.
+
+        Args:
+            job: The RayJob.
+            outcome: `Complete` or `Failed`.
+        """
+        ended, status = ("succeeded", "SUCCEEDED") if outcome == "Complete" else ("failed", "FAILED")
+        for pod in self._pods(job, f"batch.kubernetes.io/job-name={job['metadata']['name']}"):
+            self._api.patch(pod, {"metadata": {"annotations": {FINISH: ended}}})
+        self._set(job, jobDeploymentStatus=outcome, jobStatus=status)
+
+    def _run_job(self, job: Object) -> None:
+        name, namespace, spec = job["metadata"]["name"], job["metadata"]["namespace"], job["spec"]
+        selected = (spec.get("clusterSelector") or {}).get(_CLUSTER_LABEL)
+        if selected is None:
+            cluster = self._api.create(
+                {
+                    "apiVersion": job["apiVersion"],
+                    "kind": "RayCluster",
+                    "metadata": {
+                        "name": f"{name}-{job['metadata']['uid'][:5]}",
+                        "namespace": namespace,
+                        "ownerReferences": [_owner(job)],
+                    },
+                    "spec": spec["rayClusterSpec"],
+                }
+            )
+            selected = cluster["metadata"]["name"]
+            self._set(job, jobDeploymentStatus="Initializing", rayClusterName=selected)
+            self._run_cluster(cluster)
+        template = spec.get("submitterPodTemplate")
+        if template:
+            self._api.create(
+                {
+                    "apiVersion": "batch/v1",
+                    "kind": "Job",
+                    "metadata": {"name": name, "namespace": namespace, "ownerReferences": [_owner(job)]},
+                    "spec": {"backoffLimit": 2, "template": template},
+                }
+            )
+            self._await_pods(job, f"batch.kubernetes.io/job-name={name}", 1)
+        self._set(job, jobDeploymentStatus="Running", jobStatus="RUNNING", rayClusterName=selected)
+
+    def _run_cluster(self, cluster: Object) -> None:
+        pods = list(_pods_of(cluster))
+        for pod in pods:
+            self._api.create(pod)
+        self._await_pods(cluster, f"{_CLUSTER_LABEL}={cluster['metadata']['name']}", len(pods))
+        workers = len(pods) - 1
+        self._set(
+            cluster,
+            state="ready",
+            desiredWorkerReplicas=workers,
+            readyWorkerReplicas=workers,
+            availableWorkerReplicas=workers,
+        )
+
+    def _await_pods(self, owner: Object, labels: str, count: int) -> None:
+        name = f"{owner['kind']} {owner['metadata']['name']}"
+        self._wait(
+            lambda: f"the pods of {name}: {self._missing(owner, labels)}",
+            lambda: sum(is_true(pod, "Ready") for pod in self._pods(owner, labels)) == count,
+        )
+
+    def _pods(self, owner: Object, labels: str) -> list[Object]:
+        return self._api.list("v1", "Pod", owner["metadata"]["namespace"], labels)
+
+    def _missing(self, owner: Object, labels: str) -> str:
+        waiting = [pod for pod in self._pods(owner, labels) if not is_true(pod, "Ready")]
+        if not waiting:
+            return "not all are there"
+        conditions = (waiting[0].get("status") or {}).get("conditions") or [{}]
+        return f"{waiting[0]['metadata']['name']}: {conditions[0].get('message', 'no reason given')}"
+
+    def _set(self, tree: Object, **status: Any) -> None:
+        self._api.patch(tree, {"status": status}, "status")
+
+
+def _pods_of(cluster: Object) -> Iterator[Object]:
+    spec = cluster["spec"]
+    yield _pod(cluster, spec["headGroupSpec"]["template"], "head", "headgroup", 0)
+    for group in spec.get("workerGroupSpecs") or ():
+        count = group.get("replicas", 0) * group.get("numOfHosts", 1)
+        for index in range(count):
+            yield _pod(cluster, group["template"], "worker", group["groupName"], index)
+
+
+def _pod(cluster: Object, template: Mapping[str, Any], role: str, group: str, index: int) -> Object:
+    name = cluster["metadata"]["name"]
+    stated = template.get("metadata") or {}
+    labels = {
+        **_NODE_LABELS,
+        **(stated.get("labels") or {}),
+        _CLUSTER_LABEL: name,
+        "ray.io/node-type": role,
+        "ray.io/group": group,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{name}-{group}-{role}-{index}",
+            "namespace": cluster["metadata"]["namespace"],
+            "labels": labels,
+            "annotations": stated.get("annotations") or {},
+            "ownerReferences": [_owner(cluster)],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _owner(tree: Object) -> dict[str, Any]:
+    metadata = tree["metadata"]
+    return {
+        "apiVersion": tree["apiVersion"],
+        "kind": tree["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

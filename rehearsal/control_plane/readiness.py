@@ -1,0 +1,122 @@
+"""When Pulumi's Kubernetes provider counts an object as ready, and what to say while it is not.
+
+Kinds, conditions and the annotations `pulumi.com/skipAwait` and `pulumi.com/waitFor`:
+https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
+Not awaited here, because nobody plays the part: volumes being bound, load balancers getting an address.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from rehearsal.control_plane.api import Api, Object, condition, is_true
+from rehearsal.world import Refusal
+
+_CONDITION: Final = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
+
+
+def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
+    """What an object is awaited by, None when the provider does not wait for it.
+
+    The function returns what is still missing, nothing when the object is ready, and raises Refusal when
+    it never will be.
+    """
+    annotations = (tree.get("metadata") or {}).get("annotations") or {}
+    if annotations.get("pulumi.com/skipAwait") == "true":
+        return None
+    stated = annotations.get("pulumi.com/waitFor")
+    if stated:
+        return lambda api, live: _stated(stated, live)
+    return _READY.get(str(tree["kind"]))
+
+
+def _stated(expression: str, live: Object) -> str:
+    match = _CONDITION.fullmatch(expression)
+    if not match:
+        raise Refusal(f"pulumi.com/waitFor: the rehearsal cannot evaluate {expression!r}")
+    found = condition(live, match["type"]).get("status", "nothing")
+    return "" if found == (match["status"] or "True") else f"condition {match['type']} is {found}"
+
+
+def _deployment(api: Api, live: Object) -> str:
+    wanted, status = live["spec"].get("replicas", 1), live.get("status") or {}
+    if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
+        return "the controller has not seen it yet"
+    ready, updated = status.get("readyReplicas", 0), status.get("updatedReplicas", 0)
+    if ready < wanted or updated < wanted or not is_true(live, "Available"):
+        return f"{ready} of {wanted} pods are ready" + _why(api, live, live["spec"]["selector"])
+    return ""
+
+
+def _stateful_set(api: Api, live: Object) -> str:
+    wanted, status = live["spec"].get("replicas", 1), live.get("status") or {}
+    ready = status.get("readyReplicas", 0)
+    if ready < wanted or status.get("currentRevision") != status.get("updateRevision"):
+        return f"{ready} of {wanted} pods are ready" + _why(api, live, live["spec"]["selector"])
+    return ""
+
+
+def _daemon_set(api: Api, live: Object) -> str:
+    status = live.get("status") or {}
+    if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
+        return "the controller has not seen it yet"
+    ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
+    return f"{ready} of {wanted} pods are ready" if ready < wanted else ""
+
+
+def _job(api: Api, live: Object) -> str:
+    if is_true(live, "Failed"):
+        raise Refusal(f"Job {live['metadata']['name']} failed: {condition(live, 'Failed').get('message')}")
+    if is_true(live, "Complete"):
+        return ""
+    labels = {"matchLabels": {"batch.kubernetes.io/job-name": live["metadata"]["name"]}}
+    return "it is not complete" + _why(api, live, labels)
+
+
+def _pod(api: Api, live: Object) -> str:
+    phase = (live.get("status") or {}).get("phase")
+    return "" if phase == "Succeeded" or is_true(live, "Ready") else f"it is {phase}{_reason(live)}"
+
+
+def _service(api: Api, live: Object) -> str:
+    spec = live["spec"]
+    if not spec.get("selector") or spec.get("clusterIP") == "None" or spec.get("type") == "ExternalName":
+        return ""
+    slices = api.list(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        live["metadata"]["namespace"],
+        f"kubernetes.io/service-name={live['metadata']['name']}",
+    )
+    ends = [end for each in slices for end in each.get("endpoints") or ()]
+    if any(end["conditions"].get("ready") for end in ends):
+        return ""
+    return "no pod behind it is ready" + _why(api, live, {"matchLabels": spec["selector"]})
+
+
+_READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
+    "Deployment": _deployment,
+    "StatefulSet": _stateful_set,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+    "Pod": _pod,
+    "Service": _service,
+}
+
+
+def _why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
+    """What the first pod that does not run says, as the end of a sentence."""
+    labels = selector.get("matchLabels") or {}
+    if not labels:
+        return ""
+    text = ",".join(f"{key}={value}" for key, value in labels.items())
+    pods = api.list("v1", "Pod", live["metadata"]["namespace"], text)
+    waiting = [pod for pod in pods if not is_true(pod, "Ready")]
+    return f"; pod {waiting[0]['metadata']['name']}{_reason(waiting[0])}" if waiting else ""
+
+
+def _reason(pod: Object) -> str:
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return f": {scheduled.get('reason')}: {scheduled.get('message')}"
+    return ""

@@ -1,0 +1,284 @@
+"""A rehearsed stack's Kubernetes cluster on a local control plane.
+
+One control plane stands for the one GKE cluster of a stack. What is simulated: the nodes
+(`control_plane/nodes.py`), the Ray operator (`control_plane/ray_operator.py`), the Helm chart of Kueue
+(`control_plane/kueue.py`), and what GKE itself installs, which is not there at all.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import requests
+
+from rehearsal.control_plane import readiness
+from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
+from rehearsal.control_plane.cluster import CRDS, ControlPlane
+from rehearsal.control_plane.kueue import CHART, chart_version
+from rehearsal.control_plane.kwok import FINISH
+from rehearsal.control_plane.node_keeper import NodeKeeper
+from rehearsal.control_plane.ray_operator import RayOperator
+from rehearsal.engine_lookup import Say
+from rehearsal.errors import RehearsalError
+from rehearsal.world import Refusal, World
+
+_T = TypeVar("_T")
+# For pods to run, objects to go, and the like; each takes a second or two here.
+_PATIENCE: Final = 60.0
+_RAY: Final = "ray.io/"
+_RAY_KINDS: Final = ("rayclusters", "rayjobs")
+# Groups that GKE or an add-on of it brings along; their kinds are not checked here.
+_OF_GKE: Final = (_RAY, "cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
+# Kinds that come and go by themselves.
+_RESTLESS: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
+_OUTCOMES: Final = {"Complete": "succeeded", "Failed": "failed"}
+
+
+class LiveCluster:
+    """What the Kubernetes stand-in writes to.
+
+    Args:
+        plane: A running control plane.
+        world: What exists on the platform around it.
+        say: Told what is not checked.
+    """
+
+    def __init__(self, plane: ControlPlane, world: World, say: Say) -> None:
+        self._plane = plane
+        self._api: Api = plane.api
+        self._world = world
+        self._say = say
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._applied: list[Object] = []
+        self._unchecked: set[str] = set()
+        if not install_ray(plane):
+            self._say_once(f"KubeRay's CRDs are not in {CRDS}: its objects are not checked")
+        self._before = self.inventory()
+        self._nodes = NodeKeeper(self._api, world)
+        self._ray = RayOperator(self._api, self._until)
+        self.written = 0
+
+    @property
+    def nodes_made(self) -> int:
+        """How many nodes have been simulated."""
+        return self._nodes.made
+
+    def stop(self) -> None:
+        """Ends all waiting, now and later."""
+        self._stopped.set()
+        self._nodes.stop()
+
+    def try_out(self, tree: Mapping[str, Any]) -> None:
+        """Lets the API server judge an object without keeping it.
+
+        What it needs may be a part of the same preview: then there is nothing to be said yet.
+
+        Raises:
+            Refusal: In the API server's words.
+        """
+        if not self._is_served(tree):
+            return
+        try:
+            self._api.apply(tree, dry_run=True)
+        except ApiError as error:
+            if error.code != 404:
+                raise Refusal(_words(tree, error)) from None
+
+    def write(self, tree: Object) -> Object:
+        """Creates or updates an object, and waits where Pulumi would; returns it as it then is.
+
+        Raises:
+            Refusal: In the API server's words, or with what is not ready; such an object is taken back.
+        """
+        if not self._is_served(tree):
+            return tree
+        try:
+            before = self._api.get(tree)
+            live = self._api.apply(tree)
+        except ApiError as error:
+            raise Refusal(_words(tree, error)) from None
+        self.written += 1
+        with self._lock:
+            self._applied.append(live)
+        try:
+            self._bring_up(tree, live)
+        except (ApiError, WaitError, Refusal) as error:
+            if before is None:
+                self.delete(tree)
+            raise Refusal(str(error)) from None
+        return self._api.get(tree) or live
+
+    def read(self, tree: Mapping[str, Any]) -> Object | None:
+        """The object as it is, None when it is gone; one whose kind is not served is as it was written."""
+        return self._api.get(tree) if self._is_served(tree) else dict(tree)
+
+    def delete(self, tree: Mapping[str, Any]) -> None:
+        """Deletes an object and waits until it and all it owns is gone.
+
+        Raises:
+            Refusal: When it is not gone in time, with the finalizers that hold it.
+        """
+        if not self._is_served(tree):
+            return
+        try:
+            self._api.delete(tree)
+            self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
+        except (ApiError, WaitError) as error:
+            raise Refusal(str(error)) from None
+        with self._lock:
+            key = self._api.path_of(tree)
+            self._applied = [each for each in self._applied if self._api.path_of(each) != key]
+
+    def install(self, release: Mapping[str, Any]) -> None:
+        """Stands for a Helm release: that of Kueue is started, another is only noted.
+
+        Raises:
+            Refusal: When the release is wrong.
+        """
+        chart = str(release.get("chart", "")).rstrip("/").split("/")[-1]
+        if chart != CHART:
+            self._say_once(f"the Helm chart {chart} is not installed here: only Kueue's is stood for")
+            return
+        wanted = str(release.get("version") or chart_version())
+        if wanted.removeprefix("v") != chart_version():
+            raise Refusal(
+                f"the local control plane has Kueue {chart_version()}, the release wants {wanted}; "
+                "pin one version in the stack and in tools/kueue/go.mod"
+            )
+        namespace = str(release.get("namespace") or "default")
+        try:
+            self._plane.kueue.start(release.get("values") or {}, namespace)
+        except (ApiError, WaitError, RehearsalError) as error:
+            raise Refusal(str(error)) from None
+
+    def uninstall(self) -> None:
+        """Takes the release of Kueue away, if it is there."""
+        if self._plane.kueue.installed:
+            try:
+                self._plane.kueue.remove()
+            except (ApiError, WaitError) as error:
+                raise Refusal(str(error)) from None
+
+    def sweep(self) -> None:
+        """Does what the deletion of a cluster does to what is still in it.
+
+        Raises:
+            RehearsalError: When something does not go.
+        """
+        with self._lock:
+            applied = {self._api.path_of(tree): tree for tree in self._applied}
+        spaces = [tree for tree in applied.values() if tree["kind"] == "Namespace"]
+        others = [tree for tree in applied.values() if tree["kind"] != "Namespace"]
+        try:
+            for tree in reversed(others):
+                self._api.delete(tree)
+            for tree in reversed(others):
+                self.delete(tree)
+            if self._plane.kueue.installed:
+                self._plane.kueue.remove()
+            for tree in spaces:
+                self._api.delete(tree)
+            for tree in spaces:
+                self.delete(tree)
+        except (ApiError, WaitError, Refusal) as error:
+            raise RehearsalError(f"the cluster cannot be emptied: {error}") from None
+        self._nodes.clear()
+
+    def left(self) -> list[str]:
+        """What is in the API server now and was not at the beginning."""
+        with contextlib.suppress(WaitError):
+            self._until(lambda: "an empty cluster", lambda: self.inventory() <= self._before)
+        return sorted(self.inventory() - self._before)
+
+    def inventory(self) -> set[str]:
+        """Everything in the API server, kind by kind, but for what comes and goes by itself."""
+        found: set[str] = set()
+        for kind in list(self._api.served_kinds()):
+            if kind.kind not in _RESTLESS:
+                for item in self._api.list(kind.version, kind.kind):
+                    metadata = item["metadata"]
+                    found.add(f"{kind.kind} {metadata.get('namespace', '')}/{metadata['name']}")
+        return found
+
+    def _bring_up(self, tree: Object, live: Object) -> None:
+        if str(tree["apiVersion"]).startswith(_RAY):
+            self._ray.run(live)
+            return
+        missing = readiness.awaited(tree)
+        if missing is None:
+            return
+        name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
+        self._until(
+            lambda: f"{name}: {missing(self._api, self._api.get(tree) or live)}",
+            lambda: self._is_up(tree, live, missing),
+        )
+
+    def _is_up(self, tree: Object, live: Object, missing: Callable[[Api, Object], str]) -> bool:
+        if tree["kind"] == "Job":
+            self._end_pods(live)
+        return not missing(self._api, self._api.get(tree) or live)
+
+    def _end_pods(self, job: Object) -> None:
+        """Lets the running pods of an awaited Job end as the world has it: nothing runs in them."""
+        labels = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
+        for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
+            if FINISH not in (pod["metadata"].get("annotations") or {}):
+                end = {"metadata": {"annotations": {FINISH: _OUTCOMES[self._world.outcome]}}}
+                self._api.patch(pod, end)
+
+    def finish(self, job: Object) -> None:
+        """Ends a RayJob as the world has it."""
+        if self._is_served(job):
+            self._ray.finish(job, self._world.outcome)
+
+    def _held(self, tree: Mapping[str, Any]) -> str:
+        live = self._api.get(tree) or {"metadata": {}}
+        finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
+        return f"the deletion of {tree['kind']} {tree['metadata']['name']}; finalizers: {finalizers}"
+
+    def _is_served(self, tree: Mapping[str, Any]) -> bool:
+        """Whether the API server knows the kind; one of GKE's own it need not know."""
+        version, kind = str(tree["apiVersion"]), str(tree["kind"])
+        try:
+            self._api.kind(version, kind)
+        except ApiError as error:
+            if not version.startswith(_OF_GKE):
+                raise Refusal(str(error)) from None
+            self._say_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
+            return False
+        return True
+
+    def _say_once(self, text: str) -> None:
+        with self._lock:
+            if text in self._unchecked:
+                return
+            self._unchecked.add(text)
+        self._say(text)
+
+    def _until(self, what: Callable[[], str], ask: Callable[[], _T]) -> _T:
+        def answer() -> _T:
+            if self._stopped.is_set():
+                raise Refusal("interrupted")
+            try:
+                return ask()
+            except requests.ConnectionError:
+                raise Refusal("the API server is gone") from None
+
+        return until(what, answer, _PATIENCE)
+
+
+def install_ray(plane: ControlPlane) -> bool:
+    """Installs KubeRay's CRDs, as GKE's Ray add-on does; False when they are not at hand."""
+    if not CRDS.is_dir():
+        return False
+    try:
+        plane.api.kind("ray.io/v1", "RayCluster")
+    except ApiError:
+        plane.install(CRDS / f"ray.io_{plural}.yaml" for plural in _RAY_KINDS)
+    return True
+
+
+def _words(tree: Mapping[str, Any], error: ApiError) -> str:
+    return f"the API server refuses {tree['kind']} {tree['metadata'].get('name', '')}: {error}"

@@ -1,0 +1,123 @@
+"""The Helm release of Kueue in a stack: its configuration is judged by the manager itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+import pulumi_kubernetes as kubernetes
+import pytest
+import yaml
+
+from rehearsal import Rehearsal, RehearsalError
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.kueue import chart_version, configured
+
+SETTINGS = {"scenario": "small"}
+CONFIGURATION = {
+    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+    "kind": "Configuration",
+    "integrations": {"frameworks": ["batch/job", "deployment"]},
+}
+
+
+def program(
+    configuration: dict[str, Any], flavor: dict[str, Any] | None = None, version: str = "0.19.2"
+) -> Callable[[], None]:
+    """A cluster with Kueue in it and one flavor of nodes."""
+
+    def run() -> None:
+        api = gcp.projects.Service("container", service="container.googleapis.com")
+        cluster = gcp.container.Cluster(
+            "cluster",
+            location="us-central1",
+            enable_autopilot=True,
+            deletion_protection=False,
+            opts=pulumi.ResourceOptions(depends_on=[api]),
+        )
+        provider = kubernetes.Provider(
+            "provider",
+            kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
+            cluster_identifier=cluster.self_link,
+        )
+        home = kubernetes.core.v1.Namespace(
+            "home",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name="kueue-system"),
+            opts=pulumi.ResourceOptions(provider=provider),
+        )
+        installed = kubernetes.helm.v3.Release(
+            "kueue",
+            name="kueue",
+            namespace="kueue-system",
+            chart="oci://registry.k8s.io/kueue/charts/kueue",
+            values={"managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration)}},
+            version=version,
+            opts=pulumi.ResourceOptions(provider=provider, depends_on=[home]),
+        )
+        kubernetes.apiextensions.CustomResource(
+            "flavor",
+            api_version="kueue.x-k8s.io/v1beta2",
+            kind="ResourceFlavor",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name="l4"),
+            spec=flavor or {"nodeLabels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
+            opts=pulumi.ResourceOptions(provider=provider, depends_on=[installed]),
+        )
+
+    return run
+
+
+def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_without_a_trace(
+    plane: ControlPlane,
+) -> None:
+    flavor = {"nodeLabel": {"team": "ml"}}
+    with Rehearsal("small", SETTINGS, program(CONFIGURATION, flavor), plane=plane) as rehearsal:
+        with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*nodeLabel: field not declared"):
+            rehearsal.up()
+        flavor["nodeLabels"] = flavor.pop("nodeLabel")
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert rehearsal.refresh().changed == 0
+        rehearsal.destroy()
+        assert not plane.kueue.installed
+        assert rehearsal.cluster and rehearsal.cluster.left() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (
+            program({**CONFIGURATION, "integrations": {"podOptions": {}}}),
+            'Kueue refuses its configuration.*"integrations.podOptions"',
+        ),
+        (program(CONFIGURATION, version="0.18.0"), "has Kueue 0.19.2, the release wants 0.18.0"),
+    ],
+    ids=["a field that was removed", "another version"],
+)
+def test_a_wrong_release_fails_before_anything_is_installed(
+    plane: ControlPlane, wrong: Callable[[], None], reason: str
+) -> None:
+    with Rehearsal("small", SETTINGS, wrong, plane=plane) as rehearsal:
+        with pytest.raises(RehearsalError, match=reason):
+            rehearsal.up()
+        assert not plane.kueue.installed
+        rehearsal.destroy()
+        assert rehearsal.cluster and rehearsal.cluster.left() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"managerconfig": {}}, "values.managerconfig: the chart of Kueue has no such value"),
+        ({"managerConfig": {"controllerManagerConfigYaml": "- a"}}, "is not a mapping"),
+        ({"managerConfig": {"controllerManagerConfigYaml": "a: ["}}, "is no YAML"),
+    ],
+)
+def test_values_that_the_chart_does_not_have_are_refused(
+    plane: ControlPlane, values: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(RehearsalError, match=reason):
+        configured(values)
+
+
+def test_the_chart_and_the_manager_are_of_one_version(plane: ControlPlane) -> None:
+    assert chart_version() == "0.19.2"

@@ -1,0 +1,142 @@
+"""What the stacks declare, judged by a real API server."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rehearsal import Rehearsal, RehearsalError
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.api import Api, ApiError
+from rehearsal.live_cluster import CRDS
+from tests import inventory, plans
+
+STACKS = [
+    path.stem
+    for path in sorted(inventory.FOLDER.glob("*.yaml"))
+    if any(row["type"].startswith("kubernetes:") for row in inventory.written(path.stem))
+]
+needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are not in {CRDS}")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane: ControlPlane) -> None:
+    said: list[str] = []
+    with Rehearsal(stack, plane=plane, say=said.append) as rehearsal:
+        plan = rehearsal.preview()
+        rehearsal.up()
+        assert rehearsal.cluster
+        objects = [each for each in plan.resources if each.type.startswith("kubernetes:")]
+        assert rehearsal.cluster.written == len([each for each in objects if "helm.sh" not in each.type])
+        assert rehearsal.preview().changed == 0
+        assert rehearsal.refresh().changed == 0
+        rehearsal.destroy()
+        assert rehearsal.world.items == []
+        assert rehearsal.cluster.left() == []
+    assert [text for text in said if "not checked" in text] == ([] if CRDS.is_dir() else said)
+
+
+@pytest.fixture(scope="module")
+def a4_ray(plane: ControlPlane) -> Iterator[Rehearsal]:
+    """The stack, running."""
+    with Rehearsal("a4-ray", plane=plane) as rehearsal:
+        rehearsal.up()
+        yield rehearsal
+        rehearsal.destroy()
+        assert plane.api.list("v1", "Node") == []
+
+
+@needs_crds
+def test_the_pods_of_a_ray_job_find_nodes_with_their_gpus(a4_ray: Rehearsal, api: Api) -> None:
+    nodes, pods = api.list("v1", "Node"), api.list("v1", "Pod", "ray")
+    gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
+    assert len(gpus) == 2
+    workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
+    assert {pod["spec"]["nodeName"] for pod in workers} == {node["metadata"]["name"] for node in gpus}
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+
+def test_what_somebody_else_changed_shows_in_a_refresh_and_the_next_up_mends_it(
+    a4_ray: Rehearsal, api: Api
+) -> None:
+    policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
+    api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
+    assert a4_ray.refresh().changed == 1
+    assert a4_ray.preview().changed == 1
+    a4_ray.up()
+    assert (api.get(policy) or {})["spec"] == policy["spec"]
+    assert a4_ray.refresh().changed == 0
+
+
+@needs_crds
+def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> None:
+    with Rehearsal("a4-ray", {"waitForTraining": "true"}, plane=plane) as rehearsal:
+        rehearsal.world.outcome = "Failed"
+        with pytest.raises(RehearsalError, match="the training failed"):
+            rehearsal.up()
+        rehearsal.destroy()
+
+
+@needs_crds
+def test_a_field_that_the_operator_does_not_know_is_refused(plane: ControlPlane, api: Api) -> None:
+    with Rehearsal("a4-ray") as rehearsal:
+        job = plans.only(rehearsal.preview(), "ray.io/v1:RayJob").inputs
+    tree: dict[str, Any] = copy.deepcopy({**job, "metadata": {**job["metadata"], "namespace": "default"}})
+    tree.pop("status", None)
+    assert api.apply(tree, dry_run=True)["kind"] == "RayJob"
+    pod = tree["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    pod["containers"][0]["resource"] = {}
+    with pytest.raises(ApiError, match=r"containers.*resource: field not declared in schema"):
+        api.apply(tree, dry_run=True)
+
+
+def test_a_misspelt_field_is_refused(api: Api) -> None:
+    tree = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "code", "namespace": "default"},
+        "dta": {},
+    }
+    with pytest.raises(ApiError, match="field not declared in schema"):
+        api.apply(tree)
+    with pytest.raises(ApiError, match='unknown field "dta"'):
+        api.create(tree)
+
+
+def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -> None:
+    def program() -> None:
+        import pulumi
+        import pulumi_gcp as gcp
+        import pulumi_kubernetes as kubernetes
+
+        api = gcp.projects.Service("container", service="container.googleapis.com")
+        cluster = gcp.container.Cluster(
+            "cluster",
+            location="us-central1",
+            enable_autopilot=True,
+            deletion_protection=False,
+            opts=pulumi.ResourceOptions(depends_on=[api]),
+        )
+        provider = kubernetes.Provider(
+            "provider",
+            kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
+            cluster_identifier=cluster.self_link,
+        )
+        # No schema of ours knows that the number of pods is no budget.
+        kubernetes.policy.v1.PodDisruptionBudget(
+            "budget",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(name="budget"),
+            spec=kubernetes.policy.v1.PodDisruptionBudgetSpecArgs(
+                min_available=1,
+                max_unavailable=1,
+                selector=kubernetes.meta.v1.LabelSelectorArgs(match_labels={"app": "server"}),
+            ),
+            opts=pulumi.ResourceOptions(provider=provider, deleted_with=cluster),
+        )
+
+    with Rehearsal("small", {"scenario": "small"}, program, plane=plane) as rehearsal:
+        with pytest.raises(RehearsalError, match="budget.*the API server refuses PodDisruptionBudget"):
+            rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.cluster and rehearsal.cluster.left() == []
