@@ -85,17 +85,17 @@ class NodeKeeper:
 
     def _provide(self, pod: Object, cluster: Item) -> None:
         """Makes a node for a pod, once; that none can be made shows in the pod's own conditions."""
+        shape = self._shape_for(pod, cluster)
+        if shape:
+            self._shapes[shape.pool] = shape
+            self._add(shape)
         self._asked.add(pod["metadata"]["uid"])
+
+    def _shape_for(self, pod: Object, cluster: Item) -> Shape | None:
         if cluster.inputs.get("enableAutopilot"):
-            shape = nodes.shape_for_pod(pod, str(cluster.outputs["location"]))
-            if shape:
-                self._shapes[shape.pool] = shape
-                self._add(shape)
-            return
-        for shape in self._shapes.values():
-            if shape.suits(pod) and self._counts.get(shape.pool, 0) < shape.most:
-                self._add(shape)
-                return
+            return nodes.shape_for_pod(pod, str(cluster.outputs["location"]))
+        fitting = (shape for shape in self._shapes.values() if shape.suits(pod))
+        return next((shape for shape in fitting if self._counts.get(shape.pool, 0) < shape.most), None)
 
     def _add(self, shape: Shape) -> None:
         index = self._counts.get(shape.pool, 0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rehearsal.control_plane import ControlPlane, binaries
-from rehearsal.control_plane.api import Api
+from rehearsal.control_plane.api import Api, until
 from rehearsal.live_cluster import install_ray
 
 KUEUE = "kueue-system"
@@ -38,3 +38,4 @@ def kueue(plane: ControlPlane) -> Iterator[ControlPlane]:
     yield plane
     plane.kueue.remove()
     plane.api.delete(namespace)
+    until(lambda: f"{KUEUE} to go", lambda: plane.api.get(namespace) is None, 60)

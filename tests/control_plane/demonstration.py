@@ -47,6 +47,10 @@ class Demonstration:
         pods = self.pods({"batch.kubernetes.io/job-name": self.job})
         return bool(job["spec"].get("suspend")), sum(is_true(pod, "Ready") for pod in pods), len(pods)
 
+    def ended(self) -> bool:
+        """Whether the Job is complete."""
+        return is_true(self.api.get(self._named("batch/v1", "Job", self.job)) or {}, "Complete")
+
     def pods(self, labels: dict[str, str]) -> list[Object]:
         """Pods with these labels."""
         text = ",".join(f"{key}={value}" for key, value in labels.items())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import Api, ApiError, condition, is_true, until
+from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import FINISH
 from tests.control_plane import generic
 from tests.control_plane.demonstration import PATIENCE, Demonstration
@@ -13,23 +13,34 @@ from tests.control_plane.demonstration import PATIENCE, Demonstration
 DEMONSTRATION = {"namespace": generic.NAMESPACE, "deployment": "server", "job": "training"}
 
 
+@pytest.fixture(scope="module")
+def nodes(kueue: ControlPlane) -> Iterator[ControlPlane]:
+    """Kueue, and nodes with GPUs."""
+    made = [generic.GPU_NODES.node(index) for index in range(generic.GPU_NODES.least)]
+    for node in made:
+        kueue.api.create(node)
+    kueue.await_nodes([node["metadata"]["name"] for node in made])
+    yield kueue
+    for node in made:
+        kueue.api.delete(node, "Background")
+
+
 @pytest.fixture
-def scene(kueue: ControlPlane) -> Iterator[Demonstration]:
-    """Nodes, a queue and one server."""
-    api = kueue.api
-    nodes = [generic.GPU_NODES.node(index) for index in range(generic.GPU_NODES.least)]
-    for node in nodes:
-        api.create(node)
-    kueue.await_nodes([node["metadata"]["name"] for node in nodes])
+def scene(nodes: ControlPlane) -> Iterator[Demonstration]:
+    """A queue and one server."""
+    api = nodes.api
     made = [generic.namespace(), *generic.priorities(), *generic.queue(), generic.serving()]
     for tree in made:
         api.apply(tree)
     yield Demonstration(api=api, **DEMONSTRATION)
     for tree in (generic.training(), *reversed(made)):
-        api.delete(tree)
-        until(lambda: f"{tree} to go", lambda: api.get(tree) is None, PATIENCE)  # noqa: B023
-    for node in nodes:
-        api.delete(node, "Background")
+        remove(api, tree)
+
+
+def remove(api: Api, tree: Object) -> None:
+    """Deletes an object and waits until Kueue, where it holds it, has let it go."""
+    api.delete(tree)
+    until(lambda: f"{tree} to go", lambda: api.get(tree) is None, PATIENCE)
 
 
 def test_serving_preempts_training_which_comes_back_when_there_is_room(scene: Demonstration) -> None:
@@ -82,4 +93,4 @@ def test_a_wrong_queue_is_refused_by_the_real_schemas_and_webhooks(kueue: Contro
     unknown = {**queue, "spec": {**queue["spec"], "preemption": {"withinClusterQueue": "Lower"}}}
     with pytest.raises(ApiError, match='Unsupported value: "Lower"'):
         api.apply(unknown)
-    api.delete(flavor)
+    remove(api, flavor)

@@ -69,11 +69,12 @@ def program(
 def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_without_a_trace(
     plane: ControlPlane,
 ) -> None:
-    flavor = {"nodeLabel": {"team": "ml"}}
+    # Something that only the kind's own schema knows.
+    flavor: dict[str, Any] = {"nodeTaints": [{"key": "team", "value": "ml", "effect": "Never"}]}
     with Rehearsal("small", SETTINGS, program(CONFIGURATION, flavor), plane=plane) as rehearsal:
-        with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*nodeLabel: field not declared"):
+        with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*nodeTaints.*effect"):
             rehearsal.up()
-        flavor["nodeLabels"] = flavor.pop("nodeLabel")
+        flavor["nodeTaints"][0]["effect"] = "NoSchedule"
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0

@@ -1,7 +1,6 @@
 """What the stacks declare, judged by a real API server."""
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,41 +36,34 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
     assert [text for text in said if "not checked" in text] == ([] if CRDS.is_dir() else said)
 
 
-@pytest.fixture(scope="module")
-def a4_ray(plane: ControlPlane) -> Iterator[Rehearsal]:
-    """The stack, running."""
-    with Rehearsal("a4-ray", plane=plane) as rehearsal:
-        rehearsal.up()
-        yield rehearsal
-        rehearsal.destroy()
-        assert plane.api.list("v1", "Node") == []
-
-
 @needs_crds
-def test_the_pods_of_a_ray_job_find_nodes_with_their_gpus(a4_ray: Rehearsal, api: Api) -> None:
-    nodes, pods = api.list("v1", "Node"), api.list("v1", "Pod", "ray")
-    gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
-    assert len(gpus) == 2
-    workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
-    assert {pod["spec"]["nodeName"] for pod in workers} == {node["metadata"]["name"] for node in gpus}
-    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
-
-
-def test_what_somebody_else_changed_shows_in_a_refresh_and_the_next_up_mends_it(
-    a4_ray: Rehearsal, api: Api
+def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(
+    plane: ControlPlane, api: Api
 ) -> None:
-    policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
-    api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
-    assert a4_ray.refresh().changed == 1
-    assert a4_ray.preview().changed == 1
-    a4_ray.up()
-    assert (api.get(policy) or {})["spec"] == policy["spec"]
-    assert a4_ray.refresh().changed == 0
+    with Rehearsal("a4-ray", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
+        rehearsal.up()
+        nodes, pods = api.list("v1", "Node"), api.list("v1", "Pod", "ray")
+        gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
+        assert len(gpus) == 2
+        workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
+        assert {pod["spec"]["nodeName"] for pod in workers} == {node["metadata"]["name"] for node in gpus}
+        assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+        policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
+        api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
+        assert rehearsal.refresh().changed == 1
+        assert rehearsal.preview().changed == 1
+        rehearsal.up()
+        assert (api.get(policy) or {})["spec"] == policy["spec"]
+        assert rehearsal.refresh().changed == 0
+        rehearsal.destroy()
+    assert api.list("v1", "Node") == []
 
 
 @needs_crds
 def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> None:
-    with Rehearsal("a4-ray", {"waitForTraining": "true"}, plane=plane) as rehearsal:
+    settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
+    with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
         rehearsal.world.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed"):
             rehearsal.up()

@@ -73,7 +73,7 @@ def make_data(path: Path, rows: int = 16) -> None:
 
 
 def make_texts(path: Path, rows: int = 40) -> None:
-    """Parquet with the columns of the emoji and the SQL data sets; texts and replies of unequal length."""
+    """Parquet with the columns of the emoji and both SQL data sets; texts and replies of unequal length."""
     from datasets import Dataset
 
     chance = random.Random(5)
@@ -99,6 +99,8 @@ def make_texts(path: Path, rows: int = 40) -> None:
         }
         for row in range(rows)
     ]
+    for query in queries:
+        query |= {"question": query["sql_prompt"], "context": query["sql_context"], "answer": query["sql"]}
     for name, columns in (("emoji", tables), ("sql", queries)):
         (path / name).mkdir(parents=True)
         Dataset.from_list(columns).to_parquet(path / name / "train.parquet")
@@ -160,6 +162,7 @@ STAND_INS = {
     "gemma-3-4b-vision": ("model", "data", None),
     "gemma-3-1b-emoji": ("text-model", "emoji", 400),
     "gemma-3-12b-text-to-sql": ("model", "sql", 800),
+    "gemma-3-4b-sql": ("model", "sql", 800),
 }
 
 

@@ -4,8 +4,9 @@ import os
 import signal
 import sys
 from argparse import Namespace
+from functools import partialmethod
 
-from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing import PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -18,9 +19,12 @@ from finetune.recipe import Recipe
 
 # What each process runs, before the arguments.
 WORKER = ("-m", "finetune", "local")
-# Seconds from SIGTERM to SIGKILL for the processes (torchrun's default is 30). How long a checkpoint may take
-# is for the pod's grace period to say, at the end of which Kubernetes kills this process too.
+# Seconds from SIGTERM to SIGKILL for the processes; torchrun's 30 can be changed by an option since torch 2.11.
+# How long a checkpoint may take is for the pod's grace period to say, at the end of which Kubernetes kills this
+# process too.
 SHUTDOWN_TIMEOUT = 24 * 3600
+# Seconds in which all nodes must have met: a node may have to be made and to pull the image first.
+MEETING_TIMEOUT = 1800
 # Times that a node starts its processes again because another node was lost or has come back.
 RESTARTS = 3
 
@@ -56,8 +60,10 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         rdzv_backend="c10d",
         rdzv_endpoint=options.rendezvous or "localhost:0",
         max_restarts=RESTARTS if options.rendezvous else 0,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        rdzv_configs={"join_timeout": MEETING_TIMEOUT, "read_timeout": MEETING_TIMEOUT},
     )
+    close = partialmethod(PContext.close, timeout=SHUTDOWN_TIMEOUT)
+    PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
     arguments += [f"--set={override}" for override in options.overrides]
     try:
