@@ -11,7 +11,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	format inventory lock bench bench-training clean
+	format inventory docs lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -55,6 +55,9 @@ format: .venv/.ready ## format the code
 
 inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 	$(BIN)/python -m tests.inventory $(STACKS)
+
+docs: .venv/.ready ## rewrite the pictures and the settings' reference in docs/
+	$(BIN)/python -m documentation
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
 	$(LOCK) requirements.in -o requirements.txt
