@@ -70,8 +70,8 @@ def _parts(plan: Plan) -> dict[str, list[Planned]]:
     parts: dict[str, list[Planned]] = {}
     for resource in plan.resources:
         top = resource
-        while by_urn[top.urn].parent and by_urn[top.parent].parent:
-            top = by_urn[top.parent]
+        while (above := by_urn.get(top.parent)) and above.parent:
+            top = above
         if not top.parent:
             continue  # the stack itself
         if _COMPONENT not in top.type:

@@ -41,9 +41,19 @@ def page() -> str:
     return _HEAD + "".join(_scenario(name, stacks) for name, stacks in scenarios().items())
 
 
-def asked(stack: str) -> tuple[settings.Settings, dict[str, Asked]]:
-    """The settings of a stack, and every key that they were read from."""
-    found = configuration(stack, {})
+def asked(
+    stack: str, overrides: Mapping[str, str] | None = None
+) -> tuple[settings.Settings, dict[str, Asked]]:
+    """The settings of a stack, and every key that they were read from.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Configuration values over the stack file's.
+
+    Raises:
+        SettingsError: For values that the program refuses.
+    """
+    found = configuration(stack, overrides or {})
     values = {
         key: value if isinstance(value, str) else json.dumps(value) for key, value in found.plain.items()
     }
