@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from documentation import settings_reference
 from documentation.scenarios import scenarios, stack_file
@@ -175,3 +176,26 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
         settings_reference.asked(scenario or having[0], {key: values[0]})
     if "--secret" in command.words:
         assert settings_reference.asked(having[0])[1][key].values.startswith("secret")
+
+
+def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:
+    """The README's block, run to the line before the preview, for which the providers' plugins are needed."""
+    (block,) = [text for _, text in blocks(ROOT / "README.md") if "PULUMI_CONFIG_PASSPHRASE" in text]
+    script, preview, rest = block.partition("pulumi preview --diff")
+    assert preview and not rest.strip()
+    for name in ("Pulumi.yaml", "Pulumi.a4-ray.yaml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    path = f"{Path(engine()).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": path, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    written = yaml.safe_load((tmp_path / "Pulumi.a4-ray.yaml").read_text())["config"]
+    assert written["gcp:project"] == "my-project"
+    assert written["llm-stacks:capacity.reservation"] == "my-reservation"
+    assert list(written["llm-stacks:hfToken"]) == ["secure"]
