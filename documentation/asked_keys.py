@@ -64,10 +64,10 @@ class AskedKeys(Keys):
         self._note(key, ", ".join(f"`{choice}`" for choice in choices), default)
         return super().choice(key, choices, default)
 
-    def secret(self, key: str, rule: str) -> None:
+    def secret(self, key: str, rule: str, *, required: bool = True) -> None:
         """As `Keys.secret`."""
-        self._note(key, f"secret: {rule}", REQUIRED)
-        super().secret(key, rule)
+        self._note(key, f"secret: {rule}", REQUIRED if required else None)
+        super().secret(key, rule, required=required)
 
     def _note(self, key: str, values: str, default: Any) -> None:
         """Notes the first asking: what is said there is closer to the key than what it is made of."""
