@@ -6,13 +6,14 @@ from documentation.errors import DocumentationError
 from documentation.pages import pages
 from rehearsal import Plan, Rehearsal, RehearsalError
 from rehearsal.project import ROOT
+from stacks.keys import SettingsError
 
 
 def main() -> int:
     """Writes every page that differs from what it should say; returns the exit status."""
     try:
         found = pages(_plan)
-    except (DocumentationError, RehearsalError) as error:
+    except (DocumentationError, RehearsalError, SettingsError) as error:
         print(f"documentation: {error}", file=sys.stderr)
         return 1
     for path, text in found.items():

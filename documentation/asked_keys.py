@@ -69,6 +69,12 @@ class AskedKeys(Keys):
         self._note(key, f"secret: {rule}", REQUIRED if required else None)
         super().secret(key, rule, required=required)
 
+    def none_of(self, *keys: str, because: str) -> None:
+        """As `Keys.none_of`."""
+        for key in keys:
+            self._note(key, f"refused with the stack file's other values: {because}", None)
+        super().none_of(*keys, because=because)
+
     def _note(self, key: str, values: str, default: Any) -> None:
         """Notes the first asking: what is said there is closer to the key than what it is made of."""
         self.asked.setdefault(key, Asked(values=values, default=default))

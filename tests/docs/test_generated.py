@@ -51,6 +51,11 @@ def test_every_setting_that_the_program_asks_for_is_in_the_reference(
     assert "required" in rows["gcp:project"]
 
 
+def test_a_key_that_others_leave_without_a_meaning_is_a_setting_too() -> None:
+    _, asked = settings_reference.asked("l4-kueue", {"clusterMode": "autopilot"})
+    assert "Autopilot chooses machines by itself" in asked["zones"].values
+
+
 def test_a_setting_without_a_description_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = (Training.__doc__ or "").replace("`recipe`. Name of a file in", "Some file of")
     monkeypatch.setattr(Training, "__doc__", silent)
