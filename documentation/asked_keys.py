@@ -39,7 +39,7 @@ class AskedKeys(Keys):
         self, key: str, parse: Callable[[str], T], default: T | Required = REQUIRED, *, set_as: str
     ) -> T:
         """As `Keys.parsed`."""
-        self._note(key, f"such as `{set_as}`", default)
+        self._note(key, f"such as `{set_as}`", _as_written(parse, default, set_as))
         return super().parsed(key, parse, default, set_as=set_as)
 
     def text(
@@ -78,3 +78,13 @@ class AskedKeys(Keys):
     def _note(self, key: str, values: str, default: Any) -> None:
         """Notes the first asking: what is said there is closer to the key than what it is made of."""
         self.asked.setdefault(key, Asked(values=values, default=default))
+
+
+def _as_written(parse: Callable[[str], T], default: T | Required, example: str) -> T | Required | str:
+    """The default as a stack file would say it, where that is the example."""
+    if default is None or isinstance(default, Required):
+        return default
+    try:
+        return example if parse(example) == default else default
+    except ValueError:
+        return default
