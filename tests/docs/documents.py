@@ -14,8 +14,8 @@ from markdown_it.token import Token
 
 ROOT: Final = Path(__file__).parent.parent.parent
 DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# Programs whose commands are tried; what a line of running text in backticks begins with.
-TRIED: Final = ("make", "pulumi", "python", ".venv/bin/python", ".venv-training/bin/python")
+# What running text in backticks begins with when it is a command that can be tried.
+_TRIED: Final = re.compile(r"(make|pulumi|(\.venv[\w-]*/bin/)?python) ")
 
 _SHELL: Final = ("sh", "bash", "shell", "console")
 _ASSIGNMENT: Final = re.compile(r"[A-Z_]+=.*")
@@ -59,12 +59,12 @@ def blocks(document: Path) -> Iterator[tuple[int, str]]:
 
 
 def commands(document: Path) -> Iterator[Command]:
-    """The commands of the blocks, and those in running text of the programs that are tried."""
+    """The commands of the blocks, and those in running text that can be tried."""
     for line, text in blocks(document):
         for words in _split(text):
             yield Command(document, line, words)
     for token in tokens(document):
-        if token.type == "code_inline" and token.content.startswith(tuple(f"{each} " for each in TRIED)):
+        if token.type == "code_inline" and _TRIED.match(token.content):
             for words in _split(token.content):
                 yield Command(document, _line(token), words)
 
