@@ -90,7 +90,7 @@ class Clients:
         try:
             answer = request.execute(num_retries=_RETRIES)
         except HttpError as error:
-            raise CallError(method, _reason(error), int(error.resp.status)) from None
+            raise CallError(method, _reason(error), int(error.resp.status), _disabled(error)) from None
         except GoogleAuthError as error:
             raise CallError(
                 method, f"the credentials are not accepted ({error}); gcloud auth application-default login"
@@ -173,3 +173,15 @@ def _reason(error: HttpError) -> str:
     """Google's sentence, in one line; the page of a proxy has none."""
     reason = " ".join(str(error.reason or "").split())
     return reason or http.client.responses.get(int(error.resp.status), "no reason given")
+
+
+def _disabled(error: HttpError) -> str:
+    """The API that must be enabled first, which is one of the reasons for a 403.
+
+    https://docs.cloud.google.com/service-usage/docs/error-handling
+    """
+    details = error.error_details if isinstance(error.error_details, list) else []
+    for detail in details:
+        if isinstance(detail, Mapping) and detail.get("reason") == "SERVICE_DISABLED":
+            return str((detail.get("metadata") or {}).get("service", ""))
+    return ""
