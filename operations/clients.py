@@ -44,6 +44,10 @@ class Clients:
         timeout_s: Seconds until a call without an answer is given up.
         pause: Waits between two tries of a call.
 
+    Attributes:
+        endpoint: As given, without a slash at its end.
+        pause: As given.
+
     Raises:
         OperationError: Without Application Default Credentials.
     """
@@ -59,7 +63,7 @@ class Clients:
         self.endpoint = endpoint.rstrip("/") if endpoint else None
         self._credentials = _credentials(project, self.endpoint)
         self._timeout_s = timeout_s
-        self._pause = pause
+        self.pause = pause
         self._made: dict[str, Any] = {}
 
     def api(self, name: str) -> Any:
@@ -76,7 +80,7 @@ class Clients:
                 document,
                 client_options=elsewhere,
                 http=AuthorizedHttp(self._credentials, http=transport),
-                requestBuilder=partial(_Request, document, self._pause),
+                requestBuilder=partial(_Request, document, self.pause),
             )
         return self._made[name]
 

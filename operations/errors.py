@@ -12,7 +12,7 @@ class CallError(OperationError):
         method: Id of the method, such as `compute.regions.get`.
         reason: What went wrong, for a person.
         status: HTTP status, None when no answer came or it was not understood.
-        disabled: The API that is not enabled in the project, such as `compute.googleapis.com`, if that is why.
+        disabled: The API that is not enabled, such as `compute.googleapis.com`, if that is why.
     """
 
     def __init__(self, method: str, reason: str, status: int | None = None, disabled: str = "") -> None:

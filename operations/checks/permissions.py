@@ -41,7 +41,9 @@ def needed(plan: StackPlan) -> dict[str, str]:
     )
     # Every scenario starts nodes, builds or instances as an account that it has made.
     types[_ACTS_AS] = None
-    return {permission: _table()[name]["role"] for name in types for permission in _table()[name]["permissions"]}
+    return {
+        permission: _table()[name]["role"] for name in types for permission in _table()[name]["permissions"]
+    }
 
 
 def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
