@@ -28,7 +28,7 @@ from operations.plan import StackPlan
 HELP: Final = "check in the project everything that a stack needs, before anything is created"
 
 Check = Callable[[StackPlan, Clients], Iterator[Finding]]
-_CHECKS: Final[dict[str, Check]] = {
+CHECKS: Final[dict[str, Check]] = {
     "project": check_project,
     "APIs": check_apis,
     "permissions": check_permissions,
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         planned = plan.load(options.stack, options.set)
         clients = Clients(planned.project, options.endpoint)
         found = []
-        for topic in _CHECKS:
+        for topic in CHECKS:
             status.update(f"checking {topic}")
             found += check(topic, planned, clients)
     if options.json:
@@ -75,7 +75,7 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
     """
     found: list[Finding] = []
     try:
-        found.extend(_CHECKS[topic](planned, clients))
+        found.extend(CHECKS[topic](planned, clients))
     except CallError as error:
         if topic == "project" and not error.status:
             raise OperationError(f"Google could not be asked: {error}") from None

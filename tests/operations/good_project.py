@@ -8,7 +8,7 @@ from operations.machines import machine_types
 from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
-from tests.operations.planned import PROJECT, RESERVATION
+from tests.operations.planned import IMAGE, PROJECT, RESERVATION
 
 REGION: Final = "us-central1"
 ZONES: Final = ("us-central1-a", "us-central1-b", "us-central1-c")
@@ -150,6 +150,21 @@ def plant_registry(server: GoogleServer) -> None:
     realm = f'Bearer realm="{server.endpoint}/registry/token",service="registry.docker.io",scope="pull"'
     server.plant_page("registry/token", Page(content={"token": "anybody"}))
     server.plant_page(manifest(), Page(refusal=Page(code=401, headers={"WWW-Authenticate": realm})))
+    plant_image(server, IMAGE)
+
+
+def plant_image(server: GoogleServer, uri: str) -> None:
+    """An image in Artifact Registry."""
+    _, project, repository, image = uri.split("/", 3)
+    method = "artifactregistry.projects.locations.repositories.dockerImages.get"
+    server.plant(
+        "artifactregistry.v1",
+        method,
+        {"uri": uri},
+        projectsId=project,
+        repositoriesId=repository,
+        dockerImagesId=image,
+    )
 
 
 def manifest() -> str:
