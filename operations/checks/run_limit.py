@@ -11,7 +11,7 @@ from operations.workloads import cloud_run_of, pods_of
 
 def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
     """That a run ends by itself, and what does not in spite of it."""
-    hours = next((value for key, value in plan.configuration.items() if key.endswith(":maxRunHours")), None)
+    hours = plan.setting("maxRunHours")
     if hours is None:
         yield warning(
             "maxRunHours is not set: a run that hangs holds its accelerators until somebody looks",
