@@ -72,7 +72,7 @@ def _in_artifact_registry(clients: Clients, uri: str, place: ImageRepository) ->
     image = uri.split("/", 3)[3]
     name = (
         f"projects/{place.project}/locations/{place.location}/repositories/{place.name}"
-        f"/dockerImages/{quote(image, safe='@:')}"
+        f"/dockerImages/{quote(image, safe='@')}"
     )
     images = clients.api("artifactregistry.v1").projects().locations().repositories().dockerImages()
     try:
