@@ -94,5 +94,10 @@ def show(findings: Sequence[Finding], title: str, console: Console) -> None:
         level = f"[{_COLOURS[each.level]}]{each.level}[/]"
         table.add_row(topic, level, escape(each.what), escape(each.remedy))
     console.print(table)
-    counts = (f"{sum(each.level is level for each in findings)} {level}" for level in Level)
-    console.print(", ".join(counts))
+    console.print(", ".join(_count(findings, level) for level in Level))
+
+
+def _count(findings: Sequence[Finding], level: Level) -> str:
+    number = sum(each.level is level for each in findings)
+    several = number != 1 and level in (Level.WARNING, Level.PROBLEM)
+    return f"{number} {level}{'s' if several else ''}"
