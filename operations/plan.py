@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import yaml
+
 from operations.errors import OperationError
 from rehearsal import Planned, Rehearsal, RehearsalError
 from rehearsal.project import parse_override, project_name
@@ -65,6 +67,8 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
             resources = rehearsal.preview().resources
     except RehearsalError as error:
         raise OperationError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
     return StackPlan(
         stack=stack,
         project=str(configuration.plain[_PROJECT]),

@@ -1,12 +1,14 @@
 """The samples in docs/operations.md: what the commands print against the tests' server.
 
-python -m tests.operations.samples     runs them and rewrites the page
+python -m tests.operations.samples             runs them and rewrites the page
+python -m tests.operations.samples preflight   prints one
 """
 
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -95,7 +97,7 @@ def shown(page: str) -> dict[str, str]:
 
 
 @contextmanager
-def _token() -> Iterator[None]:
+def _token() -> Generator[None]:
     before = os.environ.get("HF_TOKEN")
     os.environ["HF_TOKEN"] = "hf_planted_in_a_test"
     try:
@@ -106,6 +108,8 @@ def _token() -> Iterator[None]:
             os.environ["HF_TOKEN"] = before
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:]:
+    print("".join(printed(name) for name in sys.argv[1:]), end="")
+elif __name__ == "__main__":
     PAGE.write_text(_BLOCK.sub(lambda block: block[1] + printed(block["name"]) + block[3], PAGE.read_text()))
     print(PAGE)
