@@ -15,7 +15,7 @@ from operations import plan
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.leftovers.footprint import Footprint, footprint
-from operations.leftovers.removal import Pause, remove
+from operations.leftovers.removal import remove
 from operations.leftovers.search import Findings, Leftover, search
 from operations.leftovers.thing import Place
 from operations.options import add_endpoint, add_json, add_stack
@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
 
 
-def run(options: argparse.Namespace, pause: Pause = time.sleep) -> int:
+def run(options: argparse.Namespace) -> int:
     """Looks, shows, and deletes when told to.
 
     Raises:
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace, pause: Pause = time.sleep) -> int:
     if options.yes and not options.delete:
         raise OperationError("--yes without --delete: there is nothing to say yes to")
     stack = plan.load(options.stack, options.set)
-    clients = Clients(stack.project, options.endpoint, pause=pause)
+    clients = Clients(stack.project, options.endpoint)
     backend = Backend(options.stack)
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace, pause: Pause = time.sleep) -> int:
         show(findings, wanted, now, Console())
     if not options.delete:
         return status(findings.left, findings.unseen)
-    return _delete(options, place, findings, pause)
+    return _delete(options, place, findings)
 
 
 def status(left: Sequence[Leftover], unseen: Sequence[str]) -> int:
@@ -110,9 +110,7 @@ def show(findings: Findings, wanted: Footprint, now: State, console: Console) ->
         print(f"nothing to look at, its API is off: {', '.join(findings.off)}")
     if now.resources:
         count = sum(1 for each in now.resources if each.id)
-        print(
-            f"{count} resources are in the state of {wanted.stack} and not listed: pulumi destroy removes them"
-        )
+        print(f"not listed: {count} resources in the state of {wanted.stack}; pulumi destroy removes them")
     if not findings.left and not findings.unseen:
         print(f"nothing is left of {wanted.stack} in {wanted.project}; its APIs stay enabled")
 
@@ -146,12 +144,12 @@ def _given_back(each: Leftover) -> str:
     return f"{each.thing.keeper} gives it back with its gateway"
 
 
-def _delete(options: argparse.Namespace, place: Place, findings: Findings, pause: Pause) -> int:
+def _delete(options: argparse.Namespace, place: Place, findings: Findings) -> int:
     certain = [each for each in findings.left if each.sure and each.command]
     if certain and not (options.yes or _agreed(options.stack, len(certain))):
         _say("nothing was deleted")
         return status(findings.left, findings.unseen)
-    failures = remove(place, certain, _say, pause)
+    failures = remove(place, certain, _say, time.sleep)
     rest = [each for each in findings.left if each not in certain]
     _say(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
     if failures or rest:

@@ -1,0 +1,74 @@
+"""What several tests of the operator's commands start from."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from operations import plan
+from operations.plan import StackPlan
+from operations.state import State, read
+from rehearsal import Rehearsal
+from tests import plans
+from tests.operations.google_server import GoogleServer
+from tests.operations.project import PROJECT, REGION, Project
+
+SETTINGS = {"gcp:project": PROJECT, "gcp:region": REGION}
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A stack that was up once and has been destroyed.
+
+    Args:
+        stack: Its name.
+        backend: Folder of the engine's backend.
+        alive: What the engine knew while it was up.
+        plan: What its program would make.
+    """
+
+    stack: str
+    backend: Path
+    alive: State
+    plan: StackPlan
+
+    def names(self, ending: str) -> list[str]:
+        """Physical names of the resources whose type ends in `ending`, while it was up."""
+        return [each.physical_name for each in self.alive.resources if each.id and each.type.endswith(ending)]
+
+    def name(self, ending: str) -> str:
+        """The one of them, or the first."""
+        return sorted(self.names(ending))[0]
+
+
+def _live(stack: str, folder: Path) -> Lived:
+    with Rehearsal(stack, {**SETTINGS, "imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        rehearsal.destroy()
+        shutil.copytree(rehearsal.backend, folder / "backend")
+    (newest, _) = sorted(folder.glob("backend/.pulumi/history/*/*/*.checkpoint.json"))
+    planned = plan.load(stack, [f"{key}={value}" for key, value in SETTINGS.items()])
+    return Lived(stack=stack, backend=folder / "backend", alive=read(newest), plan=planned)
+
+
+@pytest.fixture(scope="session")
+def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("l4-kueue", tmp_path_factory.mktemp("l4-kueue"))
+
+
+@pytest.fixture(scope="session")
+def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"))
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    with GoogleServer() as server:
+        yield server
+
+
+@pytest.fixture
+def project(google: GoogleServer) -> Project:
+    return Project(google)
