@@ -16,6 +16,7 @@ import google.auth
 import httplib2
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+from google.auth.transport.requests import Request
 from google.oauth2.credentials import Credentials as UserCredentials
 from google_auth_httplib2 import AuthorizedHttp
 from googleapiclient.discovery import build_from_document
@@ -107,6 +108,21 @@ class Clients:
             if error.missing:
                 return None
             raise
+
+    def token(self) -> str:
+        """An access token for a server that is no API of Google's; empty without credentials.
+
+        Raises:
+            OperationError: When the credentials are not accepted.
+        """
+        try:
+            if not self._credentials.valid:
+                self._credentials.refresh(Request())
+        except GoogleAuthError as error:
+            raise OperationError(
+                f"the credentials are not accepted ({error}); gcloud auth application-default login"
+            ) from None
+        return str(self._credentials.token or "")
 
     def _send(self, request: "_Request") -> Any:
         """Sends a request; every way in which that can fail becomes a `CallError`."""

@@ -165,8 +165,8 @@ def test_a_stack_that_is_up_has_left_nothing(l4_kueue: Lived, google: GoogleServ
     for what in LEFT.values():
         what(project, l4_kueue)
     up = footprint(l4_kueue.plan, l4_kueue.alive, [l4_kueue.alive], [])
-    # Of the labelled things one is not in the state.
-    assert found(google, up) == {"our-checkpoints"}
+    # Both carry the labels of the stack and are not in its state: it uses an image that it did not build.
+    assert found(google, up) == {"our-checkpoints", "images-l4-kueue"}
 
 
 def test_a_destroy_that_stopped_at_the_network_is_told_what_holds_it(
