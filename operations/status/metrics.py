@@ -39,7 +39,9 @@ class Course:
 
     def line(self, now: datetime) -> str:
         """For people. Whatever the training did not log is left out."""
-        parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if (steps := self._get("steps")) else "")]
+        parts = [
+            f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if (steps := self._get("steps")) else "")
+        ]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
         parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
         speed, left = self._get("tokens_per_second"), self._get("seconds_left")
@@ -90,7 +92,9 @@ def parse(content: bytes, run: str, *, finished: bool = False, written: datetime
         try:
             lines.append(_numbers(json.loads(text)))
         except (ValueError, TypeError, AttributeError, KeyError):
-            raise OperationError(f"{run}: line {number} of the metrics is not what the training writes") from None
+            raise OperationError(
+                f"{run}: line {number} of the metrics is not what the training writes"
+            ) from None
     steps = [line for line in lines if "loss" in line]
     return Course(
         run=run,

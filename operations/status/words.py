@@ -51,7 +51,10 @@ _MESSAGES: Final[tuple[tuple[str, Why], ...]] = (
     ),
     (
         r"No space left on device|ephemeral.storage|ephemeral local storage",
-        Why(text="the disk of the node or of the pod is full", remedy="raise ephemeral-storage in the manifest"),
+        Why(
+            text="the disk of the node or of the pod is full",
+            remedy="raise ephemeral-storage in the manifest",
+        ),
     ),
     (
         r"not found.*image|manifest unknown|image.*not found|NotFound.*pkg\.dev|name unknown",
