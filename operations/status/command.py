@@ -123,10 +123,12 @@ def _remedies(report: Report) -> list[tuple[str, str]]:
     for line in report.lines:
         if line.why and line.why.remedy:
             found.setdefault(line.why.remedy, []).append(line)
-    return [
-        (f"{lines[0].kind} {lines[0].name}" if len(lines) == 1 else f"{len(lines)} {lines[0].kind}s", remedy)
-        for remedy, lines in found.items()
-    ]
+    return [(_called(lines), remedy) for remedy, lines in found.items()]
+
+
+def _called(lines: list[Line]) -> str:
+    kind = lines[0].kind
+    return f"{kind} {lines[0].name}" if len(lines) == 1 else f"{len(lines)} {kind}s"
 
 
 def _plot(report: Report, file: Path) -> None:

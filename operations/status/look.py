@@ -106,12 +106,9 @@ class Look:
                 yield from _seen(plural, unseen, partial(lines, every(of(api, plural))))
             found = every(of(f"apis/{_KUEUE}/v1beta2", "workloads"))
             positions = _positions(cluster, namespace, found)
-            yield from _seen(
-                "workloads", unseen, lambda found=found, at=positions: workloads.queue(found, at)
-            )
+            yield from _seen("workloads", unseen, partial(workloads.queue, found, positions))
             members, events = every(of("api/v1", "pods")), every(of("api/v1", "events"))
-            log = partial(_log, cluster)
-            yield from _seen("pods", unseen, lambda a=members, b=events, c=log: pods(a, b, c))
+            yield from _seen("pods", unseen, partial(pods, members, events, partial(_log, cluster)))
 
     def _namespaces(self) -> list[str]:
         """Where the stack's workloads are."""
@@ -121,10 +118,8 @@ class Look:
 
 def _described(cluster: dict[str, Any]) -> Iterator[Line]:
     """Line for a cluster that is not as it should be, and for each such pool of it."""
-    for kind, each in (
-        ("cluster", cluster),
-        *(("node pool", pool) for pool in cluster.get("nodePools") or ()),
-    ):
+    pools = [("node pool", pool) for pool in cluster.get("nodePools") or ()]
+    for kind, each in (("cluster", cluster), *pools):
         status = str(each.get("status") or "")
         if kind == "node pool" and status == "RUNNING":
             continue

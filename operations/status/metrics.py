@@ -1,4 +1,4 @@
-"""What a training run has logged: `metrics.jsonl` in its folder of the bucket (workloads/finetune/metrics.py)."""
+"""What a training run has logged: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
 
 import json
 import re
@@ -39,12 +39,11 @@ class Course:
 
     def line(self, now: datetime) -> str:
         """For people. Whatever the training did not log is left out."""
-        parts = [
-            f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if (steps := self._get("steps")) else "")
-        ]
+        steps = self.last.get("steps")
+        parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
         parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
-        speed, left = self._get("tokens_per_second"), self._get("seconds_left")
+        speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
         if self.finished:
             parts.append("finished")
@@ -53,9 +52,6 @@ class Course:
         if self.written and not self.finished:
             parts.append(f"written {span((now - self.written).total_seconds())} ago")
         return ", ".join(parts)
-
-    def _get(self, key: str) -> float | None:
-        return self.last.get(key)
 
 
 def address(outputs: Mapping[str, str]) -> tuple[str, str] | None:

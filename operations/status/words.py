@@ -108,7 +108,7 @@ def waiting(reason: str, message: str) -> Why | None:
 
 def unschedulable(message: str) -> Why:
     """Why the scheduler finds no node, from its message: `0/3 nodes are available: ...`."""
-    short = re.findall(r"Insufficient ([\w./-]+)", message)
+    short = re.findall(r"Insufficient ([\w/-]+(?:\.[\w/-]+)*)", message)
     if short:
         return Why(text=f"no node has enough {' and '.join(dict.fromkeys(short))} free", bad=False)
     if "didn't match Pod's node affinity/selector" in message:

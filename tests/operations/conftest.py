@@ -16,6 +16,8 @@ from tests.operations.google_server import GoogleServer
 from tests.operations.project import PROJECT, REGION, Project
 
 SETTINGS = {"gcp:project": PROJECT, "gcp:region": REGION}
+# What a stack needs besides; others refuse it.
+MORE = {"a4-ray": {"capacity.reservation": "my-reservation"}}
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,15 @@ class Lived:
 
     Args:
         stack: Its name.
-        backend: Folder of the engine's backend.
+        backend: Folder of the engine's backend, after the destroy.
+        backend_up: The same while it was up.
         alive: What the engine knew while it was up.
         plan: What its program would make.
     """
 
     stack: str
     backend: Path
+    backend_up: Path
     alive: State
     plan: StackPlan
 
@@ -44,13 +48,21 @@ class Lived:
 
 
 def _live(stack: str, folder: Path) -> Lived:
-    with Rehearsal(stack, {**SETTINGS, "imageUri": plans.IMAGE}) as rehearsal:
+    settings = {**SETTINGS, **MORE.get(stack, {})}
+    with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
+        shutil.copytree(rehearsal.backend, folder / "up")
         rehearsal.destroy()
         shutil.copytree(rehearsal.backend, folder / "backend")
-    (newest, _) = sorted(folder.glob("backend/.pulumi/history/*/*/*.checkpoint.json"))
-    planned = plan.load(stack, [f"{key}={value}" for key, value in SETTINGS.items()])
-    return Lived(stack=stack, backend=folder / "backend", alive=read(newest), plan=planned)
+    (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
+    planned = plan.load(stack, [f"{key}={value}" for key, value in settings.items()])
+    return Lived(
+        stack=stack,
+        backend=folder / "backend",
+        backend_up=folder / "up",
+        alive=read(history),
+        plan=planned,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +73,11 @@ def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 @pytest.fixture(scope="session")
 def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
     return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"))
+
+
+@pytest.fixture(scope="session")
+def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"))
 
 
 @pytest.fixture
