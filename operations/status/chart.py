@@ -14,7 +14,7 @@ _HEIGHT: Final = 480
 
 
 def draw(course: Course, file: Path) -> None:
-    """Writes an SVG that stands alone: no script and no font is fetched when it is shown.
+    """Writes an SVG that stands alone: nothing is fetched when it is shown.
 
     Raises:
         OperationError: When the file cannot be written.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import urllib3
+import yaml
 from kubernetes import client, config
 
 from operations.clients import Clients
@@ -32,19 +33,12 @@ class Cluster:
     Args:
         settings: How to reach it.
         clients: Whose token it is shown; None where the settings have credentials of their own.
-        timeouts: Seconds until a connection, and an answer, is given up.
     """
 
-    def __init__(
-        self,
-        settings: client.Configuration,
-        clients: Clients | None = None,
-        timeouts: tuple[float, float] = (_CONNECT_S, _READ_S),
-    ) -> None:
+    def __init__(self, settings: client.Configuration, clients: Clients | None = None) -> None:
         settings.retries = _RETRIES
         self._api = client.ApiClient(settings)
         self._clients = clients
-        self._timeouts = timeouts
 
     def every(self, path: str, **query: str) -> list[Object]:
         """The objects at a path such as `/api/v1/nodes`; none where the kind is not served.
@@ -88,7 +82,7 @@ class Cluster:
                 header_params=header,
                 auth_settings=[] if token else ["BearerToken"],
             )
-            answer = self._api.call_api(verb, url, header, body, form, _request_timeout=self._timeouts)
+            answer = self._api.call_api(verb, url, header, body, form, _request_timeout=(_CONNECT_S, _READ_S))
             content = answer.read()
         except client.ApiException as error:
             raise CallError(path, _first_line(error.reason)) from None
@@ -123,7 +117,7 @@ def from_kubeconfig(file: Path) -> Cluster:
     settings = client.Configuration()
     try:
         config.load_kube_config(str(file), client_configuration=settings, persist_config=False)
-    except (config.ConfigException, OSError, ValueError, TypeError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
         raise OperationError(f"{file} is no kubeconfig: {_first_line(error)}") from None
     return Cluster(settings)
 

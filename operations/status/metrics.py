@@ -88,9 +88,7 @@ def parse(content: bytes, run: str, *, finished: bool = False, written: datetime
         try:
             lines.append(_numbers(json.loads(text)))
         except (ValueError, TypeError, AttributeError, KeyError):
-            raise OperationError(
-                f"{run}: line {number} of the metrics is not what the training writes"
-            ) from None
+            raise OperationError(f"{run}: line {number} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]
     return Course(
         run=run,

@@ -52,7 +52,7 @@ _MESSAGES: Final[tuple[tuple[str, Why], ...]] = (
     (
         r"No space left on device|ephemeral.storage|ephemeral local storage",
         Why(
-            text="the disk of the node or of the pod is full",
+            text="the disk of the pod or its node is full",
             remedy="raise ephemeral-storage in the manifest",
         ),
     ),
