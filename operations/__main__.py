@@ -16,7 +16,9 @@ COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
 
 # A command and the module that does it, imported when it is asked for.
-COMMANDS: Final[dict[str, str]] = {
+COMMANDS: Final = {
+    "preflight": "operations.preflight",
+    "cost": "operations.cost",
     "leftovers": "operations.leftovers.command",
     "status": "operations.status.command",
 }

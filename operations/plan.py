@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from operations.errors import OperationError
 from rehearsal import Planned, Rehearsal, RehearsalError
-from rehearsal.project import parse_override
+from rehearsal.project import parse_override, project_name
 
 # Values that nobody but the owner of the stack knows, and a command that asks Google must not invent.
 # A secret's value is not in the plan, so a stand-in for it does no harm.
@@ -33,6 +33,10 @@ class StackPlan:
     region: str
     configuration: Mapping[str, Any]
     resources: tuple[Planned, ...]
+
+    def setting(self, name: str) -> Any:
+        """A value of the configuration by the key that `pulumi config set` takes; None when it is not set."""
+        return self.configuration.get(f"{project_name()}:{name}")
 
     def of_type(self, *types: str) -> Iterator[Planned]:
         """Resources of these types, such as `gcp:container/nodePool:NodePool`."""
