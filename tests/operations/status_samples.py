@@ -90,6 +90,10 @@ def workload(
 ) -> Object:
     return {
         "metadata": {"name": name, "creationTimestamp": created},
-        "spec": {"queueName": "llm", "priority": priority, "priorityClassRef": {"name": "low"}},
+        "spec": {
+            "queueName": "llm",
+            "priority": priority,
+            "priorityClassRef": {"name": "high" if priority > 10 else "low"},
+        },
         "status": {"conditions": [*conditions]},
     }
