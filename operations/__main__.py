@@ -19,6 +19,8 @@ _INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost",
+    "leftovers": "operations.leftovers.command",
+    "status": "operations.status.command",
 }
 
 

@@ -16,6 +16,7 @@ import google.auth
 import httplib2
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+from google.auth.transport.requests import Request
 from google.oauth2.credentials import Credentials as UserCredentials
 from google_auth_httplib2 import AuthorizedHttp
 from googleapiclient.discovery import build_from_document
@@ -91,8 +92,47 @@ class Clients:
             CallError: Without a usable answer.
         """
         method = str(request.methodId)
+        answer = self._send(request)
+        if isinstance(answer, str) and answer:
+            raise CallError(method, "the answer is not JSON, or not all of it")
+        wrong = next(faults(request.document, method, answer), None)
+        if wrong:
+            raise CallError(method, f"the answer is not understood: {wrong}")
+        return answer or {}
+
+    def read(self, bucket: str, name: str) -> bytes | None:
+        """What an object of a bucket holds; None when there is none of that name.
+
+        Raises:
+            CallError: As `call`.
+        """
         try:
-            answer = request.execute(num_retries=_RETRIES)
+            return self._send(self.api("storage.v1").objects().get_media(bucket=bucket, object=name)) or b""
+        except CallError as error:
+            if error.missing:
+                return None
+            raise
+
+    def token(self) -> str:
+        """An access token for a server that is no API of Google's; empty without credentials.
+
+        Raises:
+            OperationError: When the credentials are not accepted.
+        """
+        try:
+            if not self._credentials.valid:
+                self._credentials.refresh(Request())
+        except GoogleAuthError as error:
+            raise OperationError(
+                f"the credentials are not accepted ({error}); gcloud auth application-default login"
+            ) from None
+        return str(self._credentials.token or "")
+
+    def _send(self, request: "_Request") -> Any:
+        """Sends a request; every way in which that can fail becomes a `CallError`."""
+        method = str(request.methodId)
+        try:
+            return request.execute(num_retries=_RETRIES)
         except HttpError as error:
             raise CallError(method, _reason(error), int(error.resp.status), _disabled(error)) from None
         except GoogleAuthError as error:
@@ -103,12 +143,6 @@ class Clients:
             raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
         except (OSError, httplib2.error.HttpLib2Error, http.client.HTTPException) as error:
             raise CallError(method, f"no answer: {error or type(error).__name__}") from None
-        if isinstance(answer, str) and answer:
-            raise CallError(method, "the answer is not JSON, or not all of it")
-        wrong = next(faults(request.document, method, answer), None)
-        if wrong:
-            raise CallError(method, f"the answer is not understood: {wrong}")
-        return answer or {}
 
     def every(self, collection: Any, key: str, method: str = "list", **arguments: Any) -> list[Any]:
         """What a list method has on all its pages.

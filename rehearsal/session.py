@@ -101,7 +101,7 @@ class Rehearsal:
             if self.cluster:
                 started.callback(self.cluster.stop)
             started.callback(self._clock.stop)
-            (self._directory / "state").mkdir()
+            self.backend.mkdir()
             self._faults.mkdir()
             self._link_archives()
             self._write_configuration(salt=None)
@@ -198,6 +198,11 @@ class Rehearsal:
             self.cluster.sweep()
         return destroyed
 
+    @property
+    def backend(self) -> Path:
+        """Folder of the engine's backend, for as long as the context."""
+        return self._directory / "state"
+
     def state(self) -> dict[str, Any]:
         """The stack's exported state; secrets stay encrypted in it."""
         # Not `export_stack`, which asks the engine for the secrets in plain text.
@@ -289,7 +294,7 @@ class Rehearsal:
             "PATH": f"{self._plugins}{os.pathsep}{os.environ['PATH']}",
             **self.builds.environment,
             "REHEARSAL_FAULTS": str(self._faults),
-            "PULUMI_BACKEND_URL": f"file://{self._directory / 'state'}",
+            "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_HOME": str(self._directory / "home"),
             "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": ",".join(server.address for server in self._servers),

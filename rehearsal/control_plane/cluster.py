@@ -44,10 +44,12 @@ class ControlPlane:
     Attributes:
         api: Its API server, once it runs.
         kueue: Kueue on it; runs once it is started.
+        kubeconfig: Path of the administrator's.
     """
 
     api: Api
     kueue: Kueue
+    kubeconfig: Path
 
     def __init__(self, say: Say = print, *, with_kueue: bool = False) -> None:
         self._say = say
@@ -126,7 +128,9 @@ class ControlPlane:
         self.api = Api(
             f"https://127.0.0.1:{server}", authority.pair.certificate, (admin.certificate, admin.key)
         )
-        kubeconfig = _write_kubeconfig(folder, self.api.server, authority, admin.certificate, admin.key)
+        kubeconfig = self.kubeconfig = _write_kubeconfig(
+            folder, self.api.server, authority, admin.certificate, admin.key
+        )
         self.kueue = Kueue(self.api, folder / "kueue", kubeconfig)
 
         client, peers = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"

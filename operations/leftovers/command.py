@@ -1,0 +1,168 @@
+"""`python -m operations leftovers`."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from operations import plan
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.leftovers.footprint import Footprint, footprint
+from operations.leftovers.removal import remove
+from operations.leftovers.search import Findings, Leftover, search
+from operations.leftovers.thing import Place
+from operations.options import add_endpoint, add_json, add_stack
+from operations.state import Backend, State, read
+
+HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack is still in the project"
+
+NOTHING_LEFT: Final = 0
+SOMETHING_LEFT: Final = 1
+COULD_NOT_LOOK: Final = 2
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    add_stack(parser)
+    add_json(parser)
+    add_endpoint(parser)
+    parser.add_argument(
+        "--state",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="a state of the stack before, saved with `pulumi stack export`; may be repeated; "
+        "in place of the backend's history",
+    )
+    parser.add_argument("--delete", action="store_true", help="delete what is certainly the stack's")
+    parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Looks, shows, and deletes when told to.
+
+    Raises:
+        OperationError: When the plan, the state or the credentials are missing.
+    """
+    if options.yes and not options.delete:
+        raise OperationError("--yes without --delete: there is nothing to say yes to")
+    stack = plan.load(options.stack, options.set)
+    clients = Clients(stack.project, options.endpoint)
+    backend = Backend(options.stack)
+    now = backend.now()
+    earlier = [read(path) for path in options.state] or backend.earlier(clients)
+    wanted = footprint(stack, now, earlier, (state for _, state in backend.others()))
+    place = Place(
+        clients=clients,
+        project=wanted.project,
+        regions=wanted.regions,
+        repositories=wanted.repositories,
+    )
+    findings = search(place, wanted, _say)
+    if options.json:
+        print(json.dumps(as_json(findings), indent=2))
+    else:
+        show(findings, wanted, now, Console())
+    if not options.delete:
+        return status(findings.left, findings.unseen)
+    return _delete(options, place, findings)
+
+
+def status(left: Sequence[Leftover], unseen: Sequence[str]) -> int:
+    """The exit status: something that was found weighs more than something that could not be looked at."""
+    return SOMETHING_LEFT if left else COULD_NOT_LOOK if unseen else NOTHING_LEFT
+
+
+def as_json(findings: Findings) -> dict[str, object]:
+    """The findings for a program."""
+    left = [
+        {
+            "kind": each.thing.kind.title,
+            "name": each.thing.name,
+            "location": each.thing.location,
+            "detail": each.thing.detail,
+            "why": each.why,
+            "sure": each.sure,
+            "givenBackBy": each.thing.keeper,
+            "command": each.command,
+        }
+        for each in findings.left
+    ]
+    return {"left": left, "unseen": [*findings.unseen], "apisOff": [*findings.off]}
+
+
+def show(findings: Findings, wanted: Footprint, now: State, console: Console) -> None:
+    """The findings for a person."""
+    if findings.left:
+        console.print(_table(findings.left, wanted))
+        _show_commands(findings.left)
+    for problem in findings.unseen:
+        print(f"could not look for {problem}")
+    if findings.off:
+        print(f"nothing to look at, its API is off: {', '.join(findings.off)}")
+    if now.resources:
+        count = sum(1 for each in now.resources if each.id)
+        print(f"not listed: {count} resources in the state of {wanted.stack}; pulumi destroy removes them")
+    if not findings.left and not findings.unseen:
+        print(f"nothing is left of {wanted.stack} in {wanted.project}; its APIs stay enabled")
+
+
+def _table(left: Sequence[Leftover], wanted: Footprint) -> Table:
+    table = Table(title=f"left of {wanted.stack} in {wanted.project}", title_justify="left")
+    for title in ("what", "name", "where", "why it is the stack's"):
+        table.add_column(title, overflow="fold")
+    for each in left:
+        name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
+        why = each.why if each.sure else f"perhaps: {each.why}"
+        table.add_row(each.thing.kind.title, name, each.thing.location or "global", why)
+    return table
+
+
+def _show_commands(left: Sequence[Leftover]) -> None:
+    """To copy: nothing may break their lines."""
+    for sure, title in ((True, "to delete, in this order:"), (False, "perhaps another stack's; look first:")):
+        commands = [each.command for each in left if each.command and each.sure is sure]
+        if commands:
+            print(title)
+            print("".join(f"  {command}\n" for command in commands), end="")
+    for each in left:
+        if each.thing.keeper:
+            print(f"{each.thing.kind.title} {each.thing.name}: {_given_back(each)}")
+
+
+def _given_back(each: Leftover) -> str:
+    if each.thing.keeper == "Cloud Run":
+        return "Cloud Run gives it back one to two hours after its last user; nothing hurries it"
+    return f"{each.thing.keeper} gives it back with its gateway"
+
+
+def _delete(options: argparse.Namespace, place: Place, findings: Findings) -> int:
+    certain = [each for each in findings.left if each.sure and each.command]
+    if certain and not (options.yes or _agreed(options.stack, len(certain))):
+        _say("nothing was deleted")
+        return status(findings.left, findings.unseen)
+    failures = remove(place, certain, _say, time.sleep)
+    rest = [each for each in findings.left if each not in certain]
+    _say(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
+    if failures or rest:
+        return SOMETHING_LEFT
+    return status((), findings.unseen)
+
+
+def _agreed(stack: str, count: int) -> bool:
+    """Whether a person types the stack's name."""
+    print(f"Type {stack} to delete these {count}: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == stack
+
+
+def _say(text: str) -> None:
+    """Standard output is the result alone."""
+    print(text, file=sys.stderr)

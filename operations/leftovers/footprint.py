@@ -1,0 +1,189 @@
+"""What belongs to a stack: by its labels, by the names in its states, by what its program would name."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from operations.leftovers.compute import NETWORKS, SUBNETS
+from operations.leftovers.services import ACCOUNT, CLUSTER, NODE_POOL, REPOSITORY, RUN_JOB, RUN_SERVICE
+from operations.leftovers.thing import Thing
+from operations.plan import StackPlan
+from operations.state import State, names
+
+# What Pulumi puts behind a logical name.
+_SUFFIX: Final = "-[0-9a-f]{7}"
+# The bindings of a repository that may be somebody else's.
+_REPOSITORY_MEMBER: Final = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
+
+Names = Mapping[str, set[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belonging:
+    """Why something belongs to the stack.
+
+    Args:
+        why: In words.
+        sure: False when only its name looks like it: another stack of the same program may own it.
+    """
+
+    why: str
+    sure: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Footprint:
+    """What to look for.
+
+    Args:
+        stack: Name of the stack.
+        project: Project id.
+        regions: Regions that it is or was in.
+        labels: Labels that its program gives.
+        logical: Logical names by type: what its program would make now.
+        present: Names in its state now: those are no leftovers.
+        past: Names in its states before.
+        claimed: Names in the states of other stacks.
+        repositories: Repositories of others that it may have written bindings to.
+    """
+
+    stack: str
+    project: str
+    regions: tuple[str, ...]
+    labels: Mapping[str, str]
+    logical: Names
+    present: Names
+    past: Names
+    claimed: Names = field(default_factory=dict)
+    repositories: tuple[str, ...] = ()
+
+    def belongs(self, thing: Thing) -> Belonging | None:
+        """Why a thing was left behind by the stack; None when it was not."""
+        type_ = thing.kind.type
+        if _in(self.present, type_, thing.name) or _in(self.claimed, type_, thing.name):
+            return None
+        if _in(self.past, type_, thing.name):
+            return Belonging(why="in an earlier state of the stack")
+        if self.labels and self.labels.items() <= thing.labels.items():
+            label = ", ".join(f"{key}={value}" for key, value in self.labels.items())
+            return Belonging(why=f"labelled {label}")
+        # What exists in a cluster that lives, lives with it, whatever its network is.
+        cluster = self._cluster(thing)
+        if cluster:
+            return self._part(CLUSTER, cluster, "made by GKE for cluster")
+        return self._of_pool(thing) or self._of_owner(thing) or self._in_network(thing) or self._alike(thing)
+
+    def _cluster(self, thing: Thing) -> str:
+        """The cluster that GKE made a thing for, as far as its label or its name says so."""
+        if thing.cluster:
+            return thing.cluster
+        known = (found.get(CLUSTER, set()) for found in (self.present, self.past, self.claimed))
+        clusters = sorted(set().union(*known))
+        return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
+
+    def _of_pool(self, thing: Thing) -> Belonging | None:
+        """A pool of a cluster that lives, made by the program and missing in the state."""
+        ours = thing.kind.type == NODE_POOL and _in(self.present, CLUSTER, thing.parent)
+        if ours and self._looks_alike(NODE_POOL, thing.name):
+            return Belonging(why=f"in cluster {thing.parent}, missing in the state")
+        return None
+
+    def _of_owner(self, thing: Thing) -> Belonging | None:
+        """A role binding or a revision."""
+        if not thing.owner:
+            return None
+        account = "@" in thing.owner
+        what = "of service account" if account else "of service"
+        return self._part(ACCOUNT if account else RUN_SERVICE, thing.owner, what)
+
+    def _in_network(self, thing: Thing) -> Belonging | None:
+        kind, name = (NETWORKS, thing.network) if thing.network else (SUBNETS, thing.subnet)
+        if not name or thing.kind is NETWORKS:
+            return None
+        users = (CLUSTER, RUN_JOB, RUN_SERVICE)
+        if _in(self.present, kind.type, name):
+            # While something in it lives, so does what was made for that.
+            in_use = any(self.present.get(user) for user in users)
+            return None if in_use else Belonging(why=f"in {kind.title} {name}")
+        return self._part(kind.type, name, f"in {kind.title}")
+
+    def _part(self, type_: str, name: str, what: str) -> Belonging | None:
+        """A thing that goes where another one goes."""
+        if _in(self.present, type_, name) or _in(self.claimed, type_, name):
+            return None
+        if _in(self.past, type_, name):
+            return Belonging(why=f"{what} {name}")
+        if self._looks_alike(type_, name):
+            return Belonging(why=f"{what} {name}, which has a name that the stack would give", sure=False)
+        return None
+
+    def _alike(self, thing: Thing) -> Belonging | None:
+        """A name that the program would give, seen in no state; no label says whose it is."""
+        if thing.kind.type != NODE_POOL and self._looks_alike(thing.kind.type, thing.name):
+            return Belonging(why="has a name that the stack would give", sure=False)
+        return None
+
+    def _looks_alike(self, type_: str, name: str) -> bool:
+        bare = name.partition("@")[0]
+        return any(re.fullmatch(re.escape(each) + _SUFFIX, bare) for each in self.logical.get(type_, ()))
+
+
+def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]) -> Footprint:
+    """What to look for, from what the program would make and what the engine wrote down.
+
+    Args:
+        plan: The stack as its program declares it.
+        now: Its state.
+        earlier: States before.
+        others: States of other stacks.
+    """
+    logical: dict[str, set[str]] = {}
+    for planned in plan.resources:
+        logical.setdefault(planned.type, set()).add(planned.name)
+    every = (now, *earlier)
+    return Footprint(
+        stack=plan.stack,
+        project=plan.project,
+        regions=tuple(sorted({plan.region, *_regions(every)} - {""})),
+        labels=_labels(plan),
+        logical=logical,
+        present=names([now]),
+        past=names(earlier),
+        claimed=names([*others]),
+        repositories=tuple(sorted(_foreign_repositories(every))),
+    )
+
+
+def _in(found: Names, type_: str, name: str) -> bool:
+    return bool(type_) and name in found.get(type_, ())
+
+
+def _labels(plan: StackPlan) -> Mapping[str, str]:
+    """The labels that everything with labels has in common."""
+    every = [labels for each in plan.resources for labels in _labels_of(each.inputs)]
+    common = set.intersection(*(set(labels.items()) for labels in every)) if every else set()
+    return dict(sorted(common))
+
+
+def _labels_of(inputs: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    found = [inputs.get("labels"), inputs.get("resourceLabels")]
+    return [labels for labels in found if isinstance(labels, Mapping) and "stack" in labels]
+
+
+def _regions(states: Iterable[State]) -> set[str]:
+    """Where Cloud Run and Artifact Registry are asked."""
+    types = (CLUSTER, RUN_JOB, RUN_SERVICE, REPOSITORY)
+    return {str(each.outputs.get("location", "")) for state in states for each in state.of_type(*types)}
+
+
+def _foreign_repositories(states: Sequence[State]) -> set[str]:
+    own = names(states).get(REPOSITORY, set())
+    found = set()
+    for state in states:
+        for member in state.of_type(_REPOSITORY_MEMBER):
+            at = {key: member.outputs.get(key) for key in ("project", "location", "repository")}
+            name = str(at["repository"] or "").rpartition("/")[2]
+            if all(at.values()) and name not in own:
+                found.add(f"projects/{at['project']}/locations/{at['location']}/repositories/{name}")
+    return found

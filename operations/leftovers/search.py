@@ -1,0 +1,101 @@
+"""Looks through the project."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from operations.errors import CallError
+from operations.leftovers import compute, services
+from operations.leftovers.bindings import Bindings
+from operations.leftovers.footprint import Footprint
+from operations.leftovers.thing import Kind, Place, Thing
+
+# In the order of deletion: nothing is deleted before what uses it.
+KINDS: Final[tuple[Kind, ...]] = (
+    services.RunKind(title="Cloud Run service", type=services.RUN_SERVICE, collection="services"),
+    services.RunKind(title="Cloud Run job", type=services.RUN_JOB, collection="jobs"),
+    services.Revisions(),
+    services.Clusters(),
+    services.NodePools(),
+    compute.FORWARDING_RULES,
+    compute.INSTANCES,
+    compute.ENDPOINT_GROUPS,
+    compute.ADDRESSES,
+    compute.DISKS,
+    compute.FIREWALLS,
+    compute.ROUTERS,
+    compute.SUBNETS,
+    compute.NETWORKS,
+    services.Buckets(),
+    services.Repositories(),
+    services.Secrets(),
+    Bindings(),
+    services.Accounts(),
+)
+# Google's words for an API that is off: then there is nothing of it either.
+_OFF: Final = ("it is disabled", "has not been used in project")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """Something that the stack left behind.
+
+    Args:
+        thing: What.
+        why: Why it is the stack's.
+        sure: False when it may be another stack's.
+        command: What deletes it; empty when nobody has to.
+    """
+
+    thing: Thing
+    why: str
+    sure: bool
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a look through the project showed.
+
+    Args:
+        left: What was left, in the order of deletion.
+        unseen: What could not be looked at, and why.
+        off: Kinds whose API is off.
+    """
+
+    left: tuple[Leftover, ...]
+    unseen: tuple[str, ...]
+    off: tuple[str, ...]
+
+
+def search(place: Place, wanted: Footprint, say: Callable[[str], None]) -> Findings:
+    """Looks for every kind; one that cannot be looked for does not stop the others.
+
+    Args:
+        place: Where.
+        wanted: For what.
+        say: Told what is looked for.
+    """
+    left: list[Leftover] = []
+    unseen: list[str] = []
+    off: list[str] = []
+    for kind in KINDS:
+        say(f"looking for {kind.title}s")
+        try:
+            found = [*kind.find(place)]
+        except CallError as error:
+            if error.refused and any(words in error.reason for words in _OFF):
+                off.append(kind.title)
+            else:
+                unseen.append(f"{kind.title}s: {error}")
+            continue
+        left += (leftover for thing in found if (leftover := _leftover(place, wanted, thing)))
+    return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
+
+
+def _leftover(place: Place, wanted: Footprint, thing: Thing) -> Leftover | None:
+    belonging = wanted.belongs(thing)
+    if belonging is None:
+        return None
+    command = "" if thing.keeper else thing.kind.command(place, thing)
+    return Leftover(thing=thing, why=belonging.why, sure=belonging.sure, command=command)

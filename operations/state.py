@@ -1,0 +1,211 @@
+"""What the engine has written down about a stack: its state now and before, and what other stacks hold."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pulumi.automation as automation
+
+from operations.clients import Clients
+from operations.errors import OperationError
+from rehearsal import RehearsalError, engine_lookup
+from rehearsal.project import ROOT, project_name
+
+_STACK: Final = "pulumi:pulumi:Stack"
+_CHECKPOINT: Final = ".checkpoint.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """One resource of a state.
+
+    Args:
+        type: Type token, such as `gcp:storage/bucket:Bucket`.
+        name: Logical name.
+        id: Id that the provider gave; empty for components.
+        outputs: Its outputs; secrets in them are encrypted.
+    """
+
+    type: str
+    name: str
+    id: str
+    outputs: Mapping[str, Any]
+
+    @property
+    def physical_name(self) -> str:
+        """The last part of its id: what Google's lists call it."""
+        return self.id.rpartition("/")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """One state of a stack.
+
+    Args:
+        resources: Everything in it but the stack itself.
+        outputs: The stack's outputs; secret ones are left out.
+    """
+
+    resources: tuple[Resource, ...] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+    def of_type(self, *types: str) -> Iterator[Resource]:
+        """Resources of these types."""
+        return (resource for resource in self.resources if resource.type in types)
+
+
+def parse(text: str | bytes, source: str) -> State:
+    """Reads what `pulumi stack export` prints, or a checkpoint of a backend's history.
+
+    Args:
+        text: JSON.
+        source: What it is called in an error.
+
+    Raises:
+        OperationError: When it is neither.
+    """
+    try:
+        tree = json.loads(text)
+        deployment = tree.get("deployment") or (tree.get("checkpoint") or {}).get("latest") or {}
+        found = deployment.get("resources") or []
+        if "deployment" not in tree and "checkpoint" not in tree:
+            raise ValueError("neither deployment nor checkpoint")
+        return State(
+            resources=tuple(_resource(each) for each in found if each["type"] != _STACK),
+            outputs=next((_plain(each.get("outputs")) for each in found if each["type"] == _STACK), {}),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise OperationError(
+            f"{source} is no exported state ({reason}); make one with `pulumi stack export`"
+        ) from None
+
+
+def read(path: Path) -> State:
+    """Reads a file that `pulumi stack export` or a backend wrote.
+
+    Raises:
+        OperationError: When it cannot be read, or is something else.
+    """
+    try:
+        return parse(path.read_bytes(), str(path))
+    except OSError as error:
+        raise OperationError(f"{path}: {error.strerror}") from None
+
+
+class Backend:
+    """The backend that the engine is logged in to, asked through the engine.
+
+    Args:
+        stack: Name of the stack.
+        environment: Variables for the engine on top of this process's own.
+    """
+
+    def __init__(self, stack: str, environment: Mapping[str, str] | None = None) -> None:
+        self._stack = stack
+        self._environment = dict(environment or {})
+        try:
+            self._engine = engine_lookup.find(lambda text: print(text, file=sys.stderr))
+        except RehearsalError as error:
+            raise OperationError(str(error)) from None
+
+    def now(self) -> State:
+        """The stack's state; an empty one for a stack without resources.
+
+        Raises:
+            OperationError: When there is no such stack, or the backend cannot be reached.
+        """
+        return self._export(self._stack)
+
+    def others(self) -> Iterator[tuple[str, State]]:
+        """Name and state of every other stack of this project.
+
+        Raises:
+            OperationError: As `now`.
+        """
+        for stack in json.loads(self._ask("stack", "ls", "--json")):
+            name = str(stack["name"])
+            if name.rpartition("/")[2] != self._stack.rpartition("/")[2] and stack.get("resourceCount") != 0:
+                yield name, self._export(name)
+
+    def earlier(self, clients: Clients) -> list[State]:
+        """States of the stack before now, newest first, back to when it was last empty.
+
+        Args:
+            clients: Reads the bucket of a backend `gs://`.
+
+        Raises:
+            OperationError: When the history cannot be read.
+        """
+        lived: list[State] = []
+        for state in self._history(clients):
+            if state.resources:
+                lived.append(state)
+            elif lived:
+                break
+        return lived
+
+    def _history(self, clients: Clients) -> Iterator[State]:
+        updates = json.loads(self._ask("stack", "history", "--json", "--stack", self._stack))
+        # Backends without an API number nothing; there a version of zero would export the newest state.
+        versions = sorted((each["version"] for each in updates if each.get("version")), reverse=True)
+        if not versions:
+            yield from self._checkpoints(clients)
+        for version in versions:
+            yield self._export(self._stack, "--version", str(version))
+
+    def _checkpoints(self, clients: Clients) -> Iterator[State]:
+        """The files that a backend without an API keeps, named after the time of the update."""
+        url = str(json.loads(self._ask("whoami", "--json")).get("url", ""))
+        folder = f".pulumi/history/{project_name()}/{self._stack}/"
+        if url.startswith("file://"):
+            home = Path(url.removeprefix("file://")).expanduser()
+            for path in sorted((home / folder).glob(f"*{_CHECKPOINT}"), reverse=True):
+                yield read(path)
+        elif url.startswith("gs://"):
+            bucket, _, prefix = url.removeprefix("gs://").partition("?")[0].partition("/")
+            start = f"{prefix.strip('/')}/{folder}".lstrip("/")
+            listed = clients.every(clients.api("storage.v1").objects(), "items", bucket=bucket, prefix=start)
+            for name in sorted((each["name"] for each in listed), reverse=True):
+                if name.endswith(_CHECKPOINT):
+                    yield parse(clients.read(bucket, name) or b"{}", f"gs://{bucket}/{name}")
+        else:
+            raise OperationError(
+                f"the history of {url} cannot be read here; name a saved state with --state FILE"
+            )
+
+    def _export(self, stack: str, *version: str) -> State:
+        return parse(self._ask("stack", "export", *version, "--stack", stack), f"the state of stack {stack}")
+
+    def _ask(self, *words: str) -> str:
+        try:
+            return self._engine.run(list(words), str(ROOT), self._environment).stdout
+        except automation.CommandError as error:
+            said = str(error).partition("stderr:")[2].strip() or "no reason given"
+            raise OperationError(f"pulumi {' '.join(words)}: {said}") from None
+
+
+def names(states: Sequence[State]) -> dict[str, set[str]]:
+    """Physical names in any of the states, by type."""
+    found: dict[str, set[str]] = {}
+    for state in states:
+        for resource in state.resources:
+            if resource.id:
+                found.setdefault(resource.type, set()).add(resource.physical_name)
+    return found
+
+
+def _resource(tree: Mapping[str, Any]) -> Resource:
+    return Resource(
+        type=tree["type"],
+        name=tree["urn"].rpartition("::")[2],
+        id=str(tree.get("id") or ""),
+        outputs=tree.get("outputs") or {},
+    )
+
+
+def _plain(outputs: Any) -> dict[str, str]:
+    return {key: value for key, value in (outputs or {}).items() if isinstance(value, str)}

@@ -1,0 +1,134 @@
+"""The API server of a stack's cluster."""
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+import yaml
+from kubernetes import client, config
+
+from operations.clients import Clients
+from operations.errors import CallError, OperationError
+
+Object = dict[str, Any]
+
+_CONNECT_S: Final = 5.0
+_READ_S: Final = 20.0
+# After a lost connection and an answer that it is busy, with pauses of 1 and 2 seconds.
+_RETRIES: Final = urllib3.Retry(
+    total=2,
+    status_forcelist=[429, 500, 502, 503, 504],
+    allowed_methods=["GET"],
+    backoff_factor=0.5,
+    raise_on_status=False,
+)
+
+
+class Cluster:
+    """What the API server knows, as JSON: kinds of operators have no classes in the library.
+
+    Args:
+        settings: How to reach it.
+        clients: Whose token it is shown; None where the settings have credentials of their own.
+    """
+
+    def __init__(self, settings: client.Configuration, clients: Clients | None = None) -> None:
+        settings.retries = _RETRIES
+        self._api = client.ApiClient(settings)
+        self._clients = clients
+
+    def every(self, path: str, **query: str) -> list[Object]:
+        """The objects at a path such as `/api/v1/nodes`; none where the kind is not served.
+
+        Raises:
+            CallError: Without a usable answer.
+        """
+        try:
+            answer = json.loads(self._get(path, query))
+        except CallError as error:
+            if error.missing:
+                return []
+            raise
+        except ValueError:
+            raise CallError(path, "the answer is not JSON, or not all of it") from None
+        items = answer.get("items") if isinstance(answer, Mapping) else None
+        if items is None and isinstance(answer, Mapping) and "items" in answer:
+            return []
+        if not isinstance(items, list) or not all(isinstance(each, Mapping) for each in items):
+            raise CallError(path, "the answer is not understood: it is no list of objects")
+        return [dict(each) for each in items]
+
+    def text(self, path: str, **query: str) -> str:
+        """What is at a path, such as a log.
+
+        Raises:
+            CallError: As `every`.
+        """
+        return self._get(path, query).decode(errors="replace")
+
+    def _get(self, path: str, query: Mapping[str, str]) -> bytes:
+        header = {"Accept": "application/json"}
+        token = self._clients.token() if self._clients else ""
+        if token:
+            header["Authorization"] = f"Bearer {token}"
+        try:
+            verb, url, header, body, form = self._api.param_serialize(
+                "GET",
+                path,
+                query_params=[*query.items()],
+                header_params=header,
+                auth_settings=[] if token else ["BearerToken"],
+            )
+            answer = self._api.call_api(verb, url, header, body, form, _request_timeout=(_CONNECT_S, _READ_S))
+            content = answer.read()
+        except client.ApiException as error:
+            raise CallError(path, _first_line(error.reason)) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise CallError(path, f"no answer from the cluster ({type(error).__name__})") from None
+        if answer.status >= 400:
+            raise CallError(path, _reason(content, answer.reason), answer.status)
+        return content
+
+
+def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
+    """A cluster as GKE describes it.
+
+    Raises:
+        OperationError: When it has no address.
+    """
+    endpoint = described.get("endpoint")
+    authority = (described.get("masterAuth") or {}).get("clusterCaCertificate")
+    if not endpoint or not authority:
+        raise OperationError("the cluster has no address yet")
+    settings = client.Configuration(host=f"https://{endpoint}")
+    settings.ca_cert_data = base64.b64decode(authority).decode()
+    return Cluster(settings, clients)
+
+
+def from_kubeconfig(file: Path) -> Cluster:
+    """The cluster of a kubeconfig's current context.
+
+    Raises:
+        OperationError: When the file is none.
+    """
+    settings = client.Configuration()
+    try:
+        config.load_kube_config(str(file), client_configuration=settings, persist_config=False)
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError) as error:
+        raise OperationError(f"{file} is no kubeconfig: {_first_line(error)}") from None
+    return Cluster(settings)
+
+
+def _reason(content: bytes, otherwise: Any) -> str:
+    """The API server's sentence; a proxy in between has none."""
+    try:
+        return _first_line(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return _first_line(otherwise)
+
+
+def _first_line(text: object) -> str:
+    return " ".join(str(text or "no reason given").split())[:300]

@@ -1,0 +1,122 @@
+"""What a training run has logged: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from operations.clients import Clients
+from operations.errors import OperationError
+
+_ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
+# Written last: the run is finished (workloads/finetune/checkpoint.py).
+_COMPLETE: Final = "COMPLETE.json"
+
+Point = tuple[int, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """A run so far.
+
+    Args:
+        run: Its folder in the bucket.
+        last: The newest logged step, as the training wrote it.
+        losses: Step and loss of every logged step.
+        evaluations: Step and loss of every evaluation.
+        finished: Whether the run is finished.
+        written: When the file was last written, None when the bucket does not say.
+    """
+
+    run: str
+    last: Mapping[str, float]
+    losses: tuple[Point, ...]
+    evaluations: tuple[Point, ...]
+    finished: bool
+    written: datetime | None
+
+    def line(self, now: datetime) -> str:
+        """For people. Whatever the training did not log is left out."""
+        steps = self.last.get("steps")
+        parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if steps else "")]
+        parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
+        parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
+        speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
+        parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
+        if self.finished:
+            parts.append("finished")
+        elif left is not None:
+            parts.append(f"{span(left)} to go")
+        if self.written and not self.finished:
+            parts.append(f"written {span((now - self.written).total_seconds())} ago")
+        return ", ".join(parts)
+
+
+def address(outputs: Mapping[str, str]) -> tuple[str, str] | None:
+    """Bucket and name of the file, from the command that a stack's output `readMetrics` is."""
+    found = _ADDRESS.search(outputs.get("readMetrics", ""))
+    return (found[1], found[2]) if found else None
+
+
+def read_course(clients: Clients, bucket: str, name: str) -> Course | None:
+    """The course of a run; None while it has logged nothing.
+
+    Raises:
+        CallError: When the bucket cannot be read.
+        OperationError: When the file is something else.
+    """
+    content = clients.read(bucket, name)
+    if not content or not content.strip():
+        return None
+    run = name.rpartition("/")[0]
+    objects = clients.api("storage.v1").objects()
+    about = clients.call(objects.get(bucket=bucket, object=name))
+    complete = clients.every(objects, "items", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
+    return parse(content, run, finished=bool(complete), written=_time(about.get("updated")))
+
+
+def parse(content: bytes, run: str, *, finished: bool = False, written: datetime | None = None) -> Course:
+    """The course of a run from what its file holds.
+
+    Raises:
+        OperationError: When that is no metrics file.
+    """
+    lines: list[dict[str, float]] = []
+    for number, text in enumerate(content.splitlines(), start=1):
+        try:
+            lines.append(_numbers(json.loads(text)))
+        except (ValueError, TypeError, AttributeError, KeyError):
+            raise OperationError(f"{run}: line {number} is not what the training writes") from None
+    steps = [line for line in lines if "loss" in line]
+    return Course(
+        run=run,
+        last=(steps or lines)[-1],
+        losses=tuple((int(line["step"]), line["loss"]) for line in steps),
+        evaluations=tuple((int(line["step"]), line["eval_loss"]) for line in lines if "eval_loss" in line),
+        finished=finished,
+        written=written,
+    )
+
+
+def span(seconds: float) -> str:
+    """A length of time for people."""
+    minutes, hours = int(seconds) // 60, int(seconds) // 3600
+    if hours:
+        return f"{hours} h {minutes % 60:02d} min"
+    return f"{minutes} min" if minutes else f"{max(int(seconds), 0)} s"
+
+
+def _numbers(tree: Any) -> dict[str, float]:
+    """The numbers of a line; a step is a must."""
+    line = {key: float(value) for key, value in tree.items() if isinstance(value, (int, float))}
+    line["step"]  # noqa: B018 - absent in anything but a line of metrics
+    return line
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None

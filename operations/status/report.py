@@ -1,0 +1,73 @@
+"""What `status` shows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from operations.status.metrics import Course
+
+
+class Health(Enum):
+    """Whether somebody must look at something."""
+
+    GOOD = "good"
+    WAITING = "waiting"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Why:
+    """Why something waits or has failed.
+
+    Args:
+        text: In plain words.
+        remedy: What to do; empty when it passes by itself.
+        bad: Whether it does not pass by itself.
+    """
+
+    text: str
+    remedy: str = ""
+    bad: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One thing and how it is.
+
+    Args:
+        kind: What it is, such as `pod`.
+        name: Its name.
+        state: How it is, in a word or two.
+        detail: What else there is to know.
+        health: Whether somebody must look at it.
+        why: Why it waits or has failed.
+    """
+
+    kind: str
+    name: str
+    state: str
+    detail: str = ""
+    health: Health = Health.GOOD
+    why: Why | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One look.
+
+    Args:
+        stack: Name of the stack.
+        lines: Everything, in the order in which it is shown.
+        course: What the training has logged, None before its first step.
+        unseen: What could not be looked at, and why.
+    """
+
+    stack: str
+    lines: tuple[Line, ...]
+    course: Course | None
+    unseen: tuple[str, ...]
+
+    @property
+    def bad(self) -> Iterator[Line]:
+        """What somebody must look at."""
+        return (line for line in self.lines if line.health is Health.BAD)

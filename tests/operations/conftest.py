@@ -1,0 +1,91 @@
+"""What several tests of the operator's commands start from."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from operations import plan
+from operations.plan import StackPlan
+from operations.state import State, read
+from rehearsal import Rehearsal
+from tests import plans
+from tests.operations.google_server import GoogleServer
+from tests.operations.project import PROJECT, REGION, Project
+
+SETTINGS = {"gcp:project": PROJECT, "gcp:region": REGION}
+# What a stack needs besides; others refuse it.
+MORE = {"a4-ray": {"capacity.reservation": "my-reservation"}}
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A stack that was up once and has been destroyed.
+
+    Args:
+        stack: Its name.
+        backend: Folder of the engine's backend, after the destroy.
+        backend_up: The same while it was up.
+        alive: What the engine knew while it was up.
+        plan: What its program would make.
+    """
+
+    stack: str
+    backend: Path
+    backend_up: Path
+    alive: State
+    plan: StackPlan
+
+    def names(self, ending: str) -> list[str]:
+        """Physical names of the resources whose type ends in `ending`, while it was up."""
+        return [each.physical_name for each in self.alive.resources if each.id and each.type.endswith(ending)]
+
+    def name(self, ending: str) -> str:
+        """The one of them, or the first."""
+        return sorted(self.names(ending))[0]
+
+
+def _live(stack: str, folder: Path) -> Lived:
+    settings = {**SETTINGS, **MORE.get(stack, {})}
+    with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        shutil.copytree(rehearsal.backend, folder / "up")
+        rehearsal.destroy()
+        shutil.copytree(rehearsal.backend, folder / "backend")
+    (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
+    planned = plan.load(stack, [f"{key}={value}" for key, value in settings.items()])
+    return Lived(
+        stack=stack,
+        backend=folder / "backend",
+        backend_up=folder / "up",
+        alive=read(history),
+        plan=planned,
+    )
+
+
+@pytest.fixture(scope="session")
+def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("l4-kueue", tmp_path_factory.mktemp("l4-kueue"))
+
+
+@pytest.fixture(scope="session")
+def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"))
+
+
+@pytest.fixture(scope="session")
+def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"))
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    with GoogleServer() as server:
+        yield server
+
+
+@pytest.fixture
+def project(google: GoogleServer) -> Project:
+    return Project(google)

@@ -1,0 +1,146 @@
+"""What the engine wrote down about a stack, whatever backend keeps it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pulumi.automation as automation
+import pytest
+
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.state import Backend, parse
+from rehearsal.discovery import Call
+from tests.operations.conftest import Lived
+from tests.operations.google_server import REFUSED, Fault, GoogleServer
+
+ADDRESS = "urn:pulumi:s::llm-stacks::{0}::{1}"
+
+
+def resources(*buckets: str) -> list[dict[str, Any]]:
+    type_ = "gcp:storage/bucket:Bucket"
+    stack = {"urn": ADDRESS.format("pulumi:pulumi:Stack", "s"), "type": "pulumi:pulumi:Stack"}
+    found = [{"urn": ADDRESS.format(type_, name), "type": type_, "id": name} for name in buckets]
+    return [stack, *found] if found else []
+
+
+def exported(*buckets: str) -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": resources(*buckets)}})
+
+
+def checkpoint(*buckets: str) -> bytes:
+    return json.dumps({"version": 3, "checkpoint": {"latest": {"resources": resources(*buckets)}}}).encode()
+
+
+Answers = dict[str, str]
+Asked = Callable[[Answers], Backend]
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """A backend of an engine that answers what a test says, and refuses everything else."""
+
+    def make(answers: Answers) -> Backend:
+        class Engine:
+            def run(self, words: list[str], *_: object) -> automation.CommandResult:
+                answer = answers.get(" ".join(words))
+                if answer is None:
+                    raise automation.CommandError(automation.CommandResult("", "error: no answer", 255))
+                return automation.CommandResult(answer, "", 0)
+
+        monkeypatch.setattr("operations.state.engine_lookup.find", lambda _say: Engine())
+        return Backend("s")
+
+    return make
+
+
+def named(states: list[Any]) -> list[list[str]]:
+    return [[each.physical_name for each in state.resources] for state in states]
+
+
+def clients(google: GoogleServer) -> Clients:
+    return Clients("p", google.endpoint, timeout_s=0.5, pause=lambda _: None)
+
+
+def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, google: GoogleServer) -> None:
+    answers = {
+        "stack history --json --stack s": json.dumps([{"version": each} for each in (6, 5, 4, 3, 2, 1)]),
+        "stack export --version 6 --stack s": exported(),
+        "stack export --version 5 --stack s": exported("b"),
+        "stack export --version 4 --stack s": exported("a", "b"),
+        "stack export --version 3 --stack s": exported(),
+    }
+    assert named(backend(answers).earlier(clients(google))) == [["b"], ["a", "b"]]
+
+
+def in_bucket(url: str) -> Answers:
+    # Without an API of its own a backend numbers every update zero.
+    return {
+        "stack history --json --stack s": json.dumps([{"version": 0}, {"version": 0}]),
+        "whoami --json": json.dumps({"user": "me", "url": url}),
+    }
+
+
+@pytest.mark.parametrize(("url", "start"), [("gs://states", ""), ("gs://states/of/us?x=y", "of/us/")])
+def test_the_history_of_a_bucket_is_read_from_it(
+    url: str, start: str, backend: Asked, google: GoogleServer
+) -> None:
+    folder = f"{start}.pulumi/history/llm-stacks/s/s-"
+    files = {f"{folder}1.checkpoint.json": checkpoint("a"), f"{folder}2.checkpoint.json": checkpoint()}
+
+    def listed(call: Call, _body: object) -> dict[str, Any]:
+        assert (call.address["bucket"], call.query["prefix"]) == ("states", folder.removesuffix("s-"))
+        return {"items": [{"name": name} for name in (*files, f"{folder}1.history.json")]}
+
+    def read(call: Call, _body: object) -> None:
+        raise Fault(body=files[call.address["object"]])
+
+    google.plant("storage.v1", "storage.objects.list", listed)
+    google.plant("storage.v1", "storage.objects.get", read)
+    assert named(backend(in_bucket(url)).earlier(clients(google))) == [["a"]]
+
+
+def test_a_bucket_that_may_not_be_read_is_said(backend: Asked, google: GoogleServer) -> None:
+    google.fail("storage.v1", "storage.objects.list", REFUSED)
+    with pytest.raises(OperationError, match="403 Permission denied"):
+        backend(in_bucket("gs://states")).earlier(clients(google))
+
+
+def test_a_backend_whose_history_cannot_be_read_is_said_with_the_way_out(
+    backend: Asked, google: GoogleServer
+) -> None:
+    with pytest.raises(OperationError, match="name a saved state with --state FILE"):
+        backend(in_bucket("s3://states")).earlier(clients(google))
+
+
+def test_the_history_of_a_folder_is_what_the_engine_wrote(
+    l4_kueue: Lived, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
+    real = Backend("l4-kueue")
+    assert real.now().resources == ()
+    (state,) = real.earlier(clients(google))
+    assert state == l4_kueue.alive
+
+
+def test_other_stacks_are_those_with_another_name_and_something_in_them(backend: Asked) -> None:
+    stacks = [
+        {"name": "s", "resourceCount": 3},
+        {"name": "owner/llm-stacks/s", "resourceCount": 3},
+        {"name": "beside", "resourceCount": 2},
+        {"name": "empty", "resourceCount": 0},
+    ]
+    answers = {"stack ls --json": json.dumps(stacks), "stack export --stack beside": exported("c")}
+    ((name, state),) = backend(answers).others()
+    assert (name, named([state])) == ("beside", [["c"]])
+
+
+def test_what_the_engine_says_against_it_is_said(backend: Asked) -> None:
+    with pytest.raises(OperationError, match="pulumi stack export --stack s: error: no answer"):
+        backend({}).now()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"deployment": {"resources": [{"id": 1}]}}', "{"])
+def test_what_is_no_state_is_said(text: str) -> None:
+    with pytest.raises(OperationError, match="mine is no exported state"):
+        parse(text, "mine")
