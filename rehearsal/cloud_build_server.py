@@ -162,7 +162,7 @@ class CloudBuildServer:
                 if problems:
                     raise Failure(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
                 answer = self._with_failures(method, call, body)
-                faults = list(api.faults(call.response, answer))
+                faults = list(api.faults(str(call.response), answer))
                 if faults:
                     raise AssertionError(f"the stand-in breaks the API: {faults}")
                 return answer

@@ -30,14 +30,14 @@ class Call:
         address: What the path says, by the document's names, such as `buildsId`.
         query: The query parameters.
         request: Name of the body's schema, None for a method without a body.
-        response: Name of the answer's schema.
+        response: Name of the answer's schema, None for a method whose answer is empty.
     """
 
     method: str
     address: Mapping[str, str]
     query: Mapping[str, str]
     request: str | None
-    response: str
+    response: str | None
 
 
 class Discovery:
@@ -63,14 +63,14 @@ class Discovery:
                     address=found.groupdict(),
                     query=dict(parse_qsl(split.query, keep_blank_values=True)),
                     request=method.get("request", {}).get("$ref"),
-                    response=method["response"]["$ref"],
+                    response=method.get("response", {}).get("$ref"),
                 )
         return None
 
     def problems(self, call: Call, body: Any) -> Iterator[str]:
         """What is wrong with a request: unknown parameters and fields, wrong types, missing fields."""
         method = next(each for each in self._methods if each["id"] == call.method)
-        known = {*method["parameters"], *self._document["parameters"], *_SYSTEM_PARAMETERS}
+        known = {*method.get("parameters", ()), *self._document["parameters"], *_SYSTEM_PARAMETERS}
         yield from (f'Unknown name "{name}": no such query parameter' for name in call.query.keys() - known)
         if call.request:
             yield from self.faults(call.request, body)

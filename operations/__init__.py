@@ -1,0 +1,1 @@
+"""What an operator does around `up`: `python -m operations COMMAND`."""

@@ -1,0 +1,77 @@
+"""The operator's command line: `python -m operations COMMAND --stack STACK`.
+
+Exit status: 0 when all is well, 1 when a command found something, 2 when it could not look.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from operations.errors import OperationError
+
+COULD_NOT_LOOK: Final = 2
+_INTERRUPTED: Final = 130
+
+# A command and the module that does it, imported when it is asked for.
+COMMANDS: Final[dict[str, str]] = {}
+
+
+class Command(Protocol):
+    """What a command's module has.
+
+    Attributes:
+        HELP: What it does, in a line.
+    """
+
+    HELP: str
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declares its arguments."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Does it and returns the exit status.
+
+        Raises:
+            OperationError: When it could not look.
+        """
+        ...
+
+
+def make_parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+    """The command line with these commands."""
+    parser = argparse.ArgumentParser(
+        prog="python -m operations", description="Looks after a stack before and after `pulumi up`."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in names:
+        command = cast(Command, importlib.import_module(COMMANDS[name]))
+        inner = commands.add_parser(name, help=command.HELP, description=command.HELP)
+        command.arguments(inner)
+        inner.set_defaults(run=command.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    known = words[:1] if words and words[0] in COMMANDS else tuple(COMMANDS)
+    options = make_parser(known).parse_args(words)
+    try:
+        return options.run(options)
+    except OperationError as error:
+        print(f"operations {options.command}: {error}", file=sys.stderr)
+        return COULD_NOT_LOOK
+    except KeyboardInterrupt:
+        print(f"operations {options.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has read enough; Python would complain when it flushes the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return COULD_NOT_LOOK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

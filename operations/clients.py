@@ -1,0 +1,175 @@
+"""Google's APIs: the one place where clients are made and calls are sent.
+
+`google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
+"""
+
+import http.client
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import resources
+from typing import Any, Final
+
+import google.auth
+import httplib2
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+from google.oauth2.credentials import Credentials as UserCredentials
+from google_auth_httplib2 import AuthorizedHttp
+from googleapiclient.discovery import build_from_document
+from googleapiclient.errors import HttpError
+from googleapiclient.http import HttpRequest
+
+from operations.answers import faults
+from operations.errors import CallError, OperationError
+
+_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
+# An answer to one question; lists come in pages.
+_TIMEOUT_S: Final = 20.0
+# After 429, 5xx, a lost connection: with growing pauses, 1, 3 and 7 seconds at most.
+_RETRIES: Final = 3
+
+# It reports every try that fails; what comes of a call is said once, by who asked.
+logging.getLogger("googleapiclient").setLevel(logging.ERROR)
+
+
+class Clients:
+    """Clients of Google's APIs, made when they are asked for.
+
+    Args:
+        project: Project that the calls of a person's own credentials count for.
+        endpoint: A server that answers in Google's place under `ENDPOINT/API/`; None for Google.
+        timeout_s: Seconds until a call without an answer is given up.
+        pause: Waits between two tries of a call.
+
+    Raises:
+        OperationError: Without Application Default Credentials.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        endpoint: str | None = None,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.endpoint = endpoint.rstrip("/") if endpoint else None
+        self._credentials = _credentials(project, self.endpoint)
+        self._timeout_s = timeout_s
+        self._pause = pause
+        self._made: dict[str, Any] = {}
+
+    def api(self, name: str) -> Any:
+        """The client of an API by name and version, such as `compute.v1`.
+
+        `api("compute.v1").regions().get(project=..., region=...)` makes a request for `call`.
+        """
+        if name not in self._made:
+            document = _document(name)
+            base = f"{self.endpoint}/{name}/{document['servicePath']}" if self.endpoint else None
+            elsewhere = {"api_endpoint": base} if base else None
+            transport = httplib2.Http(timeout=self._timeout_s)
+            self._made[name] = build_from_document(
+                document,
+                client_options=elsewhere,
+                http=AuthorizedHttp(self._credentials, http=transport),
+                requestBuilder=partial(_Request, document, self._pause),
+            )
+        return self._made[name]
+
+    def call(self, request: "_Request") -> dict[str, Any]:
+        """The answer to a request, tried again while that can help.
+
+        Raises:
+            CallError: Without a usable answer.
+        """
+        method = str(request.methodId)
+        try:
+            answer = request.execute(num_retries=_RETRIES)
+        except HttpError as error:
+            raise CallError(method, _reason(error), int(error.resp.status)) from None
+        except GoogleAuthError as error:
+            raise CallError(
+                method, f"the credentials are not accepted ({error}); gcloud auth application-default login"
+            ) from None
+        except TimeoutError:
+            raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
+        except (OSError, httplib2.error.HttpLib2Error, http.client.HTTPException) as error:
+            raise CallError(method, f"no answer: {error or type(error).__name__}") from None
+        if isinstance(answer, str) and answer:
+            raise CallError(method, "the answer is not JSON, or not all of it")
+        wrong = next(faults(request.document, method, answer), None)
+        if wrong:
+            raise CallError(method, f"the answer is not understood: {wrong}")
+        return answer or {}
+
+    def every(self, collection: Any, key: str, method: str = "list", **arguments: Any) -> list[Any]:
+        """What a list method has on all its pages.
+
+        Args:
+            collection: Such as `api("compute.v1").disks()`.
+            key: Name of the field that holds the list, such as `items`.
+            method: Name of the method.
+            arguments: Those of the method.
+
+        Raises:
+            CallError: As `call`.
+        """
+        found: list[Any] = []
+        request = getattr(collection, method)(**arguments)
+        while request is not None:
+            answer = self.call(request)
+            page = answer.get(key, [])
+            found.extend(page.items() if isinstance(page, Mapping) else page)
+            request = getattr(collection, f"{method}_next")(request, answer)
+        return found
+
+
+class _Request(HttpRequest):
+    """A request that knows the description of its API.
+
+    Args:
+        document: The description.
+        pause: Waits between two tries.
+        arguments: Those of the library.
+    """
+
+    def __init__(
+        self, document: Mapping[str, Any], pause: Callable[[float], None], *arguments: Any, **named: Any
+    ) -> None:
+        super().__init__(*arguments, **named)
+        self.document = document
+        # The library offers no other way in, and a test must not wait.
+        self._sleep = pause
+
+
+def _document(name: str) -> dict[str, Any]:
+    """Google's description of an API, as the library brings it along."""
+    file = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{name}.json"
+    return json.loads(file.read_text())
+
+
+def _credentials(project: str, endpoint: str | None) -> Credentials:
+    if endpoint and endpoint.startswith("http://"):
+        # A token in plain text is anybody's; what answers on plain HTTP is a local server.
+        return AnonymousCredentials()
+    try:
+        credentials, _ = google.auth.default(scopes=_SCOPES)
+    except DefaultCredentialsError:
+        raise OperationError(
+            "there are no Application Default Credentials: run `gcloud auth application-default login`, "
+            "or set GOOGLE_APPLICATION_CREDENTIALS"
+        ) from None
+    if isinstance(credentials, UserCredentials) and not credentials.quota_project_id:
+        # Some APIs refuse a person's credentials that name no project to count for.
+        return credentials.with_quota_project(project)
+    return credentials
+
+
+def _reason(error: HttpError) -> str:
+    """Google's sentence, in one line; the page of a proxy has none."""
+    reason = " ".join(str(error.reason or "").split())
+    return reason or http.client.responses.get(int(error.resp.status), "no reason given")

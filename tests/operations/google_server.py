@@ -1,0 +1,242 @@
+"""Google's APIs on loopback: an HTTP server that follows their published descriptions.
+
+It knows no project. A test plants what a method answers, and how a method fails; a list that nobody
+planted is empty, anything else that nobody planted is not found.
+"""
+
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import unquote
+
+from rehearsal.discovery import Call, Discovery
+
+Handler = Callable[[Call, Any], Any]
+_LISTS: Final = ("list", "aggregatedList", "search")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault(Exception):
+    """How a method fails.
+
+    Args:
+        code: HTTP status of the answer.
+        status: Google's name for it.
+        message: For a person.
+        body: Sent as it is in place of an error, for answers that are broken.
+        cut: Whether the connection ends in the middle of the answer.
+        hang: Whether no answer comes until the server stops.
+    """
+
+    code: int = 200
+    status: str = ""
+    message: str = ""
+    body: bytes | None = None
+    cut: bool = False
+    hang: bool = False
+
+
+NOT_FOUND: Final = Fault(code=404, status="NOT_FOUND", message="Requested entity was not found.")
+REFUSED: Final = Fault(code=403, status="PERMISSION_DENIED", message="Permission denied on the resource.")
+EXHAUSTED: Final = Fault(
+    code=429, status="RESOURCE_EXHAUSTED", message="Quota exceeded for quota metric 'Read requests'."
+)
+UNAVAILABLE: Final = Fault(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
+A_PAGE: Final = Fault(body=b"<html>Sign in to the proxy</html>")
+HALF: Final = Fault(body=b'{"name": "half of an ans')
+CUT: Final = Fault(body=b'{"name": "half of an ans', cut=True)
+SLOW: Final = Fault(hang=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planted:
+    address: Mapping[str, str]
+    answer: Any
+
+
+class GoogleServer:
+    """The server, for as long as the context.
+
+    Attributes:
+        calls: Every call that arrived and that its API has, in order.
+        endpoint: Address to give to `Clients`; `ENDPOINT/compute.v1/` stands for Compute Engine.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._planted: defaultdict[str, list[_Planted]] = defaultdict(list)
+        self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
+        self._lasting: dict[str, Fault] = {}
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Listens on a port of its own."""
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        self.endpoint = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stops listening."""
+        self._stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def plant(self, api: str, method: str, answer: Any, **address: str) -> None:
+        """Says what a method answers.
+
+        Args:
+            api: Name and version, such as `compute.v1`.
+            method: Id, such as `compute.regions.get`.
+            answer: The answer, checked against its description; or a function of the call and its body.
+            address: Parts of the path that the call must have, by the description's names (`region`,
+                `projectsId`); what is planted last is looked at first.
+        """
+        described = describing(api).method(method)
+        assert described, f"{api} has no method {method}"
+        if not callable(answer):
+            faults = list(describing(api).faults(described["response"]["$ref"], answer))
+            assert not faults, f"no answer of {method}: {faults}"
+        self._planted[f"{api}/{method}"].insert(0, _Planted(address=address, answer=answer))
+
+    def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
+        """Lets a method fail: the next `times` calls, or all."""
+        assert describing(api).method(method), f"{api} has no method {method}"
+        if times is None:
+            self._lasting[f"{api}/{method}"] = fault
+        else:
+            self._faults[f"{api}/{method}"].extend([fault] * times)
+
+    def fail_all(self, fault: Fault) -> None:
+        """Lets every method fail."""
+        self._lasting["*"] = fault
+
+    def called(self, method: str) -> list[Call]:
+        """The calls of a method."""
+        return [call for call in self.calls if call.method == method]
+
+    def respond(self, verb: str, url: str, body: Any) -> tuple[Fault | None, Any]:
+        """A fault or the message for a request."""
+        api, _, rest = url.lstrip("/").partition("/")
+        if not exists(api):
+            return NOT_FOUND, None
+        call = describing(api).call(verb, "/" + rest)
+        if call is None:
+            return Fault(code=404, status="NOT_FOUND", message=f"no method for {verb} {url}"), None
+        call = replace(call, address={key: unquote(text) for key, text in call.address.items()})
+        self.calls.append(call)
+        key = f"{api}/{call.method}"
+        problems = list(describing(api).problems(call, body))
+        if problems:
+            return Fault(code=400, status="INVALID_ARGUMENT", message="; ".join(problems)), None
+        waiting = self._faults[key]
+        fault = waiting.popleft() if waiting else self._lasting.get(key) or self._lasting.get("*")
+        if fault:
+            return fault, None
+        return self._answer(key, call, body)
+
+    def hold(self) -> None:
+        """Waits for the server's end."""
+        self._stopping.wait()
+
+    def _answer(self, key: str, call: Call, body: Any) -> tuple[Fault | None, Any]:
+        for planted in self._planted[key]:
+            if planted.address.items() <= call.address.items():
+                try:
+                    answer = planted.answer(call, body) if callable(planted.answer) else planted.answer
+                except Fault as fault:
+                    return fault, None
+                return None, answer
+        return (None, {}) if call.method.rpartition(".")[2] in _LISTS else (NOT_FOUND, None)
+
+
+class _Api(Discovery):
+    """A description that is asked by method too."""
+
+    def __init__(self, api: str) -> None:
+        super().__init__(api)
+        self._prefix = "/" + self._document["servicePath"].rstrip("/")
+
+    def call(self, verb: str, url: str) -> Call | None:
+        """As `Discovery.call`, for addresses that begin with the API's own prefix."""
+        return super().call(verb, url.removeprefix(self._prefix) if self._prefix != "/" else url)
+
+    def method(self, name: str) -> dict[str, Any] | None:
+        """The description of a method, None when the API has none of that id."""
+        return next((method for method in self._methods if method["id"] == name), None)
+
+
+@cache
+def describing(api: str) -> _Api:
+    """The description of an API by name and version."""
+    return _Api(api)
+
+
+@cache
+def exists(api: str) -> bool:
+    """Whether there is a description of that name."""
+    documents = resources.files("googleapiclient") / "discovery_cache" / "documents"
+    return (documents / f"{api}.json").is_file()
+
+
+def _handler(server: GoogleServer) -> type[BaseHTTPRequestHandler]:
+    class JsonHandler(BaseHTTPRequestHandler):
+        """JSON in, JSON out."""
+
+        protocol_version = "HTTP/1.1"
+        # One packet per answer; two would each wait for the other side.
+        wbufsize = -1
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def do_DELETE(self) -> None:
+            self._serve()
+
+        def do_PATCH(self) -> None:
+            self._serve()
+
+        def do_PUT(self) -> None:
+            self._serve()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: whoever needs the calls reads `GoogleServer.calls`."""
+
+        def _serve(self) -> None:
+            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            fault, message = server.respond(self.command, self.path, json.loads(sent or b"{}"))
+            if fault and fault.hang:
+                server.hold()
+                self.close_connection = True
+                return
+            content = json.dumps(message).encode()
+            if fault:
+                error = {"code": fault.code, "message": fault.message, "status": fault.status}
+                content = fault.body if fault.body is not None else json.dumps({"error": error}).encode()
+            self.send_response(fault.code if fault else 200)
+            self.send_header("Content-Type", "application/json; charset=UTF-8")
+            self.send_header("Content-Length", str(len(content) + (100 if fault and fault.cut else 0)))
+            self.end_headers()
+            self.wfile.write(content)
+            if fault and fault.cut:
+                self.close_connection = True
+
+    return JsonHandler

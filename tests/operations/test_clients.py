@@ -1,0 +1,127 @@
+"""Calls to Google: every way in which they can end."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from operations.clients import Clients
+from operations.errors import CallError
+from tests.operations.google_server import (
+    A_PAGE,
+    CUT,
+    EXHAUSTED,
+    HALF,
+    NOT_FOUND,
+    REFUSED,
+    SLOW,
+    UNAVAILABLE,
+    Fault,
+    GoogleServer,
+)
+
+REGION = "compute.regions.get"
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    with GoogleServer() as server:
+        server.plant("compute.v1", REGION, {"name": "us-central1", "status": "UP"}, region="us-central1")
+        yield server
+
+
+def clients(server: GoogleServer, pause: Callable[[float], None] = lambda _seconds: None) -> Clients:
+    return Clients("my-project", server.endpoint, timeout_s=0.5, pause=pause)
+
+
+def region(asked: Clients, name: str = "us-central1") -> dict[str, object]:
+    return asked.call(asked.api("compute.v1").regions().get(project="my-project", region=name))
+
+
+def test_an_answer_arrives(google: GoogleServer) -> None:
+    assert region(clients(google)) == {"name": "us-central1", "status": "UP"}
+
+
+def test_what_does_not_exist_is_told_from_what_may_not_be_asked(google: GoogleServer) -> None:
+    with pytest.raises(CallError) as missing:
+        region(clients(google), "us-middle1")
+    google.fail("compute.v1", REGION, REFUSED)
+    with pytest.raises(CallError) as refused:
+        region(clients(google))
+    assert (missing.value.missing, missing.value.refused) == (True, False)
+    assert (refused.value.missing, refused.value.refused) == (False, True)
+    assert str(refused.value) == "compute.regions.get: 403 Permission denied on the resource."
+
+
+@pytest.mark.parametrize("fault", [EXHAUSTED, UNAVAILABLE, CUT], ids=["429", "503", "cut"])
+def test_a_call_is_tried_again_when_that_can_help(google: GoogleServer, fault: Fault) -> None:
+    pauses: list[float] = []
+    google.fail("compute.v1", REGION, fault, times=2)
+    if fault is CUT:
+        # Half an answer is not asked for again: the call may have had its effect.
+        with pytest.raises(CallError, match="no answer|not JSON"):
+            region(clients(google, pauses.append))
+        return
+    assert region(clients(google, pauses.append))["status"] == "UP"
+    assert len(pauses) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (EXHAUSTED, "429 Quota exceeded"),
+        (UNAVAILABLE, "503 The service is currently unavailable"),
+        (SLOW, "no answer within"),
+        (A_PAGE, "the answer is not JSON"),
+        (HALF, "the answer is not JSON"),
+        (CUT, "no answer|not JSON"),
+        (Fault(code=502, body=b"<html>Bad gateway</html>"), "502 Bad Gateway"),
+        (Fault(body=b'{"quotas": "none"}'), "the answer is not understood: quotas is no list"),
+        (Fault(body=b'{"quotas": [{"limit": "many"}]}'), r"quotas\[0\].limit is no number"),
+        (Fault(body=b"[]"), "it is no object"),
+    ],
+)
+def test_a_call_that_fails_says_why_in_one_line(google: GoogleServer, fault: Fault, text: str) -> None:
+    google.fail("compute.v1", REGION, fault)
+    with pytest.raises(CallError, match=text) as failed:
+        region(clients(google))
+    assert "\n" not in str(failed.value)
+
+
+def test_nobody_listening_is_said_too(google: GoogleServer) -> None:
+    with GoogleServer() as gone:
+        asked = clients(gone)
+    with pytest.raises(CallError, match="no answer"):
+        region(asked)
+
+
+def test_a_list_has_what_is_on_all_its_pages(google: GoogleServer) -> None:
+    def page(call: object, _body: object) -> dict[str, object]:
+        second = getattr(call, "query", {}).get("pageToken") == "next"
+        return {"items": [{"name": "b"}]} if second else {"items": [{"name": "a"}], "nextPageToken": "next"}
+
+    google.plant("compute.v1", "compute.disks.list", page)
+    asked = clients(google)
+    disks = asked.every(asked.api("compute.v1").disks(), "items", project="p", zone="us-central1-a")
+    assert [disk["name"] for disk in disks] == ["a", "b"]
+
+
+def test_two_versions_of_an_api_do_not_get_mixed_up(google: GoogleServer) -> None:
+    asked = clients(google)
+    old, new = asked.api("serviceusage.v1"), asked.api("serviceusage.v1beta1")
+    google.plant("serviceusage.v1", "serviceusage.services.list", {"services": [{"state": "ENABLED"}]})
+    assert asked.every(old.services(), "services", parent="projects/p") == [{"state": "ENABLED"}]
+    metrics = new.services().consumerQuotaMetrics()
+    assert asked.every(metrics, "metrics", parent="projects/p/services/compute.googleapis.com") == []
+
+
+def test_a_method_that_nobody_planted_is_not_found(google: GoogleServer) -> None:
+    asked = clients(google)
+    with pytest.raises(CallError) as missing:
+        asked.call(
+            asked.api("container.v1")
+            .projects()
+            .locations()
+            .clusters()
+            .get(name="projects/p/locations/l/clusters/c")
+        )
+    assert missing.value.reason == NOT_FOUND.message
