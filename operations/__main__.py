@@ -16,7 +16,10 @@ COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
 
 # A command and the module that does it, imported when it is asked for.
-COMMANDS: Final[dict[str, str]] = {}
+COMMANDS: Final[dict[str, str]] = {
+    "drift": "operations.drift",
+    "preview-comment": "operations.preview_comment",
+}
 
 
 class Command(Protocol):

@@ -59,7 +59,7 @@ class StackPreview:
     Args:
         stack: Its name.
         changes: What would change, in the order of `Kind`, then of types and names.
-        unchanged: Number of resources that stay as they are.
+        unchanged: Number of resources and components that stay as they are.
         failure: Why there is no preview; there are no changes then.
     """
 
@@ -78,7 +78,7 @@ class Previews:
     """The previews of a merge request.
 
     Args:
-        commit: What was previewed.
+        commit: What was previewed, by its full name.
         against: What it was compared with, in words.
         stacks: A preview for each stack whose inputs changed, in the order of their names.
         untouched: The other stacks.

@@ -141,7 +141,8 @@ def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:
     title = f"{len(changes)} {_DONE[kind]}"
     if kind is Kind.CREATE and not detail.created:
         return f"{title}."
-    items = list(chain.from_iterable(_item(change, detail) for change in changes))
+    own = [change for change in changes if not change.reason]
+    items = [*chain.from_iterable(_item(change, detail) for change in own), *_following(changes)]
     if kind in _LOSSES:
         return "\n".join((f"**{title}**\n", *items))
     if kind is Kind.UPDATE and len(changes) < _FOLDED:
@@ -149,9 +150,16 @@ def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:
     return "\n".join((f"<details><summary>{title}</summary>\n", *items, "\n</details>"))
 
 
+def _following(changes: Sequence[Change]) -> Iterator[str]:
+    """Those that something else takes along, one line a reason."""
+    for reason in sorted({change.reason for change in changes} - {""}):
+        names = [code(change.name) for change in changes if change.reason == reason]
+        yield f"- {len(names)} more, each because {code(reason)}: {', '.join(names)}"
+
+
 def _item(change: Change, detail: _Detail) -> Iterator[str]:
-    reason = f": {change.reason}" if change.reason else ""
-    yield f"- {code(change.name)} {code(short_type(change.type) if change.type.count(':') == 2 else change.type)}{reason}"
+    kind = short_type(change.type) if change.type.count(":") == 2 else change.type
+    yield f"- {code(change.name)} {code(kind)}"
     shown: Callable[[Property], bool] = {
         Kind.CREATE: lambda each: detail.stated,
         Kind.DELETE: lambda each: False,

@@ -10,6 +10,7 @@ from operations.previews.redaction import Redaction
 from operations.previews.values import change_of, described
 from rehearsal.replacement import changed_paths
 
+# Other steps change nothing, or are the halves of a replacement, which `replace` stands for.
 _KINDS: Final[Mapping[str, Kind]] = {
     "create": Kind.CREATE,
     "import": Kind.CREATE,
@@ -18,9 +19,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "import-replacement": Kind.REPLACE,
     "delete": Kind.DELETE,
 }
-# Steps that change nothing, and the halves of a replacement, which `replace` stands for.
 _STACK: Final = "pulumi:pulumi:Stack"
-_UNCHANGED: Final = ("same", "refresh", "read")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +55,14 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
     try:
         parsed = json.loads(report)
         steps = [_step(each, redaction) for each in parsed.get("steps") or ()]
+        unchanged = int((parsed.get("changeSummary") or {}).get("same", 0))
         errors = [each["message"] for each in parsed.get("diagnostics") or () if each["severity"] == "error"]
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ValueError(f"{stack}: this is not what `pulumi preview --json` prints") from None
     if errors:
         return StackPreview(stack=stack, failure=redaction.text("\n".join(dict.fromkeys(errors)).strip()))
     changes = [_change(step) for step in steps if step.raw["op"] in _KINDS and step.type != _STACK]
-    unchanged = [step for step in steps if step.raw["op"] in _UNCHANGED and step.type != _STACK]
-    return StackPreview(stack=stack, changes=ordered(changes), unchanged=len(unchanged))
+    return StackPreview(stack=stack, changes=ordered(changes), unchanged=unchanged)
 
 
 def _step(raw: Mapping[str, Any], redaction: Redaction) -> _Step:
@@ -90,7 +89,7 @@ def _change(step: _Step) -> Change:
 def _reason(step: _Step) -> str:
     """Why the engine, and no property of the resource, replaces it."""
     if "provider" in (step.raw.get("replaceReasons") or ()):
-        return "its provider is replaced: it goes with the cluster that it lives in"
+        return "its provider is replaced, as the cluster that it lives in is"
     if not step.raw.get("replaceReasons"):
         return "something that it depends on is replaced"
     return ""

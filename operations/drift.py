@@ -1,0 +1,28 @@
+"""`python -m operations drift`: what has changed in the cloud since the last `up`."""
+
+import argparse
+import os
+from typing import Final
+
+from operations.previews import checkout, cloud, comment
+from operations.previews.changes import Previews
+from operations.previews.forges import GitHub
+from operations.previews.redaction import Redaction, secret_variables
+from rehearsal.project import ROOT
+
+HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument(
+        "--stack", action="append", required=True, help="name of a stack that exists; may be repeated"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the drift of every stack; 1 when there is some."""
+    stacks = tuple(cloud.drift(stack, ROOT) for stack in sorted(options.stack))
+    found = Previews(commit=checkout.head(ROOT), against="the last `pulumi up`", stacks=stacks)
+    print(comment.render_drift(found, Redaction(secret_variables(os.environ)), GitHub.LIMIT), end="")
+    return 1 if found.failed or any(preview.changes for preview in stacks) else 0
