@@ -24,5 +24,6 @@ def run(options: argparse.Namespace) -> int:
     """Prints the drift of every stack; 1 when there is some."""
     stacks = tuple(cloud.drift(stack, ROOT) for stack in sorted(options.stack))
     found = Previews(commit=checkout.head(ROOT), against="the last `pulumi up`", stacks=stacks)
-    print(comment.render_drift(found, Redaction(secret_variables(os.environ)), GitHub.LIMIT), end="")
+    redaction = Redaction(secret_variables(os.environ))
+    print(comment.render(found, redaction, GitHub.LIMIT, title="What has changed in the cloud"), end="")
     return 1 if found.failed or any(preview.changes for preview in stacks) else 0

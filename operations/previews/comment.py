@@ -1,5 +1,6 @@
 """The text of the comment: what is lost in front, everything in order, never too long."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,7 +22,7 @@ _DONE: Final = {
 _LOSSES: Final = (Kind.DELETE, Kind.REPLACE)
 # From this many resources on a list is folded, unless something in it is lost.
 _FOLDED: Final = 6
-_ENDING: Final = "\n\n*The rest is cut off: it does not fit into a comment. The job's log has the way to see it all.*\n"
+_ENDING: Final = "\n\n*The rest is cut off: a comment is not that long. The job's artifact has all of it.*\n"
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,18 @@ _DETAILS: Final = (
 )
 
 
-def render(previews: Previews, redaction: Redaction, limit: int) -> str:
+def render(
+    previews: Previews, redaction: Redaction, limit: int, title: str = "What this merge request changes"
+) -> str:
     """The comment in Markdown.
 
     Args:
         previews: What it tells.
         redaction: Goes over the whole text once more.
         limit: Greatest length in characters.
+        title: Its heading.
     """
-    texts = (redaction.text(_comment(previews, detail)) for detail in _DETAILS)
+    texts = (redaction.text(_comment(previews, title, detail)) for detail in _DETAILS)
     text = ""
     for text in texts:
         if len(text) <= limit:
@@ -71,10 +75,10 @@ def code(text: str) -> str:
     return f"{fence}{space}{flat}{space}{fence}" if flat else ""
 
 
-def _comment(previews: Previews, detail: _Detail) -> str:
-    parts = [MARKER, "## What this merge request changes", _caution(previews), _intro(previews)]
+def _comment(previews: Previews, title: str, detail: _Detail) -> str:
+    parts = [MARKER, f"## {title}", _caution(previews), _intro(previews)]
     parts += [_stack(preview, detail) for preview in previews.stacks]
-    if previews.untouched:
+    if previews.stacks and previews.untouched:
         names = ", ".join(map(code, previews.untouched))
         parts.append(f"Nothing that these stacks are made of has changed: {names}.")
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -107,10 +111,10 @@ def _headlines(lost: Sequence[Change]) -> str:
 
 def _intro(previews: Previews) -> str:
     if not previews.stacks:
-        return f"No stack: nothing that a stack is made of has changed since {previews.against}."
+        return f"No stack: nothing that a stack is made of differs from {code(previews.against)}."
     head = "| stack | deleted | replaced | updated | created | unchanged |\n|---|--:|--:|--:|--:|--:|"
     rows = "\n".join(_row(preview) for preview in previews.stacks)
-    return f"Commit {code(previews.commit[:12])} against {previews.against}.\n\n{head}\n{rows}"
+    return f"Commit {code(previews.commit[:12])} against {code(previews.against)}.\n\n{head}\n{rows}"
 
 
 def _row(preview: StackPreview) -> str:
@@ -193,15 +197,16 @@ def _longest_run(text: str) -> int:
 
 def _cut(text: str, limit: int) -> str:
     """As many whole lines as fit, whatever was open in them closed."""
-    kept: list[str] = []
-    # What closes a block of code and a fold takes room too.
-    room = limit - len(_ENDING) - len("\n```\n</details>\n") - max(map(len, text.splitlines()), default=0) // 8
-    for line in text.splitlines(keepends=True):
-        if len(line) > room:
-            break
-        kept.append(line)
-        room -= len(line)
-    return _closed("".join(kept)) + _ENDING
+    lines = text.splitlines(keepends=True)
+
+    def cut(count: int) -> str:
+        return _closed("".join(lines[:count])) + _ENDING
+
+    count = bisect_right(range(len(lines)), limit, key=lambda count: len(cut(count)))
+    # What closes a fold makes a shorter text the longer one now and then.
+    while count and len(cut(count)) > limit:
+        count -= 1
+    return cut(count)
 
 
 def _closed(text: str) -> str:

@@ -19,17 +19,17 @@ _LONG_ENOUGH: Final = 8
 _PATTERNS: Final = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
-        r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{16,}",  # Hugging Face
-        r"(?<![A-Za-z0-9])ya29\.[\w.-]{10,}",  # Google access token
+        r"(?:hf|api_org)_[A-Za-z0-9]{16,}",  # Hugging Face
+        r"ya29\.[\w.-]{10,}",  # Google access token
         r"(?<![\w/])1//[\w-]{20,}",  # Google refresh token
-        r"(?<![A-Za-z0-9])AIza[\w-]{30,}",  # Google API key
+        r"AIza[\w-]{30,}",  # Google API key
         r"GOCSPX-[\w-]{16,}",  # Google OAuth client
         r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
-        r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # JSON Web Token
-        r"(?<![A-Za-z0-9])gh[opsur]_[A-Za-z0-9]{20,}",  # GitHub
+        r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # JSON Web Token
+        r"gh[opsur]_[A-Za-z0-9]{20,}",  # GitHub
         r"github_pat_\w{20,}",
-        r"(?<![A-Za-z0-9])gl[a-z]{2,5}-[\w.-]{16,}",  # GitLab
-        r"(?<![A-Za-z0-9])pul-[0-9a-f]{16,}",  # Pulumi Cloud
+        r"gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w.-]{16,}",  # GitLab
+        r"pul-[0-9a-f]{16,}",  # Pulumi Cloud
         r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
         r"(?<=[Bb]earer )[\w.~+/-]{8,}=*",
     )
