@@ -37,12 +37,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="with --target: preview the stacks that exist, by `pulumi preview` with the credentials of the "
         "environment; without it the target's program comes up in the rehearsal first",
     )
-    parser.add_argument("--save", metavar="FILE", type=Path, help="write the previews, without secrets, as JSON")
     parser.add_argument(
-        "--forge", choices=("github", "gitlab"), default="github", help="whose limit of length holds; default github"
+        "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
     )
     parser.add_argument(
-        "--post", action="store_true", help="put the comment on the merge request of this job, or update it there"
+        "--forge",
+        choices=("github", "gitlab"),
+        default="github",
+        help="whose limit of length holds",
+    )
+    parser.add_argument(
+        "--post",
+        action="store_true",
+        help="put the comment on this job's merge request",
     )
 
 

@@ -11,8 +11,7 @@ from operations.previews import engine_report
 from operations.previews.changes import StackPreview
 from operations.previews.redaction import Redaction, secret_configuration, secret_variables
 
-# Reading these back from Google or the cluster needs the right to read the secret itself, which the identity of
-# previews does not have.
+# Reading these back needs the right to read the secret itself, which the identity of previews does not have.
 _UNREADABLE: Final = ("gcp:secretmanager/secretVersion:SecretVersion", "kubernetes:core/v1:Secret")
 
 

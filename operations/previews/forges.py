@@ -1,4 +1,4 @@
-"""Puts a comment on a merge request: one, updated with every preview, whoever else writes at the same time."""
+"""Puts a comment on a merge request: a single one, updated with every preview."""
 
 import time
 from abc import ABC, abstractmethod
@@ -124,7 +124,9 @@ class Forge(ABC):
         except requests.RequestException as error:
             raise _TryAgain(f"{method} {path}: no answer ({type(error).__name__})") from None
         if answer.status_code in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
-            raise OperationError(f"{method} {path}: {answer.status_code}, the token is refused; {self.RIGHTS}")
+            raise OperationError(
+                f"{method} {path}: {answer.status_code}, the token is refused; {self.RIGHTS}"
+            )
         if answer.status_code >= 500 or answer.status_code in (403, _TOO_OFTEN):
             raise _TryAgain(f"{method} {path}: {answer.status_code}")
         if answer.status_code == 404 and method == "DELETE":
@@ -219,7 +221,9 @@ class GitLab(Forge):
     """
 
     LIMIT = 1_000_000
-    RIGHTS = "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher"
+    RIGHTS = (
+        "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher"
+    )
 
     def __init__(
         self,

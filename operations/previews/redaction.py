@@ -35,9 +35,23 @@ _PATTERNS: Final = tuple(
     )
 )
 # Properties whose value is a secret whatever it looks like; compared without case, `_` and `-`.
-_SECRET_KEYS: Final = frozenset(
-    "accesstoken apikey clientkeydata clientsecret hftoken kubeconfig passphrase password privatekey privatekeydata "
-    "refreshtoken secretdata secretdatawo secretkey secretvalue stringdata".split()
+_SECRET_KEYS: Final = (
+    "accesstoken",
+    "apikey",
+    "clientkeydata",
+    "clientsecret",
+    "hftoken",
+    "kubeconfig",
+    "passphrase",
+    "password",
+    "privatekey",
+    "privatekeydata",
+    "refreshtoken",
+    "secretdata",
+    "secretdatawo",
+    "secretkey",
+    "secretvalue",
+    "stringdata",
 )
 # Environment variables of containers, and of this process, that hold a secret.
 _SECRET_VARIABLE: Final = re.compile(

@@ -1,4 +1,4 @@
-"""Previews without a cloud: the target's program comes up in the rehearsal, then the branch's is previewed on it."""
+"""Previews without a cloud: the target's program comes up, then the branch's is previewed on that."""
 
 import re
 from pathlib import Path

@@ -26,8 +26,8 @@ def scenarios(checkout: Path) -> dict[str, str]:
 def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:
     """The stacks whose inputs are among the files, in the order of their names.
 
-    A stack's file is an input of that stack; a scenario's module and its folder of manifests are inputs of the
-    stacks that run it; everything else that the program is made of is an input of every stack.
+    A stack's file is an input of that stack; a scenario's module and its folder of manifests are inputs of
+    the stacks that run it; everything else that the program is made of is an input of every stack.
 
     Args:
         files: Paths from the root of the repository.

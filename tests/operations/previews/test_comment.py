@@ -32,7 +32,9 @@ NEW = Change(
     properties=(Property(path="autoCreateSubnetworks", old="", new="false"),),
 )
 FOLLOWING = [
-    Change(kind=Kind.REPLACE, type="kubernetes:core/v1:Namespace", name=name, reason="its provider is replaced")
+    Change(
+        kind=Kind.REPLACE, type="kubernetes:core/v1:Namespace", name=name, reason="its provider is replaced"
+    )
     for name in ("one", "two")
 ]
 
@@ -63,7 +65,9 @@ def test_what_is_lost_is_said_before_everything_else_and_is_never_folded() -> No
     for name in ("`bucket`", "`l4-pool`", "`one`, `two`"):
         assert name in unfolded
     assert "`nodeConfig.spot`: `false` → `true` **forces the replacement**" in unfolded
-    order = [text.index(f"{title}") for title in ("**1 deleted**", "**3 replaced**", "1 updated", "1 created")]
+    order = [
+        text.index(f"{title}") for title in ("**1 deleted**", "**3 replaced**", "1 updated", "1 created")
+    ]
     assert order == sorted(order)
 
 
@@ -91,7 +95,9 @@ def test_every_stack_has_a_row_and_the_others_are_named() -> None:
 
 
 def test_a_preview_that_failed_is_in_front_with_its_message() -> None:
-    text = rendered(StackPreview(stack="dev", failure="error: the key ``` is wrong\nset it"), preview(SERVICE))
+    text = rendered(
+        StackPreview(stack="dev", failure="error: the key ``` is wrong\nset it"), preview(SERVICE)
+    )
     assert text.index("`dev`: the preview failed") < text.index("| stack |")
     assert "````text\nerror: the key ``` is wrong\nset it\n````" in text
 
@@ -143,7 +149,9 @@ def test_details_go_before_names_and_names_before_losses() -> None:
     assert "is cut off" not in shortest
 
 
-@pytest.mark.parametrize("text", ["@everyone", "a`b", "``", "x | y", "<b>", "</details>", "--> x", "[a](b)", "#1"])
+@pytest.mark.parametrize(
+    "text", ["@everyone", "a`b", "``", "x | y", "<b>", "</details>", "--> x", "[a](b)", "#1"]
+)
 def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
     """A fork decides about names and values; it must not call people, break tables or hide what follows."""
     hostile = Change(

@@ -38,7 +38,9 @@ def _secret_part(planted: str) -> str:
 @pytest.mark.parametrize("around", ["{}", "token={}", 'x: "{}", y', "before {} after", "a/{}"])
 def test_a_token_is_hidden_wherever_it_stands(planted: str, around: str) -> None:
     if planted.startswith(("Auth", "https")):
-        assert planted.split(":")[-1].split()[-1].split("@")[0] not in Redaction().text(around.format(planted))
+        assert planted.split(":")[-1].split()[-1].split("@")[0] not in Redaction().text(
+            around.format(planted)
+        )
     else:
         assert _secret_part(planted) not in Redaction().text(around.format(planted))
 
@@ -64,7 +66,8 @@ def test_a_key_is_hidden_when_it_is_cut_off_or_written_as_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["correct horse battery staple", 'quotes " and \\ and\nlines', "plain-passphrase", "ümläut-phrase"]
+    "value",
+    ["correct horse battery staple", 'quotes " and \\ and\nlines', "plain-passphrase", "ümläut-phrase"],
 )
 def test_a_known_secret_is_hidden_in_every_form(value: str) -> None:
     redaction = Redaction([value])

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def _note(event: str, arguments: tuple[object, ...]) -> None:
 
 
 @contextmanager
-def files_read() -> Iterator[list[str]]:
+def files_read() -> Generator[list[str]]:
     """The project's files that are opened meanwhile; an audit hook stays for good, so it has a switch."""
     global opened
     opened = found = []
