@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from operations.previews.changes import Change, Kind, Property, StackPreview, ordered
@@ -61,7 +61,11 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
         raise ValueError(f"{stack}: this is not what `pulumi preview --json` prints") from None
     if errors:
         return StackPreview(stack=stack, failure=redaction.text("\n".join(dict.fromkeys(errors)).strip()))
-    changes = [_change(step) for step in steps if step.raw["op"] in _KINDS and step.type != _STACK]
+    changes = [
+        _redacted(_change(step), redaction)
+        for step in steps
+        if step.raw["op"] in _KINDS and step.type != _STACK
+    ]
     return StackPreview(stack=stack, changes=ordered(changes), unchanged=unchanged)
 
 
@@ -83,6 +87,16 @@ def _change(step: _Step) -> Change:
         name=str(step.raw["urn"]).split("::")[-1],
         reason=_reason(step) if kind is Kind.REPLACE else "",
         properties=tuple(_stated(step) if kind is Kind.CREATE else _changed(step)),
+    )
+
+
+def _redacted(change: Change, redaction: Redaction) -> Change:
+    """The change without secrets in names and paths; its values have none since `_step`."""
+    return replace(
+        change,
+        name=redaction.text(change.name),
+        type=redaction.text(change.type),
+        properties=tuple(replace(each, path=redaction.text(each.path)) for each in change.properties),
     )
 
 
