@@ -4,6 +4,13 @@ STACK ?= a4-ray
 # Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
 STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue
 
+# What a merge request is compared with, and where its previews are saved.
+TARGET ?= origin/main
+PREVIEWS := .build/previews.json
+export STACK TARGET COMMIT
+# The engine that `python -m rehearsal.engine` gets where none is installed.
+export PATH := $(PATH):$(CURDIR)/.tools/bin
+
 BIN := .venv/bin
 TRAINING := .venv-training
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -11,7 +18,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	format inventory lock bench bench-training clean
+	preview preview-cloud comment-github comment-gitlab drift up format inventory lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -48,6 +55,28 @@ check: .venv/.ready ## lint, format and types, each at zero
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks
+
+preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
+
+preview-cloud: .venv/.ready ## the same of the stacks that exist
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --cloud --save $(PREVIEWS)
+
+comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
+
+comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
+
+drift: .venv/.ready ## what has changed in the cloud since the last `up`
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations drift
+
+up: .venv/.ready ## `pulumi up` of STACK=... without questions, for the job that somebody approved
+	@$(BIN)/python -m rehearsal.engine
+	@pulumi up --yes --non-interactive --stack "$$STACK"
 
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .

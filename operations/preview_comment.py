@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cloud",
         action="store_true",
-        help="with --target: preview the stacks that exist, by `pulumi preview` with the credentials of the "
-        "environment; without it the target's program comes up in the rehearsal first",
+        help="with --target: stacks that exist are previewed by `pulumi preview`, with the credentials of the "
+        "environment; the others, and without it all, on the target's program in the rehearsal",
     )
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
@@ -56,6 +57,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the comment; 1 when a stack has no preview."""
     previews = _previews(options)
+    if options.commit and previews.commit != options.commit:
+        raise OperationError(f"{options.saved} is not of commit {options.commit}")
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         options.save.write_text(as_json(previews))
@@ -75,7 +78,7 @@ def _previews(options: argparse.Namespace) -> Previews:
             raise OperationError(f"{options.saved}: {error}") from None
     if options.report:
         stacks = tuple(_reported(text) for text in sorted(options.report))
-        return Previews(commit=checkout.head(ROOT), against="what exists", stacks=stacks)
+        return Previews(commit=checkout.head(ROOT), stacks=stacks)
     return _made(options.target, in_cloud=options.cloud)
 
 
@@ -94,24 +97,24 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     base = checkout.merge_base(ROOT, target)
     known = stack_inputs.scenarios(ROOT)
     chosen = stack_inputs.stacks_changed_by(checkout.changed_files(ROOT, base), known)
-    stacks = _in_cloud(chosen) if in_cloud else _rehearsed(chosen, base)
-    against = "what exists" if in_cloud else f"{target} ({base[:12]}), rehearsed without a cloud"
+    deployed = cloud.deployed(ROOT) if in_cloud else set()
+    stacks = [cloud.preview(stack, ROOT) for stack in chosen if stack in deployed]
+    stacks += _rehearsed([stack for stack in chosen if stack not in deployed], target, base)
     return Previews(
         commit=checkout.head(ROOT),
-        against=against,
-        stacks=tuple(stacks),
+        stacks=tuple(sorted(stacks, key=lambda preview: preview.stack)),
         untouched=tuple(stack for stack in known if stack not in chosen),
     )
 
 
-def _in_cloud(chosen: Sequence[str]) -> list[StackPreview]:
-    return [cloud.preview(stack, ROOT) for stack in chosen]
-
-
-def _rehearsed(chosen: Sequence[str], base: str) -> list[StackPreview]:
+def _rehearsed(chosen: Sequence[str], target: str, base: str) -> list[StackPreview]:
+    if not chosen:
+        return []
     redaction = Redaction(secret_variables(os.environ))
-    with checkout.exported(ROOT, base) as target:
-        return [rehearsed.preview(stack, target, ROOT, redaction, _say) for stack in chosen]
+    against = f"{target} ({base[:12]}), rehearsed without a cloud"
+    with checkout.exported(ROOT, base) as files:
+        previews = [rehearsed.preview(stack, files, ROOT, redaction, _say) for stack in chosen]
+    return [replace(preview, against=against) for preview in previews]
 
 
 def _post(forge: str, commit: str, text: str) -> str:

@@ -58,12 +58,14 @@ class StackPreview:
 
     Args:
         stack: Its name.
+        against: What it was compared with, in words.
         changes: What would change, in the order of `Kind`, then of types and names.
         unchanged: Number of resources and components that stay as they are.
         failure: Why there is no preview; there are no changes then.
     """
 
     stack: str
+    against: str = ""
     changes: tuple[Change, ...] = ()
     unchanged: int = 0
     failure: str = ""
@@ -79,13 +81,11 @@ class Previews:
 
     Args:
         commit: What was previewed, by its full name.
-        against: What it was compared with, in words.
         stacks: A preview for each stack whose inputs changed, in the order of their names.
         untouched: The other stacks.
     """
 
     commit: str
-    against: str
     stacks: tuple[StackPreview, ...]
     untouched: tuple[str, ...] = ()
 
@@ -121,7 +121,6 @@ def from_json(text: str) -> Previews:
 def _previews(value: Any) -> Previews:
     return Previews(
         commit=_text(value["commit"]),
-        against=_text(value["against"]),
         stacks=tuple(_stack(each) for each in value["stacks"]),
         untouched=tuple(_text(each) for each in value["untouched"]),
     )
@@ -130,6 +129,7 @@ def _previews(value: Any) -> Previews:
 def _stack(value: Mapping[str, Any]) -> StackPreview:
     return StackPreview(
         stack=_text(value["stack"]),
+        against=_text(value["against"]),
         changes=ordered([_change(each) for each in value["changes"]]),
         unchanged=int(value["unchanged"]),
         failure=_text(value["failure"]),

@@ -1,8 +1,10 @@
 """Previews and drift of stacks that exist, by the Pulumi on PATH and the credentials of the environment."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,15 +17,30 @@ from operations.previews.redaction import Redaction, secret_configuration, secre
 _UNREADABLE: Final = ("gcp:secretmanager/secretVersion:SecretVersion", "kubernetes:core/v1:Secret")
 
 
+def deployed(root: Path) -> set[str]:
+    """Names of the stacks that the backend has.
+
+    Raises:
+        OperationError: When the backend cannot be asked.
+    """
+    done = _pulumi(root, ["stack", "ls", "--json"])
+    if done.returncode:
+        said = Redaction(secret_variables(os.environ)).text(done.stderr.strip())
+        raise OperationError(f"pulumi stack ls: {said}")
+    # Pulumi Cloud puts the organization before the name.
+    return {str(stack["name"]).split("/")[-1] for stack in json.loads(done.stdout)}
+
+
 def preview(stack: str, root: Path) -> StackPreview:
     """What `pulumi up` would change of a stack."""
-    return _read(stack, root, ["preview", "--json"])
+    return replace(_read(stack, root, ["preview", "--json"]), against="what exists")
 
 
 def drift(stack: str, root: Path) -> StackPreview:
     """What has become of a stack since the last `pulumi up`; secrets are not looked at."""
     skipped = [f"--exclude=**${kind}::**" for kind in _UNREADABLE]
-    return _read(stack, root, ["refresh", "--preview-only", "--json", *skipped])
+    found = _read(stack, root, ["refresh", "--preview-only", "--json", *skipped])
+    return replace(found, against="the last `pulumi up`")
 
 
 def _read(stack: str, root: Path, arguments: list[str]) -> StackPreview:

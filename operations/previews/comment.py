@@ -111,10 +111,10 @@ def _headlines(lost: Sequence[Change]) -> str:
 
 def _intro(previews: Previews) -> str:
     if not previews.stacks:
-        return f"No stack: nothing that a stack is made of differs from {code(previews.against)}."
+        return "No stack: nothing that a stack is made of has changed."
     head = "| stack | deleted | replaced | updated | created | unchanged |\n|---|--:|--:|--:|--:|--:|"
     rows = "\n".join(_row(preview) for preview in previews.stacks)
-    return f"Commit {code(previews.commit[:12])} against {code(previews.against)}.\n\n{head}\n{rows}"
+    return f"Commit {code(previews.commit[:12])}.\n\n{head}\n{rows}"
 
 
 def _row(preview: StackPreview) -> str:
@@ -131,6 +131,8 @@ def _row(preview: StackPreview) -> str:
 
 def _stack(preview: StackPreview, detail: _Detail) -> str:
     head = f"### {code(preview.stack)}"
+    if preview.against:
+        head += f"\n\nAgainst {code(preview.against)}."
     if preview.failure:
         return f"{head}\n\nThe preview failed:\n\n{_fenced(preview.failure)}"
     if not preview.changes:

@@ -9,8 +9,8 @@ import pytest
 
 from operations import preview_comment
 from operations.__main__ import main
-from operations.previews import checkout
-from operations.previews.changes import from_json
+from operations.previews import checkout, rehearsed
+from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
 from rehearsal.project import ROOT
 from tests.operations.fake_pulumi import FakePulumi
@@ -28,7 +28,8 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePulumi:
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
     fake = FakePulumi(tmp_path)
     configuration = {"llm-stacks:hfToken": {"value": HF_TOKEN, "secret": True}}
-    fake.answer(config=(json.dumps(configuration), "", 0))
+    listed = json.dumps([{"name": "dev"}, {"name": "organization/llm-stacks/l4-kueue"}, {"name": "another"}])
+    fake.answer(config=(json.dumps(configuration), "", 0), stack=(listed, "", 0))
     return fake
 
 
@@ -83,7 +84,8 @@ def test_only_the_stacks_whose_inputs_changed_are_previewed(
 def test_a_preview_in_the_cloud_changes_nothing(repository: Path, pulumi: FakePulumi) -> None:
     pulumi.answer(preview=(report(), "", 0))
     main(["preview-comment", "--target", "main", "--cloud"])
-    assert {call[0] for call in pulumi.calls} == {"config", "preview"}
+    assert {call[0] for call in pulumi.calls} == {"config", "preview", "stack"}
+    assert ["stack", "ls", "--json"] in pulumi.calls
 
 
 def test_secrets_of_the_stack_and_of_the_job_are_in_nothing_that_is_written(
@@ -171,7 +173,7 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServer]:
 
 def _saved(folder: Path, commit: str) -> Path:
     file = folder / "previews.json"
-    file.write_text(json.dumps({"commit": commit, "against": "main", "stacks": [], "untouched": []}))
+    file.write_text(json.dumps({"commit": commit, "stacks": [], "untouched": []}))
     return file
 
 
@@ -193,6 +195,45 @@ def test_a_preview_that_a_newer_commit_has_overtaken_is_not_posted(
     assert main(words) == 0
     assert forge.comments == []
     assert "a newer commit has its own preview" in capsys.readouterr().err
+
+
+def test_a_backend_that_cannot_be_asked_is_told_without_secrets(
+    repository: Path, pulumi: FakePulumi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulumi.answer(stack=("", f"error: 403 with {PASSPHRASE}", 255))
+    assert main(["preview-comment", "--target", "main", "--cloud"]) == 2
+    assert "pulumi stack ls: error: 403 with [secret]" in capsys.readouterr().err
+
+
+def test_a_stack_that_is_not_deployed_is_rehearsed(
+    repository: Path,
+    pulumi: FakePulumi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(rehearsed, "preview", lambda stack, *rest: StackPreview(stack=stack, unchanged=9))
+    pulumi.answer(stack=("[]", "", 0))
+    assert main(["preview-comment", "--target", "main", "--cloud"]) == 0
+    text = capsys.readouterr().out
+    assert "| `dev` | 0 | 0 | 0 | 0 | 9 |" in text
+    assert "rehearsed without a cloud" in text
+    assert not [call for call in pulumi.calls if call[0] == "preview"]
+
+
+def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(pulumi: FakePulumi) -> None:
+    pulumi.answer(refresh=(report(), "", 0))
+    assert main(["drift"]) == 0
+    assert [call[-1] for call in pulumi.calls if call[0] == "refresh"] == ["dev", "l4-kueue"]
+
+
+def test_previews_of_another_commit_are_not_posted(
+    forge: ForgeServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a fork saved may name the commit of somebody else's pull request."""
+    saved = str(_saved(tmp_path, "c" * 40))
+    assert main(["preview-comment", "--saved", saved, "--commit", "d" * 40, "--post"]) == 2
+    assert "is not of commit dddd" in capsys.readouterr().err
+    assert forge.asked == []
 
 
 def test_without_drift_all_is_well(pulumi: FakePulumi, capsys: pytest.CaptureFixture[str]) -> None:

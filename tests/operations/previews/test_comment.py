@@ -40,11 +40,11 @@ FOLLOWING = [
 
 
 def previews(*stacks: StackPreview, untouched: tuple[str, ...] = ()) -> Previews:
-    return Previews(commit="c" * 40, against="main", stacks=stacks, untouched=untouched)
+    return Previews(commit="c" * 40, stacks=stacks, untouched=untouched)
 
 
 def preview(*of: Change, stack: str = "l4-kueue") -> StackPreview:
-    return StackPreview(stack=stack, changes=changes.ordered(of), unchanged=5)
+    return StackPreview(stack=stack, against="main", changes=changes.ordered(of), unchanged=5)
 
 
 def rendered(*stacks: StackPreview, limit: int = 65_536, untouched: tuple[str, ...] = ()) -> str:
@@ -90,7 +90,7 @@ def test_every_stack_has_a_row_and_the_others_are_named() -> None:
     text = rendered(preview(POOL), preview(stack="dev"), untouched=("a4-ray",))
     assert "| `l4-kueue` | 0 | **1** | 0 | 0 | 5 |" in text
     assert "| `dev` | 0 | 0 | 0 | 0 | 5 |" in text
-    assert "### `dev`\n\nNothing changes." in text
+    assert "### `dev`\n\nAgainst `main`.\n\nNothing changes." in text
     assert "Nothing that these stacks are made of has changed: `a4-ray`." in text
 
 
@@ -161,10 +161,8 @@ def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
         properties=(Property(path=text, old=text, new=f"{text}\n- forged"),),
     )
     following = replace(hostile, reason=f"{text}\n- forged")
-    stack = preview(hostile, following, stack=f"{text}\n\nforged")
-    shown = comment.render(
-        Previews(commit=text, against=text, stacks=(stack,), untouched=(text,)), Redaction(), 65_536
-    )
+    stack = replace(preview(hostile, following, stack=f"{text}\n\nforged"), against=text)
+    shown = comment.render(Previews(commit=text, stacks=(stack,), untouched=(text,)), Redaction(), 65_536)
     assert "\n## forged" not in shown
     assert "\n- forged" not in shown
     assert "\nforged" not in shown
@@ -186,7 +184,7 @@ def test_what_was_saved_is_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"commit": 1, "against": "", "stacks": [], "untouched": []}', '{"commit": ""}']
+    "text", ["", "[]", "{}", '{"commit": 1, "stacks": [], "untouched": []}', '{"commit": ""}']
 )
 def test_a_file_that_was_not_saved_by_us_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="--save"):
