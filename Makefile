@@ -18,7 +18,8 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	preview preview-cloud comment-github comment-gitlab drift up format inventory lock bench bench-training clean
+	preview preview-cloud comment-github comment-gitlab google-login drift up \
+	format inventory lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -69,6 +70,9 @@ comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT o
 
 comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
 	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
+
+google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's own identity
+	@$(BIN)/python -m operations google-login
 
 drift: .venv/.ready ## what has changed in the cloud since the last `up`
 	@$(BIN)/python -m rehearsal.engine

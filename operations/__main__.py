@@ -18,6 +18,7 @@ _INTERRUPTED: Final = 130
 # A command and the module that does it, imported when it is asked for.
 COMMANDS: Final[dict[str, str]] = {
     "drift": "operations.drift",
+    "google-login": "operations.google_login",
     "preview-comment": "operations.preview_comment",
 }
 

@@ -35,8 +35,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cloud",
         action="store_true",
-        help="with --target: stacks that exist are previewed by `pulumi preview`, with the credentials of the "
-        "environment; the others, and without it all, on the target's program in the rehearsal",
+        help="with --target: stacks that exist are previewed by `pulumi preview`, with the credentials of "
+        "the environment; the others, and without it all, on the target's program in the rehearsal",
+    )
+    parser.add_argument(
+        "--commit", metavar="SHA", help="with --saved: refuse previews of any other commit than this one"
     )
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
