@@ -1,7 +1,8 @@
 """`python -m operations google-login`: a GitLab job's own identity becomes Google credentials.
 
-What google-github-actions/auth does at GitHub. The file holds no key: Google exchanges the job's ID token, which
-ends with the job. https://docs.cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines
+What google-github-actions/auth does at GitHub. The file holds no key: Google exchanges the job's ID token,
+which ends with the job.
+https://docs.cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines
 """
 
 import argparse
