@@ -13,8 +13,8 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin
 
 BIN := .venv/bin
 TRAINING := .venv-training
-LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
+# Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
+LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --python-version=3.11 --generate-hashes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
@@ -90,10 +90,10 @@ inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 	$(BIN)/python -m tests.inventory $(STACKS)
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
-	$(LOCK) requirements.in -o requirements.txt
-	$(LOCK) requirements-dev.in -o requirements-dev.txt
-	cd workloads/finetune && $(LOCK) requirements.in -o requirements.txt
-	cd workloads/finetune && $(LOCK) requirements-test.in -o requirements-test.txt
+	$(LOCK) --output-file=requirements.txt requirements.in
+	$(LOCK) --output-file=requirements-dev.txt requirements-dev.in
+	cd workloads/finetune && $(LOCK) --output-file=requirements.txt requirements.in
+	cd workloads/finetune && $(LOCK) --output-file=requirements-test.txt requirements-test.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal

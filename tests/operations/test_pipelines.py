@@ -1,4 +1,4 @@
-"""The pipelines of both forges: valid, pinned, without logic of their own, with no more rights than needed."""
+"""The pipelines of both forges: valid, pinned, without logic of their own, and without needless rights."""
 
 import re
 import subprocess
