@@ -220,7 +220,17 @@ class Rehearsal:
     def state(self) -> dict[str, Any]:
         """The stack's exported state; secrets stay encrypted in it."""
         # Not `export_stack`, which asks the engine for the secrets in plain text.
-        return json.loads(self._engine(["stack", "export"]))
+        return json.loads(self.engine(["stack", "export"]))
+
+    def engine(self, arguments: list[str], text: str = "") -> str:
+        """Runs the engine's command on the stack and returns what it prints.
+
+        Args:
+            arguments: Such as `["stack", "export"]`.
+            text: Standard input.
+        """
+        command = [*arguments, "--stack", self.stack]
+        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
 
     def _kubernetes(self) -> StandIn:
         if self._plane is None:
@@ -303,11 +313,7 @@ class Rehearsal:
     def _encrypt_secrets(self) -> None:
         """Hands secrets to the engine through its standard input: arguments are open to every process."""
         for key, value in self.configuration.secret.items():
-            self._engine(["config", "set", "--secret", key], text=value)
-
-    def _engine(self, arguments: list[str], text: str = "") -> str:
-        command = [*arguments, "--stack", self.stack]
-        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
+            self.engine(["config", "set", "--secret", key], text=value)
 
     def _environment(self) -> dict[str, str]:
         return {

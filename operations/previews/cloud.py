@@ -13,8 +13,12 @@ from operations.previews import engine_report
 from operations.previews.changes import StackPreview
 from operations.previews.redaction import Redaction, secret_configuration, secret_variables
 
-# Reading these back needs the right to read the secret itself, which the identity of previews does not have.
-_UNREADABLE: Final = ("gcp:secretmanager/secretVersion:SecretVersion", "kubernetes:core/v1:Secret")
+# Reading these back needs the right to read what is in them, which the identity of previews does not have.
+_UNREADABLE: Final = (
+    "gcp:secretmanager/secretVersion:SecretVersion",
+    "gcp:storage/bucketObject:BucketObject",
+    "kubernetes:core/v1:Secret",
+)
 
 
 def deployed(root: Path) -> set[str]:
@@ -37,10 +41,14 @@ def preview(stack: str, root: Path) -> StackPreview:
 
 
 def drift(stack: str, root: Path) -> StackPreview:
-    """What has become of a stack since the last `pulumi up`; secrets are not looked at."""
-    skipped = [f"--exclude=**${kind}::**" for kind in _UNREADABLE]
-    found = _read(stack, root, ["refresh", "--preview-only", "--json", *skipped])
+    """What has become of a stack since the last `pulumi up`, but for what is in secrets and in buckets."""
+    found = _read(stack, root, drift_arguments())
     return replace(found, against="the last `pulumi up`")
+
+
+def drift_arguments() -> list[str]:
+    """The engine's words for `drift`."""
+    return ["refresh", "--preview-only", "--json", *(f"--exclude=**${kind}::**" for kind in _UNREADABLE)]
 
 
 def _read(stack: str, root: Path, arguments: list[str]) -> StackPreview:

@@ -9,10 +9,13 @@ import pytest
 
 from operations import preview_comment
 from operations.__main__ import main
-from operations.previews import checkout, rehearsed
+from operations.previews import checkout, cloud, engine_report, rehearsed
 from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
+from operations.previews.redaction import Redaction
+from rehearsal import Rehearsal
 from rehearsal.project import ROOT
+from tests import plans
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.previews.forge_server import TOKEN, ForgeServer
 from tests.operations.previews.reports import BUCKET, CONFIG_MAP, POOL, report, step
@@ -266,7 +269,24 @@ def test_looking_for_drift_changes_nothing_and_reads_no_secret(pulumi: FakePulum
     (call,) = [call for call in pulumi.calls if call[0] == "refresh"]
     assert "--preview-only" in call
     assert "--exclude=**$gcp:secretmanager/secretVersion:SecretVersion::**" in call
+    assert "--exclude=**$gcp:storage/bucketObject:BucketObject::**" in call
     assert "--exclude=**$kubernetes:core/v1:Secret::**" in call
+
+
+def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
+    """On the real engine, with the secret and the bucket changed behind its back."""
+    with Rehearsal("dev", {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        for item in rehearsal.world.items:
+            if item.type.endswith((":SecretVersion", ":BucketObject")):
+                item.inputs["deletionPolicy"] = item.outputs["deletionPolicy"] = "ABANDON"
+            if item.type.endswith(":Bucket"):
+                item.inputs["storageClass"] = item.outputs["storageClass"] = "COLDLINE"
+        words = cloud.drift_arguments()
+        found = engine_report.read("dev", rehearsal.engine(words), Redaction())
+        everything = engine_report.read("dev", rehearsal.engine(words[:3]), Redaction())
+    assert [change.name for change in found.changes] == ["cloudrun-vllm-bucket"]
+    assert len(everything.changes) > 1
 
 
 def test_a_stack_that_cannot_be_refreshed_fails_the_job(
