@@ -7,7 +7,8 @@ import pulumi
 import pulumi_gcp as gcp
 
 _QUARTER: Final = f"{90 * 24 * 3600}s"
-_KEPT_VERSIONS: Final = 50
+# By age and not by number: one `up` writes the state once per resource.
+_KEPT_DAYS: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +57,10 @@ class StateStore(pulumi.ComponentResource):
 
 
 def _old_versions() -> gcp.storage.BucketLifecycleRuleArgs:
-    """A version goes when there are many newer ones."""
+    """A version goes a month after a newer one took its place."""
     return gcp.storage.BucketLifecycleRuleArgs(
         action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
         condition=gcp.storage.BucketLifecycleRuleConditionArgs(
-            num_newer_versions=_KEPT_VERSIONS, with_state="ARCHIVED"
+            days_since_noncurrent_time=_KEPT_DAYS, with_state="ARCHIVED"
         ),
     )

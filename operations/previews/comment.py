@@ -106,7 +106,7 @@ _PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim"
 def _headlines(lost: Sequence[Change]) -> str:
     precious = [change for change in lost if change.type.endswith(_PRECIOUS)]
     named = ", ".join(code(change.name) for change in precious)
-    return f"With them what they hold: {named}." if precious else ""
+    return f"What these hold is lost: {named}." if precious else ""
 
 
 def _intro(previews: Previews) -> str:

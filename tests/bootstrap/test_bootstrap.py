@@ -224,6 +224,8 @@ def test_the_state_has_a_history_and_is_never_public(declared: list[tuple[str, s
     assert bucket["publicAccessPrevention"] == "enforced"
     assert bucket["uniformBucketLevelAccess"] is True
     assert bucket["forceDestroy"] is False
+    (rule,) = bucket["lifecycleRules"]
+    assert rule["condition"] == {"daysSinceNoncurrentTime": 30, "withState": "ARCHIVED"}
 
 
 def test_state_and_key_are_not_destroyed_with_the_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_a_report_of_the_engine_becomes_a_comment(tmp_path: Path, capsys: pytest
     assert main(["preview-comment", "--report", f"dev={file}"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(MARKER)
-    assert "**`dev`: 1 deleted.** With them what they hold: `bucket`." in text
+    assert "**`dev`: 1 deleted.** What these hold is lost: `bucket`." in text
 
 
 def test_only_the_stacks_whose_inputs_changed_are_previewed(

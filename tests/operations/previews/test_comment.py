@@ -60,7 +60,7 @@ def test_what_is_lost_is_said_before_everything_else_and_is_never_folded() -> No
     warning = text.index("[!CAUTION]")
     assert warning < text.index("| stack |")
     assert "1 deleted and 3 replaced" in text
-    assert "With them what they hold: `bucket`, `l4-pool`." in text
+    assert "What these hold is lost: `bucket`, `l4-pool`." in text
     unfolded = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     for name in ("`bucket`", "`l4-pool`", "`one`, `two`"):
         assert name in unfolded
