@@ -42,7 +42,7 @@ test-infrastructure: .venv/.ready ## settings, components, plans and faults on t
 	$(BIN)/python -m rehearsal.engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/control_plane --numprocesses 2
 
-test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
+test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m rehearsal.engine
 	$(BIN)/python -m pytest tests/control_plane
 
@@ -55,7 +55,7 @@ check: .venv/.ready ## lint, format and types, each at zero
 	$(BIN)/ty check
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks
+	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
 
 preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
 	@$(BIN)/python -m rehearsal.engine

@@ -37,7 +37,7 @@ MID_VISION = {
 MID_PICTURE_TOKENS = 64
 WORDS = tiny.WORDS.split()
 SQL_WORDS = "CREATE TABLE TEXT SELECT FROM WHERE"
-EMOJI = {word: chr(0x1F600 + number) for number, word in enumerate(WORDS)}
+EMOJI: dict[str, str] = {word: chr(0x1F600 + number) for number, word in enumerate(WORDS)}
 
 
 def make_models(path: Path) -> None:

@@ -242,4 +242,4 @@ class Product(Tutorial):
         ]
 
     def _picture(self, row: dict[str, Any]) -> Any:
-        return row[self._recipe.data.image].convert("RGB")
+        return row[str(self._recipe.data.image)].convert("RGB")

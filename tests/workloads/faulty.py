@@ -2,9 +2,14 @@
 
     torchrun --nproc-per-node 2 faulty.py PLAN.json
 
-PLAN is a list of {"arguments": [...], "terminate": {"rank": 1, "step": 3}, "rows": DIRECTORY}, run one after
-another; `terminate` and `rows` may be absent. Rows seen by a rank are appended to DIRECTORY/RANK, one name a
-line. Without a rank it is torchrun's own process that is terminated. Arguments after PLAN are ignored.
+PLAN is a list of {"arguments": [...]}, run one after another, each with or without
+
+    "rows": DIRECTORY                                  a line for each row that a rank sees, in DIRECTORY/RANK
+    "terminate": {"rank": 1, "step": 3}                SIGTERM; without a rank torchrun's own process gets it
+    "lose": {"node": "1", "step": 3, "once": FILE}     the node with that NODE dies, torchrun too; with FILE
+    "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
+
+Arguments after PLAN are ignored.
 """
 
 import json
@@ -12,6 +17,8 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +38,10 @@ def main(plan: list[dict[str, Any]]) -> int:
             note_rows(Path(entry["rows"]))
         if "terminate" in entry:
             terminate_at(**entry["terminate"])
+        if "lose" in entry:
+            lose_at(**entry["lose"])
+        if "hold" in entry:
+            hold_at(**entry["hold"])
         if code := finetune(entry["arguments"]):
             return code
     return 0
@@ -72,24 +83,62 @@ def note_rows(directory: Path) -> None:
 
 def terminate_at(step: int, rank: int | None = None) -> None:
     """One rank alone, or the process that has started them, gets SIGTERM during `step`."""
+
+    def terminate() -> None:
+        if int(os.environ["RANK"]) == (rank or 0):
+            with signal_awaited():
+                os.kill(os.getppid() if rank is None else os.getpid(), signal.SIGTERM)
+
+    in_step(step, terminate)
+
+
+def lose_at(node: str, step: int, once: str) -> None:
+    """The process and its torchrun are gone in `step`, without a word to anyone."""
+
+    def lose() -> None:
+        if os.environ["NODE"] == node and Path(once).exists():
+            Path(once).unlink()
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    in_step(step, lose)
+
+
+def hold_at(step: int, held: str) -> None:
+    """Stands still in `step` until SIGTERM has come; the FIFO `held`-RANK says so."""
+
+    def hold() -> None:
+        with signal_awaited():
+            Path(f"{held}-{os.environ['RANK']}").write_text("held")
+
+    in_step(step, hold)
+
+
+def in_step(step: int, act: Callable[[], None]) -> None:
+    """Has `act` called in that step of this process's training, before it asks whether to go on."""
     from finetune.local_driver import LocalDriver
 
     original = LocalDriver.wish
     steps = iter(range(1, 1000))
 
     def wish(driver: LocalDriver) -> Wish:
-        if next(steps) == step and int(os.environ["RANK"]) == (rank or 0):
-            told, teller = socket.socketpair()
-            teller.setblocking(False)
-            signal.set_wakeup_fd(teller.fileno())
-            os.kill(os.getppid() if rank is None else os.getpid(), signal.SIGTERM)
-            # Passed on by torchrun it takes a moment, in which a step could end.
-            told.recv(1)
-            signal.set_wakeup_fd(-1)
+        if next(steps) == step:
+            act()
         return original(driver)
 
     patched: Any = LocalDriver
     patched.wish = wish
+
+
+@contextmanager
+def signal_awaited() -> Generator[None]:
+    """Leaves when a signal has arrived: torchrun takes a moment to pass it on, and a step could end."""
+    told, teller = socket.socketpair()
+    teller.setblocking(False)
+    signal.set_wakeup_fd(teller.fileno())
+    yield
+    told.recv(1)
+    signal.set_wakeup_fd(-1)
 
 
 def train_and_die(config: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -260,7 +260,7 @@ def torchrun(recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str
 
 
 @contextmanager
-def kept_signals() -> Iterator[None]:
+def kept_signals() -> Generator[None]:
     """torchrun takes signals over and keeps them."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
@@ -271,7 +271,7 @@ def kept_signals() -> Iterator[None]:
 
 
 @contextmanager
-def redirected(output: Path) -> Iterator[None]:
+def redirected(output: Path) -> Generator[None]:
     """What this process and those it starts print, into a file."""
     kept = [os.dup(number) for number in (1, 2)]
     with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):

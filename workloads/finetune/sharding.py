@@ -1,7 +1,7 @@
 """FSDP2: the frozen base model and the adapter in shards, one for each process, through accelerate."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch.distributed as dist
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from torch.distributed.checkpoint import FileSystemReader, load
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import FSDPModule
 from transformers import AutoModelForCausalLM, Trainer
 
 from finetune.model import compare_adapters
@@ -46,7 +47,7 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
 
 
 @contextmanager
-def loading_once(sharded: bool) -> Iterator[None]:
+def loading_once(sharded: bool) -> Generator[None]:
     """While a model is loaded: one process of a node reads the weights, the others get theirs by sharding.
 
     Otherwise each of 8 processes of a node would hold 24 GB for a model of 12 billion parameters.
@@ -67,8 +68,24 @@ def shard_by_layer(trainer: Trainer) -> None:
     """
     model: Any = trainer.model
     present = {type(module).__name__ for module in model.modules()}
-    plugin = trainer.accelerator.state.fsdp_plugin
+    plugin: Any = trainer.accelerator.state.fsdp_plugin
     plugin.transformer_cls_names_to_wrap = sorted(present & set(model._no_split_modules))
+    _gather_with_input(model.get_input_embeddings())
+
+
+def _gather_with_input(embedding: torch.nn.Module) -> None:
+    """Have the embedding's unit gathered whenever the embedding runs.
+
+    Its unit holds the output layer too, which has the same weights, and is gathered by the first of them to
+    run after all of them have run. The output layer never does, the loss only takes its weights: from the
+    second step on torch 2.10 would look tokens up in a shard.
+    """
+
+    def gather(module: torch.nn.Module, _: Any) -> None:
+        if isinstance(module, FSDPModule):
+            module.unshard()
+
+    embedding.register_forward_pre_hook(gather)
 
 
 def gather_adapter(trainer: Trainer, directory: Path) -> None:

@@ -19,9 +19,8 @@ from finetune.recipe import Recipe
 
 # What each process runs, before the arguments.
 WORKER = ("-m", "finetune", "local")
-# Seconds from SIGTERM to SIGKILL for the processes; torchrun's 30 can be changed by an option since torch 2.11.
-# How long a checkpoint may take is for the pod's grace period to say, at the end of which Kubernetes kills this
-# process too.
+# Seconds from SIGTERM to SIGKILL for the processes; torchrun's 30 is an option since torch 2.11 only. How
+# long a checkpoint may take is for the pod's grace period to say: Kubernetes then kills this process too.
 SHUTDOWN_TIMEOUT = 24 * 3600
 # Seconds in which all nodes must have met: a node may have to be made and to pull the image first.
 MEETING_TIMEOUT = 1800
@@ -52,6 +51,8 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     check_data(recipe.data)
     # As torchrun does: otherwise each process takes as many threads as the node has cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # A node that has come back would wait for an address that the others, who stayed, do not tell again.
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     config = LaunchConfig(
         min_nodes=options.nodes,
         max_nodes=options.nodes,

@@ -1,0 +1,150 @@
+"""How the l4-kueue stack changes, what waits for what, and its end, on the real engine."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components import kueue
+from rehearsal import Plan, Planned, Rehearsal, RehearsalError
+from rehearsal.world import NODE_POOL, Item
+from stacks import gke_training
+from tests import plans
+
+STACK = "l4-kueue"
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    with Rehearsal(STACK) as rehearsal:
+        return rehearsal.preview()
+
+
+@pytest.fixture
+def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of workloads/ that the program uses and a test may edit."""
+    copy = tmp_path / "workloads"
+    shutil.copytree(ROOT / "workloads", copy)
+    monkeypatch.setattr(gke_training, "WORKLOADS", copy)
+    yield copy / "finetune" / "training.py"
+
+
+def changes(rehearsal: Rehearsal) -> dict[str, str]:
+    return {each.name: each.op for each in rehearsal.preview().resources if each.op != "same"}
+
+
+# What runs again, and what does not
+
+
+def test_scaling_serving_touches_the_deployment_alone() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"servingReplicas": "2"})
+        assert changes(rehearsal) == {"l4-kueue-serving": "update"}
+
+
+def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(training_code: Path) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        training_code.write_text(training_code.read_text() + "# one line more\n")
+        assert changes(rehearsal) == {"l4-kueue-code": "replace", "l4-kueue-job": "replace"}
+
+
+def test_more_nodes_are_more_quota_and_nothing_is_made_anew() -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"nodes": "4"})
+        assert changes(rehearsal) == {"l4-kueue-l4-pool": "update", "l4-kueue-cluster-queue": "update"}
+
+
+def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.up()
+        there: list[int] = []
+        add = rehearsal.world.add
+
+        def watched(item: Item) -> None:
+            add(item)
+            there.append(len(list(rehearsal.world.of_type(NODE_POOL))))
+
+        monkeypatch.setattr(rehearsal.world, "add", watched)
+        rehearsal.configure({"capacity.type": "spot"})
+        rehearsal.up()
+        assert there == [2]
+        assert rehearsal.preview().changed == 0
+
+
+# Order
+
+
+def test_queues_wait_for_kueue_and_kueue_for_nodes_to_run_on(plan: Plan) -> None:
+    release = _waits_for(plan, "l4-kueue-kueue")
+    assert {"l4-kueue-system-pool", "l4-kueue-kueue-namespace", "l4-kueue-nat"} <= release
+    assert "l4-kueue-l4-pool" not in release
+    assert "l4-kueue-kueue" in _waits_for(plan, "l4-kueue-resource-flavor")
+    assert "l4-kueue-resource-flavor" in _waits_for(plan, "l4-kueue-cluster-queue")
+    assert {"l4-kueue-cluster-queue", "l4-kueue-namespace"} <= _waits_for(plan, "l4-kueue-local-queue")
+
+
+@pytest.mark.parametrize("name", ["l4-kueue-serving", "l4-kueue-job"])
+def test_no_workload_starts_before_its_queue_its_nodes_and_its_policies(plan: Plan, name: str) -> None:
+    assert {
+        "l4-kueue-local-queue",
+        "l4-kueue-priority-high",
+        "l4-kueue-priority-low",
+        "l4-kueue-l4-pool",
+        "l4-kueue-deny-ingress",
+        "l4-kueue-ingress-to-serving",
+        "l4-kueue-ingress-to-finetune",
+        "l4-kueue-hf-token-for-pods",
+        "l4-kueue-nat",
+    } <= _waits_for(plan, name)
+
+
+def test_the_fine_tune_starts_when_its_pods_can_meet_and_write(plan: Plan) -> None:
+    assert {
+        "l4-kueue-finetune-service",
+        "l4-kueue-code",
+        "l4-kueue-finetune-objects",
+        "l4-kueue-nodes-pull-images",
+    } <= _waits_for(plan, "l4-kueue-job")
+
+
+def _waits_for(plan: Plan, name: str) -> set[str]:
+    found: Planned = plans.named(plan, name)
+    return plans.ancestors(plan, found)
+
+
+def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.world.silent_webhook = 5
+        rehearsal.up()
+        assert rehearsal.world.silent_webhook == 0
+        assert rehearsal.preview().changed == 0
+
+
+def test_a_webhook_that_never_answers_ends_up_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    with Rehearsal(STACK) as rehearsal:
+        rehearsal.world.silent_webhook = 1000
+        with pytest.raises(RehearsalError, match="failed calling webhook"):
+            rehearsal.up()
+        assert rehearsal.world.silent_webhook > 900
+        rehearsal.world.silent_webhook = 0
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+
+
+# The end
+
+
+def test_everything_of_an_autopilot_cluster_is_destroyed_too() -> None:
+    with Rehearsal(STACK, {"forceDestroy": "true", "clusterMode": "autopilot"}) as rehearsal:
+        rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.world.items == []

@@ -1,0 +1,125 @@
+"""The torchrun command on two nodes that meet: here two of it on one machine, a process each.
+
+Where they meet is held by the test, so that it is not with the node that is lost. In a Job it is with pod 0;
+when that is lost both pods end and begin anew.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import faulty
+import pytest
+from outcomes import losses
+from tiny import make_recipe
+
+TOLERANCE = 1e-5
+# The command, with the processes that it starts going through a plan of `faulty`.
+NODE = """
+import sys
+from finetune import torchrun
+from finetune.__main__ import main
+torchrun.WORKER = tuple(sys.argv[1:3])
+sys.exit(main(sys.argv[3:]))
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny: Path, store: Path) -> Path:
+    """What l4-kueue trains with: six steps of two rows per process, a checkpoint every two."""
+    return make_recipe(store / "recipe.yaml", tiny, "gemma-3-4b-sql", accumulation_steps=1, packing=False)
+
+
+@pytest.fixture(scope="module")
+def start(recipe: Path, store: Path) -> Iterator[Start]:
+    """Starts a node on a plan; all that were started are ended at last, whatever became of the tests."""
+    from torch.distributed import TCPStore
+
+    meeting = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    started: list[Any] = []
+
+    def start_node(node: int, plan: list[dict[str, Any]]) -> "subprocess.Popen[str]":
+        run = plan[-1]["arguments"][-1]
+        (store / f"plan-{run}.json").write_text(json.dumps(plan))
+        command = [sys.executable, "-c", NODE, faulty.__file__, str(store / f"plan-{run}.json")]
+        command += ["torchrun", "--processes", "1", "--nodes", "2", f"--rendezvous=localhost:{meeting.port}"]
+        process = subprocess.Popen(
+            [*command, *local(recipe, store, run)[1:]],
+            env={**os.environ, "NODE": str(node)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start_node
+    for process in started:
+        process.kill()
+        with process:
+            pass
+
+
+@pytest.fixture(scope="module")
+def lossy(start: Start, recipe: Path, store: Path) -> str:
+    """Runs `undisturbed` and `lossy`, in whose third step a node is lost that comes back; and the output."""
+    (store / "once").touch()
+    lose = {"node": "1", "step": 3, "once": str(store / "once")}
+    plan = [
+        {"arguments": local(recipe, store, "undisturbed")},
+        {"arguments": local(recipe, store, "lossy"), "lose": lose},
+    ]
+    stayed, lost = start(0, plan), start(1, plan)
+    lost.communicate()
+    assert lost.returncode == -signal.SIGKILL
+    back = start(1, plan)
+    outputs = [node.communicate()[0] for node in (stayed, back)]
+    assert (stayed.returncode, back.returncode) == (0, 0), outputs[0]
+    return "".join(outputs)
+
+
+def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_checkpoint(
+    lossy: str, store: Path
+) -> None:
+    """The other node stayed: it met the new one, and both went on from the checkpoint."""
+    assert "from step 2" in lossy
+    assert losses(store / "lossy") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
+
+
+def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_back(
+    start: Start, recipe: Path, store: Path, lossy: str
+) -> None:
+    """Kueue ends both pods at once; each exits with the code that the Job does not count."""
+    fifos = [store / "held-fifo-0", store / "held-fifo-1"]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    hold = {"step": 3, "held": str(store / "held-fifo")}
+    plan = [{"arguments": local(recipe, store, "held"), "hold": hold}]
+    nodes = [start(node, plan) for node in (0, 1)]
+    assert [fifo.read_text() for fifo in fifos] == ["held", "held"]
+    for node in nodes:
+        node.terminate()
+    outputs = [node.communicate()[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [143, 143], outputs[0]
+    del plan[0]["hold"]
+    nodes = [start(node, plan) for node in (0, 1)]
+    outputs = [node.communicate()[0] for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], outputs[0]
+    assert "from step 3" in "".join(outputs)
+    assert losses(store / "held") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
+
+
+def local(recipe: Path, store: Path, run: str) -> list[str]:
+    return ["local", "--recipe", str(recipe), "--storage", str(store), "--run", run]
