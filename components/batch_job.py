@@ -10,6 +10,7 @@ import pulumi
 from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
 from components.namespace import Namespace
+from components.run_limit import run_limit
 
 _MAX_NAME: Final = 63
 # Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
@@ -25,10 +26,12 @@ class BatchJobArgs:
     Args:
         namespace: Namespace that it runs in.
         job_name: Start of the job's name; a digest of all it consists of follows.
-        manifest: Job manifest with the holes `name`, `namespace`, `annotations` and those of `values`.
+        manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
+            `values`.
         values: For the manifest's other holes.
         needs: What its pods need and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+        max_hours: Hours after which the job is ended and fails, None for no limit.
     """
 
     namespace: Namespace
@@ -37,6 +40,7 @@ class BatchJobArgs:
     values: Values
     needs: Sequence[pulumi.Resource]
     wait: bool
+    max_hours: int | None = None
 
 
 class BatchJob(pulumi.ComponentResource):
@@ -48,7 +52,11 @@ class BatchJob(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:BatchJob", name, None, opts)
-        values = {**args.values, "namespace": args.namespace.namespace}
+        values = {
+            **args.values,
+            "namespace": args.namespace.namespace,
+            "limit": run_limit(args.max_hours),
+        }
         content = Manifest(args.manifest, {**values, "name": args.job_name, "annotations": {}})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, content.tree)
         options = args.namespace.running_in(self, args.needs)

@@ -8,9 +8,11 @@ from typing import Final
 
 import pulumi_gcp as gcp
 
-# A node that flex-start provisions lives at most 7 days, in seconds.
+from components.run_limit import SECONDS_PER_HOUR
+
+# A node that flex-start provisions lives at most 7 days.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
-FLEX_START_MAX_RUN: Final = "604800s"
+FLEX_START_MAX_HOURS: Final = 168
 
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
@@ -113,12 +115,18 @@ class Capacity:
             **{label: part for label, part in parts.items() if part},
         }
 
-    def node_pool_settings(self) -> "NodePoolCapacity":
-        """What the node configuration of a Standard cluster's pool says for this capacity."""
+    def node_pool_settings(self, max_hours: int | None = None) -> "NodePoolCapacity":
+        """What the node configuration of a Standard cluster's pool says for this capacity.
+
+        Args:
+            max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
+        """
+        if self.type is CapacityType.FLEX_START:
+            max_hours = min(max_hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS)
         return NodePoolCapacity(
             spot=self.type is CapacityType.SPOT,
             flex_start=self.type is CapacityType.FLEX_START,
-            max_run_duration=FLEX_START_MAX_RUN if self.type is CapacityType.FLEX_START else None,
+            max_run_duration=f"{max_hours * SECONDS_PER_HOUR}s" if max_hours else None,
             reservation_affinity=self._affinity(),
         )
 

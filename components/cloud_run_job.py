@@ -9,10 +9,11 @@ import pulumi_gcp as gcp
 
 from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, SecretVersion, volume_name
 from components.fingerprint import fingerprint
+from components.run_limit import SECONDS_PER_HOUR
 
 # The longest that a task with a GPU may take; the default is ten minutes.
 # https://docs.cloud.google.com/run/docs/configuring/task-timeout
-_TASK_TIMEOUT: Final = "3600s"
+_TASK_HOURS: Final = 1
 # Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
 _RETRIES: Final = 2
 # All tries, and the image that Cloud Run copies before the first; the provider gives up after
@@ -37,6 +38,7 @@ class CloudRunJobArgs:
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.
         needs: What it needs and these arguments do not name.
+        max_hours: Hours after which no further try of the task is made, None for two more tries.
     """
 
     project: pulumi.Input[str]
@@ -51,6 +53,7 @@ class CloudRunJobArgs:
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
     needs: Sequence[pulumi.Resource]
+    max_hours: int | None = None
 
 
 class CloudRunJob(pulumi.ComponentResource):
@@ -105,8 +108,8 @@ def _task(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
             for path, folder in args.folders.items()
         ],
         service_account=args.service_account,
-        timeout=_TASK_TIMEOUT,
-        max_retries=_RETRIES,
+        timeout=f"{_TASK_HOURS * SECONDS_PER_HOUR}s",
+        max_retries=_retries(args.max_hours),
         node_selector=gcp.cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=L4),
         # New projects have quota for GPUs without zonal redundancy only.
         gpu_zonal_redundancy_disabled=True,
@@ -117,6 +120,11 @@ def _task(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
             ],
         ),
     )
+
+
+def _retries(max_hours: int | None) -> int:
+    """As many as fit: every try may take all of its own time."""
+    return _RETRIES if max_hours is None else min(_RETRIES, max_hours // _TASK_HOURS - 1)
 
 
 def _container(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateContainerArgs:

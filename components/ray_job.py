@@ -9,6 +9,7 @@ import pulumi
 from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
 from components.ray_cluster import RayCluster, RayClusterArgs
+from components.run_limit import run_limit
 
 # https://github.com/ray-project/kuberay: the operator refuses longer ones.
 _MAX_NAME: Final = 47
@@ -28,11 +29,13 @@ class RayJobArgs:
 
     Args:
         job_name: Start of the job's name; a digest of all it consists of follows.
-        manifest: RayJob manifest with the holes `name`, `namespace`, `cluster` and those of `values`.
+        manifest: RayJob manifest with the holes `name`, `namespace`, `cluster`, `limit` and those of
+            `values`.
         values: For the manifest's other holes.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
         needs: What the job needs and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+        max_hours: Hours after which the job is ended and fails, its own cluster with it; None for no limit.
     """
 
     job_name: str
@@ -41,6 +44,7 @@ class RayJobArgs:
     cluster: RayClusterArgs | RayCluster
     needs: list[pulumi.Resource]
     wait: bool
+    max_hours: int | None = None
 
 
 class RayJob(pulumi.ComponentResource):
@@ -55,7 +59,12 @@ class RayJob(pulumi.ComponentResource):
         super().__init__("llm-stacks:components:RayJob", name, None, opts)
         namespace = args.cluster.namespace
         needs = [*args.needs, *_needs_of(args.cluster)]
-        values = {**args.values, "namespace": namespace.namespace, "cluster": _cluster_fields(args.cluster)}
+        values = {
+            **args.values,
+            "namespace": namespace.namespace,
+            "cluster": _cluster_fields(args.cluster),
+            "limit": run_limit(args.max_hours),
+        }
         unnamed = Manifest(args.manifest, {**values, "name": args.job_name})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
         job = _RayJobObject(

@@ -16,10 +16,12 @@ COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
 
 # A command and the module that does it, imported when it is asked for.
-COMMANDS: Final[dict[str, str]] = {
+COMMANDS: Final = {
+    "preflight": "operations.preflight",
+    "cost": "operations.cost",
+    "preview-comment": "operations.preview_comment",
     "drift": "operations.drift",
     "google-login": "operations.google_login",
-    "preview-comment": "operations.preview_comment",
 }
 
 

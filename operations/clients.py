@@ -44,6 +44,10 @@ class Clients:
         timeout_s: Seconds until a call without an answer is given up.
         pause: Waits between two tries of a call.
 
+    Attributes:
+        endpoint: As given, without a slash at its end.
+        pause: As given.
+
     Raises:
         OperationError: Without Application Default Credentials.
     """
@@ -59,7 +63,7 @@ class Clients:
         self.endpoint = endpoint.rstrip("/") if endpoint else None
         self._credentials = _credentials(project, self.endpoint)
         self._timeout_s = timeout_s
-        self._pause = pause
+        self.pause = pause
         self._made: dict[str, Any] = {}
 
     def api(self, name: str) -> Any:
@@ -76,7 +80,7 @@ class Clients:
                 document,
                 client_options=elsewhere,
                 http=AuthorizedHttp(self._credentials, http=transport),
-                requestBuilder=partial(_Request, document, self._pause),
+                requestBuilder=partial(_Request, document, self.pause),
             )
         return self._made[name]
 
@@ -90,7 +94,7 @@ class Clients:
         try:
             answer = request.execute(num_retries=_RETRIES)
         except HttpError as error:
-            raise CallError(method, _reason(error), int(error.resp.status)) from None
+            raise CallError(method, _reason(error), int(error.resp.status), _disabled(error)) from None
         except GoogleAuthError as error:
             raise CallError(
                 method, f"the credentials are not accepted ({error}); gcloud auth application-default login"
@@ -173,3 +177,15 @@ def _reason(error: HttpError) -> str:
     """Google's sentence, in one line; the page of a proxy has none."""
     reason = " ".join(str(error.reason or "").split())
     return reason or http.client.responses.get(int(error.resp.status), "no reason given")
+
+
+def _disabled(error: HttpError) -> str:
+    """The API that must be enabled first, which is one of the reasons for a 403.
+
+    https://docs.cloud.google.com/service-usage/docs/error-handling
+    """
+    details = error.error_details if isinstance(error.error_details, list) else []
+    for detail in details:
+        if isinstance(detail, Mapping) and detail.get("reason") == "SERVICE_DISABLED":
+            return str((detail.get("metadata") or {}).get("service", ""))
+    return ""

@@ -12,13 +12,15 @@ class CallError(OperationError):
         method: Id of the method, such as `compute.regions.get`.
         reason: What went wrong, for a person.
         status: HTTP status, None when no answer came or it was not understood.
+        disabled: The API that is not enabled, such as `compute.googleapis.com`, if that is why.
     """
 
-    def __init__(self, method: str, reason: str, status: int | None = None) -> None:
+    def __init__(self, method: str, reason: str, status: int | None = None, disabled: str = "") -> None:
         super().__init__(f"{method}: {f'{status} ' if status else ''}{reason}")
         self.method = method
         self.reason = reason
         self.status = status
+        self.disabled = disabled
 
     @property
     def refused(self) -> bool:

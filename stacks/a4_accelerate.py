@@ -36,6 +36,7 @@ def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
             },
             needs=[*ground.needs, ground.code.access],
             wait=settings.wait_for_training,
+            max_hours=settings.max_run_hours,
         ),
     )
     return _outputs(ground, job, run)

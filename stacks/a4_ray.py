@@ -57,6 +57,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
             cluster=RayCluster(NAME, ray) if settings.shared_ray_cluster else ray,
             needs=[ground.code.access],
             wait=settings.wait_for_training,
+            max_hours=settings.max_run_hours,
         ),
     )
     return _outputs(ground, job, run)

@@ -107,6 +107,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             service_account=trainer.email,
             subnet=ground.subnet,
             needs=[*ground.egress, *bucket.access, *token.access, *code.access],
+            max_hours=settings.max_run_hours,
         ),
     )
     service = CloudRunService(

@@ -91,7 +91,7 @@ def _l4_pool(settings: L4Kueue, ground: Ground) -> NodePool:
             maximum=machines.nodes,
             disk_gb=BOOT_DISK_GB,
             gpus=Gpus(model=L4, count=machines.type.gpus),
-            capacity=settings.capacity.node_pool_settings(),
+            capacity=settings.capacity.node_pool_settings(settings.max_run_hours),
         ),
     )
 
@@ -156,6 +156,7 @@ def _fine_tune(
             needs=[*ground.needs, ground.code.access, names.access, *queue.access, *nodes],
             # It may wait for GPUs for as long as serving needs them.
             wait=False,
+            max_hours=settings.max_run_hours,
         ),
     )
 

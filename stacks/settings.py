@@ -12,7 +12,7 @@ from typing import Any, Final
 import pulumi
 from pulumi.runtime import config as runtime_config
 
-from components.capacity import Capacity, CapacityType, Reservation
+from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
 from components.image import Image
 from components.members import parse_members
 from stacks.keys import Keys, SettingsError
@@ -25,6 +25,8 @@ __all__ = ["A4Accelerate", "A4Ray", "CloudrunVllm", "L4Kueue", "Settings", "Sett
 RAY_CLUSTERS: Final = ("perJob", "shared")
 CLUSTER_MODES: Final = ("standard", "autopilot")
 PRIORITIES: Final = ("high", "low")
+# What flex-start allows; a longer run wants a look at it before it goes on.
+MAX_RUN_HOURS: Final = FLEX_START_MAX_HOURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,8 @@ class Training:
         recipe: `recipe`. Name of a file in workloads/finetune/recipes.
         force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
         bucket_name: `bucketName`. Name of the bucket; by default made unique by Pulumi.
+        max_run_hours: `maxRunHours`. Hours after which a run is ended and accelerator nodes are taken away;
+            None for no limit.
     """
 
     stack: str
@@ -52,6 +56,7 @@ class Training:
     recipe: str
     force_destroy: bool
     bucket_name: str | None
+    max_run_hours: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +266,7 @@ def _training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
         "recipe": _recipe(keys, recipe),
         "force_destroy": keys.flag("forceDestroy", False),
         "bucket_name": _optional_name(keys, "bucketName", maximum=63),
+        "max_run_hours": keys.integer("maxRunHours", None, minimum=1, maximum=MAX_RUN_HOURS),
     }
 
 

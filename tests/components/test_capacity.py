@@ -106,6 +106,21 @@ def test_a_node_pool_without_a_reservation_eats_nobody_elses(kind: CapacityType)
     assert (settings.max_run_duration == "604800s") is (kind is CapacityType.FLEX_START)
 
 
+@pytest.mark.parametrize(
+    ("kind", "hours", "duration"),
+    [
+        (CapacityType.SPOT, 12, "43200s"),
+        (CapacityType.SPOT, None, None),
+        (CapacityType.FLEX_START, 12, "43200s"),
+        (CapacityType.FLEX_START, 200, "604800s"),
+    ],
+)
+def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
+    kind: CapacityType, hours: int | None, duration: str | None
+) -> None:
+    assert Capacity(type=kind).node_pool_settings(hours).max_run_duration == duration
+
+
 def test_a_reservation_and_its_type_come_together_or_not_at_all() -> None:
     with pytest.raises(ValueError, match="capacity.type is reservation; name the reservation"):
         Capacity(type=CapacityType.RESERVATION)

@@ -39,6 +39,7 @@ def job(**cluster_fields: Any) -> dict[str, Any]:
         "name": "j",
         "namespace": "ray",
         "cluster": cluster_fields,
+        "limit": {"activeDeadlineSeconds": 3600},
         "recipe": "r",
         "bucket": "b",
         "run": "x",

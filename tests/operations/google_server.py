@@ -8,7 +8,7 @@ import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -56,6 +56,23 @@ SLOW: Final = Fault(hang=True)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Page:
+    """What an address outside Google's APIs answers.
+
+    Args:
+        code: HTTP status.
+        content: JSON.
+        headers: Headers of the answer.
+        refusal: What a request without an Authorization header gets instead.
+    """
+
+    code: int = 200
+    content: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    refusal: "Page | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Planted:
     address: Mapping[str, str]
     answer: Any
@@ -74,6 +91,7 @@ class GoogleServer:
         self._planted: defaultdict[str, list[_Planted]] = defaultdict(list)
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         self._lasting: dict[str, Fault] = {}
+        self._pages: dict[str, Page] = {}
         self._stopping = threading.Event()
 
     def __enter__(self) -> Self:
@@ -114,6 +132,10 @@ class GoogleServer:
             assert not faults, f"no answer of {method}: {faults}"
         self._planted[f"{api}/{method}"].insert(0, _Planted(address=address, answer=answer))
 
+    def plant_page(self, path: str, answer: Page) -> None:
+        """Says what the address `ENDPOINT/path` answers, for servers that are not Google's."""
+        self._pages[path] = answer
+
     def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
         """Lets a method fail: the next `times` calls, or all."""
         assert describing(api).method(method), f"{api} has no method {method}"
@@ -149,6 +171,11 @@ class GoogleServer:
         if fault:
             return fault, None
         return self._answer(key, call, body)
+
+    def page(self, url: str, authorized: bool) -> Page | None:
+        """The page at an address, None where none was planted."""
+        found = self._pages.get(url.lstrip("/").partition("?")[0])
+        return found.refusal if found and found.refusal and not authorized else found
 
     def hold(self) -> None:
         """Waits for the server's end."""
@@ -205,6 +232,9 @@ def _handler(server: GoogleServer) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             self._serve()
 
+        def do_HEAD(self) -> None:
+            self._serve()
+
         def do_POST(self) -> None:
             self._serve()
 
@@ -222,6 +252,10 @@ def _handler(server: GoogleServer) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            page = server.page(self.path, "Authorization" in self.headers)
+            if page:
+                self._send(page.code, json.dumps(page.content).encode(), page.headers)
+                return
             fault, message = server.respond(self.command, self.path, json.loads(sent or b"{}"))
             if fault and fault.hang:
                 server.hold()
@@ -231,12 +265,21 @@ def _handler(server: GoogleServer) -> type[BaseHTTPRequestHandler]:
             if fault:
                 error = {"code": fault.code, "message": fault.message, "status": fault.status}
                 content = fault.body if fault.body is not None else json.dumps({"error": error}).encode()
-            self.send_response(fault.code if fault else 200)
-            self.send_header("Content-Type", "application/json; charset=UTF-8")
-            self.send_header("Content-Length", str(len(content) + (100 if fault and fault.cut else 0)))
-            self.end_headers()
-            self.wfile.write(content)
-            if fault and fault.cut:
+            cut = {"Content-Length": str(len(content) + 100)} if fault and fault.cut else {}
+            self._send(fault.code if fault else 200, content, cut)
+            if cut:
                 self.close_connection = True
+
+        def _send(self, code: int, content: bytes, headers: Mapping[str, str]) -> None:
+            described = {
+                "Content-Type": "application/json; charset=UTF-8",
+                "Content-Length": str(len(content)),
+                **headers,
+            }
+            self.send_response(code)
+            for name, text in described.items():
+                self.send_header(name, text)
+            self.end_headers()
+            self.wfile.write(b"" if self.command == "HEAD" else content)
 
     return JsonHandler

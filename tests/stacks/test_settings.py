@@ -211,8 +211,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
-        "gcp:region, hfToken, imageUri, invokers, maxInstances, minInstances, recipe, scanImages, scenario, "
-        "subnet",
+        "gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, recipe, "
+        "scanImages, scenario, subnet",
     ),
     (
         {**CLOUDRUN, "llm-stacks:maxInstances": "0"},
@@ -348,6 +348,15 @@ def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
     read = load({"llm-stacks:capacity.reservation": None, "llm-stacks:capacity": nested})
     assert isinstance(read, A4Ray)
     assert read.capacity.reservation == Reservation(name="other")
+
+
+@pytest.mark.parametrize("hours", ["0", "169", "1.5"])
+def test_a_run_is_limited_to_whole_hours_of_a_week(hours: str) -> None:
+    assert load({"llm-stacks:maxRunHours": "4"}).max_run_hours == 4
+    assert load({}).max_run_hours is None
+    (problem,) = problems({"llm-stacks:maxRunHours": hours})
+    assert "maxRunHours" in problem
+    assert "whole number from 1 to 168" in problem
 
 
 def test_a_stack_name_becomes_a_label_that_google_accepts() -> None:

@@ -1,0 +1,1 @@
+"""What `preflight` looks at, a file for each topic."""

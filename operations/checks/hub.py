@@ -1,0 +1,97 @@
+"""The Hugging Face Hub: the token, the licences of the models, the data sets."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.findings import Finding, fine, problem, unknown
+from operations.hub import Hub, HubError, read_token
+from operations.plan import StackPlan
+from operations.workloads import cloud_run_of, pods_of
+from workloads.finetune.recipe import RECIPES, Recipe, load_recipe
+
+
+def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """That the token is one, and that its account may download what the plan trains and serves."""
+    remedy = f"pulumi config set --secret hfToken --stack {plan.stack}"
+    try:
+        token = read_token(plan.stack)
+    except OperationError as error:
+        yield unknown(str(error), f"{remedy}, or put the token into the environment as HF_TOKEN")
+        return
+    hub = Hub(clients, token)
+    try:
+        owner = hub.owner()
+        yield fine(f"the token is {owner}'s")
+        for kind, name in repositories(plan):
+            yield _readable(hub, owner, kind, name)
+    except HubError as error:
+        yield unknown(str(error), "try again; https://status.huggingface.co says how it is")
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 403):
+            yield problem(f"the Hugging Face Hub does not accept the token ({status})", remedy)
+        else:
+            yield unknown(f"the Hugging Face Hub answers with {status}", "try again later")
+
+
+def repositories(plan: StackPlan) -> list[tuple[str, str]]:
+    """Models and data sets of the plan, as `model` or `dataset` and a name, each once."""
+    found: dict[tuple[str, str], None] = {}
+    for recipe in _recipes(plan):
+        found["model", recipe.model.name] = None
+        found["dataset", recipe.data.name] = None
+    for pods in [*pods_of(plan), *cloud_run_of(plan)]:
+        for container in pods.spec["containers"]:
+            found |= {("model", name): None for name in _served(container)}
+    return list(found)
+
+
+def _readable(hub: Hub, owner: str, kind: str, name: str) -> Finding:
+    page = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{name}"
+    try:
+        hub.may_read(name, kind)
+    except GatedRepoError:
+        return problem(f"{owner} has not accepted the licence of {kind} {name}", f"accept it at {page}")
+    except RepositoryNotFoundError:
+        return problem(f"there is no {kind} {name}, or not for {owner}", f"see {page}")
+    return fine(f"{kind} {name} may be downloaded")
+
+
+@cache
+def _known() -> dict[str, Recipe]:
+    return {path.stem: load_recipe(path.stem) for path in sorted(RECIPES.glob("*.yaml"))}
+
+
+def _recipes(plan: StackPlan) -> list[Recipe]:
+    """The recipes that the plan's commands name, or its jobs, which are called after theirs."""
+    told = [
+        str(resource.inputs.get("metadata", {}).get("name"))
+        for resource in plan.resources
+        if resource.inputs.get("kind") in ("Job", "RayJob")
+    ]
+    told += [
+        json.dumps([container.get("command") or container.get("commands"), container.get("args")])
+        for pods in [*pods_of(plan), *cloud_run_of(plan)]
+        for container in pods.spec["containers"]
+    ]
+    return [
+        recipe
+        for name, recipe in _known().items()
+        if any(
+            re.search(rf'(^|--recipe(=|", ")){re.escape(name)}(-[0-9a-f]{{8}}$|"|$)', text) for text in told
+        )
+    ]
+
+
+def _served(container: dict[str, Any]) -> list[str]:
+    """What vLLM is told to serve, where that is a model of the Hub and no directory."""
+    words = [*(container.get("command") or container.get("commands") or ()), *(container.get("args") or ())]
+    after = words[words.index("serve") + 1 :][:1] if "serve" in words else []
+    return [str(word) for word in after if re.fullmatch(r"[\w.-]+/[\w.-]+", str(word))]

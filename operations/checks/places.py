@@ -1,0 +1,79 @@
+"""Region, zones, and whether they have the machines that the plan asks for."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from operations.clients import Clients
+from operations.errors import CallError
+from operations.findings import Finding, fine, problem
+from operations.machines import Machines, machines_of
+from operations.plan import StackPlan
+
+
+def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """That region and zones exist and are up, and that the machines are offered there."""
+    compute = clients.api("compute.v1")
+    try:
+        region = clients.call(compute.regions().get(project=plan.project, region=plan.region))
+    except CallError as error:
+        if not error.missing:
+            raise
+        yield problem(
+            f"there is no region {plan.region}",
+            f"pulumi config set gcp:region REGION --stack {plan.stack}; "
+            "`gcloud compute regions list` has them",
+        )
+        return
+    if region.get("status") != "UP":
+        yield problem(f"region {plan.region} is {region.get('status')}", "choose another, or wait")
+    else:
+        yield fine(f"region {plan.region} is up")
+    zones = {url.rpartition("/")[2] for url in region.get("zones", ())}
+    for machines in machines_of(plan):
+        yield from _offered(plan, clients, machines, zones)
+
+
+def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[str]) -> Iterator[Finding]:
+    foreign = [zone for zone in machines.zones if zone not in zones]
+    if foreign:
+        yield problem(
+            f"{machines.resource}: region {plan.region} has no zone {', '.join(foreign)}, "
+            f"but {', '.join(sorted(zones)) or 'none'}",
+            f"pulumi config set zones ZONE --stack {plan.stack}",
+        )
+        return
+    wanted = set(machines.zones) or zones
+    if machines.type is None:
+        # Autopilot would have to choose it, and nothing that is known fits.
+        yield problem(
+            f"{machines.resource}: no known machine type is {machines.type_name}",
+            "ask for a number of accelerators that a machine has",
+        )
+        return
+    places = _zones_with(clients, "machineTypes", plan.project, machines.type.name)
+    accelerator = machines.type.accelerator
+    if accelerator and not machines.type.tpu:
+        places &= _zones_with(clients, "acceleratorTypes", plan.project, accelerator)
+    elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
+    without = sorted(wanted - places)
+    if without and (machines.zones or not wanted & places):
+        yield problem(
+            f"{machines.resource}: no {machines.type.name} in {', '.join(without)}",
+            f"choose a zone that has it ({elsewhere}): pulumi config set zones ZONE, or gcp:region REGION",
+        )
+    else:
+        yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(sorted(wanted & places))}")
+
+
+def _zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
+    """The zones that have a machine or accelerator type; one that is going away does not count."""
+    resource = getattr(clients.api("compute.v1"), collection)()
+    scopes: list[tuple[str, dict[str, Any]]] = clients.every(
+        resource, "items", "aggregatedList", project=project, filter=f'name = "{name}"'
+    )
+    return {
+        scope.removeprefix("zones/")
+        for scope, listed in scopes
+        for each in listed.get(collection, ())
+        if each.get("name") == name and "deprecated" not in each
+    }

@@ -1,0 +1,161 @@
+"""The machines that a plan asks for, whichever way it asks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from components.capacity import CapacityType, Reservation
+from operations.plan import StackPlan
+from operations.workloads import Pods, pods_of
+from rehearsal import Planned
+
+CLUSTER: Final = "gcp:container/cluster:Cluster"
+NODE_POOL: Final = "gcp:container/nodePool:NodePool"
+# What machine types consist of, written down once, for the simulated nodes.
+_FACTS: Final = Path(__file__).parent.parent / "rehearsal" / "control_plane" / "machines.yaml"
+_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+_TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineType:
+    """A Compute Engine machine type.
+
+    Args:
+        name: As Compute Engine calls it.
+        cpus: Virtual CPUs.
+        memory: GiB.
+        accelerator: What is built in, such as `nvidia-b200`; empty for nothing.
+        count: How many of it.
+    """
+
+    name: str
+    cpus: int
+    memory: int
+    accelerator: str = ""
+    count: int = 0
+
+    @property
+    def tpu(self) -> bool:
+        """Whether the accelerators are TPU chips."""
+        return self.accelerator.startswith("tpu-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """Machines of one kind that a resource asks for.
+
+    Args:
+        resource: Logical name of the resource.
+        type: What they are; None for a type that the table does not have.
+        type_name: Name of the type.
+        kept: How many are there whether they are used or not.
+        most: How many there are at most.
+        zones: Where, empty for any zone of the region.
+        capacity: How they are obtained.
+        reservation: The reservation that they consume.
+        disk_gb: Boot disk of each; 0 when Google chooses it.
+        lasting: Whether they stay when the training has ended.
+    """
+
+    resource: str
+    type: MachineType | None
+    type_name: str
+    kept: int
+    most: int
+    zones: tuple[str, ...]
+    capacity: CapacityType
+    reservation: Reservation | None
+    disk_gb: int
+    lasting: bool
+
+
+@cache
+def machine_types() -> Mapping[str, MachineType]:
+    """Machine types by name."""
+    return {
+        name: MachineType(name=name, **facts) for name, facts in yaml.safe_load(_FACTS.read_text()).items()
+    }
+
+
+def machines_of(plan: StackPlan) -> list[Machines]:
+    """Every machine that the plan's node pools have, or that Autopilot will make for its pods."""
+    found = [_of_pool(pool) for pool in plan.of_type(NODE_POOL)]
+    if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER)):
+        found += [made for pods in pods_of(plan) if (made := _for_pods(pods))]
+    return found
+
+
+def _of_pool(pool: Planned) -> Machines:
+    node, scaling = pool.inputs["nodeConfig"], pool.inputs.get("autoscaling") or {}
+    zones = tuple(pool.inputs.get("nodeLocations") or ())
+    fixed = int(pool.inputs.get("nodeCount") or 0) * max(1, len(zones))
+    affinity = node.get("reservationAffinity") or {}
+    named = affinity.get("values") or [] if affinity.get("consumeReservationType") != "NO_RESERVATION" else []
+    return Machines(
+        resource=pool.name,
+        type=machine_types().get(node["machineType"]),
+        type_name=node["machineType"],
+        kept=int(scaling.get("totalMinNodeCount") or 0) if scaling else fixed,
+        most=int(scaling.get("totalMaxNodeCount") or 0) if scaling else fixed,
+        zones=zones,
+        capacity=_capacity(
+            spot=bool(node.get("spot")), flex=bool(node.get("flexStart")), reserved=bool(named)
+        ),
+        reservation=Reservation.parse(named[0]) if named else None,
+        disk_gb=int(node.get("diskSizeGb") or 0),
+        lasting=True,
+    )
+
+
+def _for_pods(pods: Pods) -> Machines | None:
+    """What Autopilot makes for pods with accelerators; pods without share Google's general nodes."""
+    selector: Mapping[str, str] = pods.spec.get("nodeSelector") or {}
+    accelerator = selector.get(_GPU_LABEL) or selector.get(_TPU_LABEL)
+    if not accelerator or not pods.count:
+        return None
+    fitting = [
+        machine
+        for machine in machine_types().values()
+        if machine.accelerator == accelerator
+        and machine.count >= pods.accelerators
+        and machine.cpus > pods.cpus
+        and machine.memory > pods.memory_gib
+    ]
+    smallest = min(fitting, key=lambda machine: (machine.count, machine.cpus), default=None)
+    reservation = _reservation(selector)
+    return Machines(
+        resource=pods.resource,
+        type=smallest,
+        type_name=smallest.name if smallest else f"for {pods.accelerators} {accelerator}",
+        kept=pods.kept,
+        most=pods.count,
+        zones=(),
+        capacity=_capacity(
+            spot=selector.get("cloud.google.com/gke-spot") == "true",
+            flex=selector.get("cloud.google.com/gke-flex-start") == "true",
+            reserved=reservation is not None,
+        ),
+        reservation=reservation,
+        disk_gb=0,
+        lasting=pods.lasting,
+    )
+
+
+def _capacity(*, spot: bool, flex: bool, reserved: bool) -> CapacityType:
+    if reserved:
+        return CapacityType.RESERVATION
+    if flex:
+        return CapacityType.FLEX_START
+    return CapacityType.SPOT if spot else CapacityType.ON_DEMAND
+
+
+def _reservation(selector: Mapping[str, str]) -> Reservation | None:
+    name = selector.get("cloud.google.com/reservation-name")
+    if not name:
+        return None
+    return Reservation(name=name, project=selector.get("cloud.google.com/reservation-project"))

@@ -1,0 +1,93 @@
+"""Looks at everything that a stack needs before anything of it is created."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from rich.console import Console
+
+from operations import findings, plan
+from operations.checks.hub import check_hub
+from operations.checks.images import check_images
+from operations.checks.names import check_names
+from operations.checks.network import check_network
+from operations.checks.permissions import check_permissions
+from operations.checks.places import check_places
+from operations.checks.project import check_apis, check_project
+from operations.checks.quotas import check_quotas
+from operations.checks.reservations import check_reservations
+from operations.checks.run_limit import check_run_limit
+from operations.clients import Clients
+from operations.errors import CallError, OperationError
+from operations.findings import Finding
+from operations.options import add_endpoint, add_json, add_stack
+from operations.plan import StackPlan
+
+HELP: Final = "check in the project everything that a stack needs, before anything is created"
+
+Check = Callable[[StackPlan, Clients], Iterator[Finding]]
+CHECKS: Final[dict[str, Check]] = {
+    "project": check_project,
+    "APIs": check_apis,
+    "permissions": check_permissions,
+    "places": check_places,
+    "reservation": check_reservations,
+    "quotas": check_quotas,
+    "names": check_names,
+    "network": check_network,
+    "Hugging Face": check_hub,
+    "images": check_images,
+    "run limit": check_run_limit,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the command's arguments."""
+    add_stack(parser)
+    add_json(parser)
+    add_endpoint(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints every finding; 1 with a problem, 2 when something could not be looked at, else 0."""
+    with Console(stderr=True).status(f"planning {options.stack}") as status:
+        planned = plan.load(options.stack, options.set)
+        clients = Clients(planned.project, options.endpoint)
+        found = []
+        for topic in CHECKS:
+            status.update(f"checking {topic}")
+            found += check(topic, planned, clients)
+    if options.json:
+        print(findings.as_json(found, stack=planned.stack, project=planned.project, region=planned.region))
+    else:
+        title = f"preflight of {planned.stack} in {planned.project}, {planned.region}"
+        findings.show(found, title, Console(width=None if sys.stdout.isatty() else 110))
+    return findings.exit_status(found)
+
+
+def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
+    """The findings on a topic; a question that Google does not answer is one of them.
+
+    Raises:
+        OperationError: When Google does not answer at all.
+    """
+    found: list[Finding] = []
+    try:
+        found.extend(CHECKS[topic](planned, clients))
+    except CallError as error:
+        if topic == "project" and not error.status:
+            raise OperationError(f"Google could not be asked: {error}") from None
+        found.append(_unanswered(error, planned.project))
+    return [replace(finding, topic=topic) for finding in found]
+
+
+def _unanswered(error: CallError, project: str) -> Finding:
+    if error.disabled:
+        return findings.unknown(
+            f"{error.disabled} is not enabled", f"gcloud services enable {error.disabled} --project {project}"
+        )
+    if error.refused:
+        return findings.unknown(str(error), "ask for roles/viewer on the project, then again")
+    return findings.unknown(str(error), "try again later")

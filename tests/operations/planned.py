@@ -1,0 +1,35 @@
+"""Plans that the tests of the operator's commands share: each takes seconds."""
+
+from contextlib import AbstractContextManager
+from functools import cache
+from unittest.mock import patch
+
+from operations.plan import StackPlan, load
+
+PROJECT = "my-project"
+RESERVATION = "my-reservation"
+IMAGE = f"us-docker.pkg.dev/team-images/llm/finetune@sha256:{'a' * 64}"
+# What the tests set besides; one choice for a stack, so that it is planned once.
+_USUAL = {
+    "a4-accelerate": ("capacity.type=spot", f"imageUri={IMAGE}"),
+    "a4-ray": (f"capacity.reservation={RESERVATION}",),
+    "cloudrun-vllm": ("subnet=shared",),
+    "dev": ("bucketName=my-bucket",),
+    "l4-kueue": ("maxRunHours=12",),
+}
+
+
+@cache
+def planned(stack: str, *settings: str) -> StackPlan:
+    """The plan of a stack in `PROJECT`, with these settings or the usual ones over those of its file."""
+    return load(stack, settings_of(stack, *settings))
+
+
+def settings_of(stack: str, *settings: str) -> list[str]:
+    """The settings that `planned` gives."""
+    return [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
+
+
+def planned_once() -> AbstractContextManager[object]:
+    """A command that plans a stack as `settings_of` says gets the plan that there is already."""
+    return patch("operations.plan.load", lambda stack, _overrides: planned(stack))

@@ -1,0 +1,219 @@
+"""What a stack costs: quantities of the plan, and no figure that nobody gave."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations import prices
+from operations.__main__ import main
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.prices import CatalogPrices, FilePrices
+from operations.quantities import Quantity, by_use, quantities
+from rehearsal.project import known_stacks
+from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
+from tests.operations.planned import planned, planned_once
+
+COMPUTE_ENGINE = "6F81-5844-456A"
+SKUS = "cloudbilling.services.skus.list"
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    with GoogleServer() as server:
+        yield server
+
+
+def sku(description: str, nanos: int, *regions: str, unit: str = "h", free: bool = False) -> dict[str, Any]:
+    tiers = [{"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}]
+    if free:
+        tiers = [{"startUsageAmount": 0, "unitPrice": {"units": "0"}}, {**tiers[0], "startUsageAmount": 5}]
+    return {
+        "skuId": f"{abs(hash(description)) % 10**8:08d}",
+        "description": description,
+        "serviceRegions": list(regions) or ["us-central1"],
+        "pricingInfo": [{"pricingExpression": {"usageUnit": unit, "tieredRates": tiers}}],
+    }
+
+
+def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_ENGINE) -> None:
+    server.plant("cloudbilling.v1", SKUS, {"skus": list(skus)}, servicesId=service)
+
+
+def price(server: GoogleServer, key: str, unit: str) -> prices.Price:
+    clients = Clients("my-project", server.endpoint, timeout_s=0.5, pause=lambda _seconds: None)
+    return CatalogPrices(clients, "us-central1").of(key, unit)
+
+
+def amounts(stack: str, *settings: str) -> dict[str, tuple[float, float, float]]:
+    """By key, in an hour: at most, in a run, when nobody does anything."""
+    found: dict[str, list[Quantity]] = {}
+    for each in quantities(planned(stack, *settings)):
+        found.setdefault(each.key, []).append(each)
+    return {
+        key: (
+            sum(each.most for each in same),
+            sum(each.run for each in same),
+            sum(each.kept for each in same),
+        )
+        for key, same in found.items()
+    }
+
+
+# Quantities
+
+
+def test_a_job_with_a_cluster_of_its_own_costs_gpus_while_it_runs_and_a_cluster_afterwards() -> None:
+    found = amounts("a4-ray")
+    assert found["nvidia-b200.reservation"] == (16, 16, 0)
+    assert found["cluster.autopilot"] == (1, 1, 1)
+    # Head and submitter.
+    assert found["autopilot.cpu"] == (9, 9, 0)
+    assert "a4.cpu.reservation" not in found
+
+
+def test_the_nodes_of_a_pool_cost_whether_they_are_used_or_not() -> None:
+    found = amounts("l4-kueue")
+    assert found["nvidia-l4.onDemand"] == (6, 6, 6)
+    assert found["g2.cpu.onDemand"] == (72, 72, 72)
+    assert found["g2.memory.onDemand"] == (288, 288, 288)
+    assert found["e2.cpu.onDemand"] == (8, 8, 8)
+    assert found["disk.balanced"][2] * 730 == pytest.approx(700)
+    assert found["nat.gateway"] == (5, 5, 5)
+    assert "autopilot.cpu" not in found
+
+
+def test_cloud_run_costs_nothing_when_nobody_asks() -> None:
+    found = amounts("dev")
+    assert found["run.job.cpu"] == (8, 8, 0)
+    assert found["run.service.memory"] == (16, 0, 0)
+    assert found["run.gpu.nvidia-l4"] == (2, 1, 0)
+
+
+@pytest.mark.parametrize("stack", known_stacks())
+def test_every_quantity_has_an_entry_in_the_table_of_prices(stack: str) -> None:
+    keys = {each.key for each in [*quantities(planned(stack)), *by_use(planned(stack))]}
+    assert keys <= set(prices.known())
+
+
+# Prices
+
+
+def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(google: GoogleServer) -> None:
+    plant(
+        google,
+        sku("Nvidia L4 GPU running in Americas", 560_000_000, "us-central1", "us-east1"),
+        sku("Nvidia L4 GPU running in Netherlands", 610_000_000, "europe-west4"),
+        sku("Nvidia L4 GPU attached to Spot Preemptible VMs running in Americas", 220_000_000),
+        sku("Commitment v1: Nvidia L4 GPU running in Americas for 1 Year", 350_000_000),
+        sku("Nvidia L4 GPU Virtual Workstation running in Americas", 760_000_000),
+    )
+    assert price(google, "nvidia-l4.onDemand", "GPU-hour").dollars == pytest.approx(0.56)
+    assert price(google, "nvidia-l4.spot", "GPU-hour").dollars == pytest.approx(0.22)
+
+
+def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer) -> None:
+    run, gke, network = "152E-C115-5142", "CCD8-9BF1-090E", "E505-1604-58F8"
+    plant(google, sku("Jobs CPU in us-central1", 18_000, unit="s", free=True), service=run)
+    plant(google, sku("Autopilot Pod mCPU Requests (us-central1)", 44_500), service=gke)
+    plant(google, sku("Networking Cloud Nat Gateway Uptime", 1_400_000, "global"), service=network)
+    assert price(google, "run.job.cpu", "vCPU-hour").dollars == pytest.approx(0.0648)
+    assert price(google, "autopilot.cpu", "vCPU-hour").dollars == pytest.approx(0.0445)
+    assert price(google, "nat.gateway", "hour").dollars == pytest.approx(0.0014)
+
+
+@pytest.mark.parametrize(
+    ("skus", "why"),
+    [
+        ([], "no SKU matches"),
+        ([sku("G2 Instance Core running in Americas", 1, unit="mo")], "no SKU matches"),
+        ([sku("G2 Instance Core running in Americas", n, "us-central1") for n in (1, 2)], "2 prices match"),
+        (
+            [{"description": "G2 Instance Core running in Americas", "serviceRegions": ["us-central1"]}],
+            "no SKU",
+        ),
+    ],
+    ids=["none", "unit", "two", "half"],
+)
+def test_without_exactly_one_price_there_is_none(
+    google: GoogleServer, skus: list[dict[str, Any]], why: str
+) -> None:
+    plant(google, *skus)
+    found = price(google, "g2.cpu.onDemand", "vCPU-hour")
+    assert found.dollars is None
+    assert why in found.source
+
+
+def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer) -> None:
+    assert "contract" in price(google, "nvidia-b200.reservation", "GPU-hour").source
+    assert not google.calls
+
+
+def test_a_price_file_is_read_and_nothing_else_is_guessed(tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text("nvidia-b200.reservation: 10\n")
+    assert FilePrices(file).of("nvidia-b200.reservation", "GPU-hour").dollars == 10
+    assert FilePrices(file).of("disk.balanced", "GiB-month").dollars is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nvidia-b300: 1\n", "unknown key nvidia-b300"),
+        ("disk.balanced: cheap\n", "'cheap' is no price"),
+        ("disk.balanced: -1\n", "-1 is no price"),
+        ("- 1\n", "not a mapping"),
+        ("a: [\n", "while parsing"),
+        (None, "No such file"),
+    ],
+)
+def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "prices.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(OperationError, match=message) as refused:
+        FilePrices(file)
+    assert "\n" not in str(refused.value)
+
+
+# The command
+
+
+def command(server: GoogleServer, stack: str, *more: str) -> int:
+    with planned_once():
+        return main(["cost", "--stack", stack, "--endpoint", server.endpoint, *more])
+
+
+def test_the_command_adds_up_hour_run_and_forgotten_month(
+    google: GoogleServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text("nvidia-b200.reservation: 10\ncluster.autopilot: 0.1\nautopilot.cpu: 0.05\n")
+    assert command(google, "a4-ray", "--prices", str(file), "--hours", "0.5", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    totals = {name: total["dollars"] for name, total in shown["totals"].items()}
+    assert totals["per_hour"] == pytest.approx(160 + 0.1 + 9 * 0.05)
+    assert totals["per_run"] == pytest.approx(totals["per_hour"] / 2)
+    assert totals["per_month"] == pytest.approx(0.1 * 730)
+    assert shown["totals"]["per_hour"]["lines_without_price"] > 0
+
+
+@pytest.mark.parametrize("fault", [REFUSED, EXHAUSTED, UNAVAILABLE, HALF, CUT, Fault(body=b'{"skus": 1}')])
+def test_without_prices_the_quantities_are_shown_and_the_status_says_so(
+    google: GoogleServer, fault: Fault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("operations.clients._RETRIES", 0)
+    google.fail("cloudbilling.v1", SKUS, fault)
+    assert command(google, "dev") == 2
+    printed = capsys.readouterr()
+    assert "Without prices: cloudbilling.services.skus.list" in " ".join(printed.out.split())
+    assert "no price" in printed.out
+    assert "Traceback" not in printed.err
+
+
+def test_hours_that_are_none_are_refused(google: GoogleServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(google, "dev", "--hours", "0") == 2
+    assert "--hours 0.0: give a number above 0" in capsys.readouterr().err
