@@ -18,7 +18,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --python-v
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	preview preview-cloud comment-github comment-gitlab google-login drift up \
+	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
 	format inventory lock bench bench-training clean
 
 help: ## this list
@@ -56,6 +56,10 @@ check: .venv/.ready ## lint, format and types, each at zero
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
+
+provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations provider-check
 
 preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
 	@$(BIN)/python -m rehearsal.engine

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost",
     "preview-comment": "operations.preview_comment",
+    "provider-check": "operations.provider_check",
     "drift": "operations.drift",
     "google-login": "operations.google_login",
 }

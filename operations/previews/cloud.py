@@ -84,6 +84,7 @@ def _pulumi(root: Path, arguments: list[str]) -> "subprocess.CompletedProcess[An
         return subprocess.run(
             ["pulumi", "--non-interactive", *arguments],
             cwd=root,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",

@@ -13,6 +13,10 @@ folder = pathlib.Path({folder!r})
 call = [word for word in sys.argv[1:] if word != "--non-interactive"]
 with (folder / "calls").open("a") as calls:
     calls.write(json.dumps(call) + "\\n")
+with (folder / "environments").open("a") as environments:
+    environments.write(json.dumps(dict(os.environ)) + "\\n")
+if call[:2] == ["config", "set"]:
+    (folder / "input").write_text(sys.stdin.read())
 answer = json.loads((folder / "answers.json").read_text()).get(call[0], ["", "", 0])
 sys.stdout.write(answer[0])
 sys.stderr.write(answer[1])
@@ -46,6 +50,18 @@ class FakePulumi:
     @property
     def calls(self) -> list[list[str]]:
         """Its arguments, call by call."""
-        file = self.folder / "calls"
-        lines: list[Any] = file.read_text().splitlines() if file.exists() else []
-        return [json.loads(line) for line in lines]
+        return self._noted("calls")
+
+    @property
+    def environments(self) -> list[dict[str, str]]:
+        """Its environment, call by call."""
+        return self._noted("environments")
+
+    @property
+    def text(self) -> str:
+        """What `config set` was told on its standard input."""
+        return (self.folder / "input").read_text()
+
+    def _noted(self, name: str) -> list[Any]:
+        file = self.folder / name
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
