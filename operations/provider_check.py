@@ -1,7 +1,8 @@
 """`python -m operations provider-check`: what the real providers refuse of a new stack.
 
 The rehearsal's stand-ins know what this project uses of Google; the providers know their whole schema, and
-some rules besides. They plan a new stack without an account and with nothing reachable, as the program calls no data source.
+some rules besides. They plan a new stack without an account and with nothing reachable, as the program
+calls no data source.
 """
 
 import argparse
