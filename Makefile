@@ -4,13 +4,21 @@ STACK ?= a4-ray
 # Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
 STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue
 
+# What a merge request is compared with, and where its previews are saved.
+TARGET ?= origin/main
+PREVIEWS := .build/previews.json
+export STACK TARGET COMMIT
+# The engine that `python -m rehearsal.engine` gets where none is installed.
+export PATH := $(PATH):$(CURDIR)/.tools/bin
+
 BIN := .venv/bin
 TRAINING := .venv-training
-LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
+# Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
+LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --python-version=3.11 --generate-hashes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
+	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
 	format inventory docs lock bench bench-training clean
 
 help: ## this list
@@ -49,6 +57,35 @@ check: .venv/.ready ## lint, format and types, each at zero
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
 
+provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations provider-check
+
+preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
+
+preview-cloud: .venv/.ready ## the same of the stacks that exist
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --cloud --save $(PREVIEWS)
+
+comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
+
+comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
+
+google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's own identity
+	@$(BIN)/python -m operations google-login
+
+drift: .venv/.ready ## what has changed in the cloud since the last `up`
+	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m operations drift
+
+up: .venv/.ready ## `pulumi up` of STACK=... without questions, for the job that somebody approved
+	@$(BIN)/python -m rehearsal.engine
+	@pulumi up --yes --non-interactive --stack "$$STACK"
+
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -60,10 +97,10 @@ docs: .venv/.ready ## rewrite the pictures and the settings' reference in docs/
 	$(BIN)/python -m documentation
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
-	$(LOCK) requirements.in -o requirements.txt
-	$(LOCK) requirements-dev.in -o requirements-dev.txt
-	cd workloads/finetune && $(LOCK) requirements.in -o requirements.txt
-	cd workloads/finetune && $(LOCK) requirements-test.in -o requirements-test.txt
+	$(LOCK) --output-file=requirements.txt requirements.in
+	$(LOCK) --output-file=requirements-dev.txt requirements-dev.in
+	cd workloads/finetune && $(LOCK) --output-file=requirements.txt requirements.in
+	cd workloads/finetune && $(LOCK) --output-file=requirements-test.txt requirements-test.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal

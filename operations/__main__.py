@@ -21,6 +21,10 @@ COMMANDS: Final = {
     "cost": "operations.cost",
     "leftovers": "operations.leftovers.command",
     "status": "operations.status.command",
+    "preview-comment": "operations.preview_comment",
+    "provider-check": "operations.provider_check",
+    "drift": "operations.drift",
+    "google-login": "operations.google_login",
 }
 
 

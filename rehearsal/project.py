@@ -30,14 +30,14 @@ class Configuration:
     stood_in: list[str] = field(default_factory=list)
 
 
-def known_stacks() -> list[str]:
+def known_stacks(checkout: Path = ROOT) -> list[str]:
     """Stacks with a committed stack file."""
-    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in ROOT.glob("Pulumi.*.yaml"))
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in checkout.glob("Pulumi.*.yaml"))
 
 
-def require_stack(stack: str) -> None:
+def require_stack(stack: str, checkout: Path = ROOT) -> None:
     """Raises RehearsalError for a stack that has no stack file."""
-    known = known_stacks()
+    known = known_stacks(checkout)
     if stack not in known:
         raise RehearsalError(f"there is no stack {stack}; known: {', '.join(known) or 'none'}")
 
@@ -47,15 +47,16 @@ def project_name() -> str:
     return yaml.safe_load(PROJECT_FILE.read_text())["name"]
 
 
-def configuration(stack: str, overrides: Mapping[str, str]) -> Configuration:
+def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROOT) -> Configuration:
     """Committed stack file, then stand-in values for what it leaves out, then overrides.
 
     Args:
         stack: Name of the stack; one without a file has only stand-ins and overrides.
         overrides: Values by key; a key without a namespace is one of the project's.
+        checkout: Where the stack file is.
     """
     standins: dict[str, dict[str, Any]] = yaml.safe_load(_STANDIN_VALUES.read_text())
-    found = Configuration(plain=_committed(stack))
+    found = Configuration(plain=_committed(stack, checkout))
     for key, value in overrides.items():
         full = key if ":" in key else f"{project_name()}:{key}"
         _put(found, full, value, secret=bool(standins.get(full, {}).get("secret")))
@@ -67,9 +68,9 @@ def configuration(stack: str, overrides: Mapping[str, str]) -> Configuration:
     return found
 
 
-def _committed(stack: str) -> dict[str, Any]:
+def _committed(stack: str, checkout: Path) -> dict[str, Any]:
     """What the stack file says, but for encrypted values: those are not the rehearsal's to read."""
-    path = ROOT / f"Pulumi.{stack}.yaml"
+    path = checkout / f"Pulumi.{stack}.yaml"
     values = (yaml.safe_load(path.read_text()) or {}).get("config") or {} if path.exists() else {}
     return {
         key: value for key, value in values.items() if not (isinstance(value, dict) and "secure" in value)

@@ -18,7 +18,7 @@ import yaml
 from pulumi.automation._stack import StackInitMode
 
 from components.build_context import ARCHIVES
-from rehearsal import engine_lookup, plan, plan_checks, project
+from rehearsal import checkouts, engine_lookup, plan, plan_checks, project
 from rehearsal.clock import Clock
 from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.cluster_objects import KubernetesStandIn
@@ -51,6 +51,7 @@ class Rehearsal:
         say: Told what takes long, such as building the engine.
         plane: A running control plane for the stack's Kubernetes objects; without one the stand-in keeps
             them to itself.
+        checkout: Where the program and its stack files are.
 
     Attributes:
         world: What exists on the stand-in platform.
@@ -70,13 +71,16 @@ class Rehearsal:
         progress: Say | None = None,
         say: Say = print,
         plane: "ControlPlane | None" = None,
+        checkout: Path = project.ROOT,
     ) -> None:
         if program is None:
-            project.require_stack(stack)
+            project.require_stack(stack, checkout)
         self.stack = stack
         self.world = World()
-        self.configuration = project.configuration(stack, overrides or {})
-        self._program = program or _run_main
+        self._checkout = checkout
+        self._overrides = overrides or {}
+        self.configuration = project.configuration(stack, self._overrides, checkout)
+        self._program = program or self._run_main
         self._clock = clock or Clock()
         self.builds = CloudBuildServer(self._clock)
         self._progress = progress
@@ -91,6 +95,7 @@ class Rehearsal:
         self._command = engine_lookup.find(self._say)
         with ExitStack() as started:
             started.callback(_Silence().end)
+            started.enter_context(checkouts.restored())
             self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
             started.callback(shutil.rmtree, self._directory, ignore_errors=True)
             started.enter_context(self.builds)
@@ -130,13 +135,19 @@ class Rehearsal:
 
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Replaces the overrides; the next operation runs with the new configuration."""
-        self.configuration = project.configuration(self.stack, overrides)
+        self._overrides = overrides
+        self.configuration = project.configuration(self.stack, overrides, self._checkout)
         salt = yaml.safe_load(self._stack_file.read_text()).get("encryptionsalt")
         self._write_configuration(salt=salt)
         self._encrypt_secrets()
 
-    def preview(self) -> Plan:
-        """What `up` would do.
+    def move(self, checkout: Path) -> None:
+        """The next operation runs the program of another checkout, with its stack file."""
+        self._checkout = checkout
+        self.configure(self._overrides)
+
+    def report(self) -> str:
+        """What `pulumi preview --json` prints.
 
         Raises:
             RehearsalError: With the engine's message.
@@ -145,7 +156,15 @@ class Rehearsal:
         done = self._run(
             recorder, lambda: self._stack.preview(json=True, parallel=_PARALLEL, on_event=recorder)
         )
-        found = plan.read(done.stdout, self.last.changes)
+        return done.stdout
+
+    def preview(self) -> Plan:
+        """What `up` would do.
+
+        Raises:
+            RehearsalError: With the engine's message.
+        """
+        found = plan.read(self.report(), self.last.changes)
         wrong = [] if self.world.items else plan_checks.problems(found)
         if wrong:
             raise RehearsalError("\n".join(wrong))
@@ -206,7 +225,17 @@ class Rehearsal:
     def state(self) -> dict[str, Any]:
         """The stack's exported state; secrets stay encrypted in it."""
         # Not `export_stack`, which asks the engine for the secrets in plain text.
-        return json.loads(self._engine(["stack", "export"]))
+        return json.loads(self.engine(["stack", "export"]))
+
+    def engine(self, arguments: list[str], text: str = "") -> str:
+        """Runs the engine's command on the stack and returns what it prints.
+
+        Args:
+            arguments: Such as `["stack", "export"]`.
+            text: Standard input.
+        """
+        command = [*arguments, "--stack", self.stack]
+        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
 
     def _kubernetes(self) -> StandIn:
         if self._plane is None:
@@ -245,9 +274,15 @@ class Rehearsal:
     def _stack_file(self) -> Path:
         return self._directory / f"Pulumi.{self.stack}.yaml"
 
+    def _run_main(self) -> None:
+        """The project's program, as `pulumi up` runs it."""
+        checkouts.use(self._checkout)
+        runpy.run_path(str(self._checkout / "__main__.py"), run_name="__main__")
+
     def _write_configuration(self, salt: str | None) -> None:
         settings = {"config": dict(self.configuration.plain)}
-        shutil.copyfile(project.PROJECT_FILE, self._directory / project.PROJECT_FILE.name)
+        name = project.PROJECT_FILE.name
+        shutil.copyfile(self._checkout / name, self._directory / name)
         self._stack_file.write_text(
             yaml.safe_dump({**settings, **({"encryptionsalt": salt} if salt else {})})
         )
@@ -283,11 +318,7 @@ class Rehearsal:
     def _encrypt_secrets(self) -> None:
         """Hands secrets to the engine through its standard input: arguments are open to every process."""
         for key, value in self.configuration.secret.items():
-            self._engine(["config", "set", "--secret", key], text=value)
-
-    def _engine(self, arguments: list[str], text: str = "") -> str:
-        command = [*arguments, "--stack", self.stack]
-        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
+            self.engine(["config", "set", "--secret", key], text=value)
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -340,10 +371,3 @@ class _Silence:
 def _errors_of(error: automation.CommandError) -> str:
     """What the engine printed as errors, without the SDK's frame around it."""
     return str(error).partition("stderr:")[2].strip()
-
-
-def _run_main() -> None:
-    """The project's program, as `pulumi up` runs it."""
-    if str(project.ROOT) not in sys.path:
-        sys.path.insert(0, str(project.ROOT))
-    runpy.run_path(str(project.ROOT / "__main__.py"), run_name="__main__")

@@ -1,0 +1,89 @@
+"""The state's bucket and key, the trust in the forges, and the two identities of their jobs."""
+
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from bootstrap import roles
+from bootstrap.federation import DEPLOYS, PREVIEWS, Federation, FederationArgs
+from bootstrap.job_identity import JobIdentity, JobIdentityArgs
+from bootstrap.settings import Settings
+from bootstrap.state_store import StateStore, StateStoreArgs
+from components.project_services import ProjectServices, ProjectServicesArgs
+
+_APIS: Final = (
+    "cloudkms.googleapis.com",
+    "cloudresourcemanager.googleapis.com",
+    "iam.googleapis.com",
+    "iamcredentials.googleapis.com",
+    "storage.googleapis.com",
+    "sts.googleapis.com",
+)
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
+    """Declares the resources and returns what the forges must be told."""
+    services = ProjectServices("llm", ProjectServicesArgs(project=settings.project, apis=_APIS))
+    project = services.project_with(*_APIS)
+    store = StateStore("llm-state", StateStoreArgs(project=project, location=settings.region))
+    federation = Federation(
+        "llm",
+        FederationArgs(
+            project=project,
+            main_branch=settings.main_branch,
+            github=settings.github,
+            gitlab=settings.gitlab,
+        ),
+    )
+    preview = JobIdentity(
+        "llm-preview",
+        JobIdentityArgs(
+            project=project,
+            display_name="Previews of merge requests, and drift: reads only",
+            jobs=federation.members(PREVIEWS),
+            roles=roles.PREVIEW,
+        ),
+    )
+    deploy = JobIdentity(
+        "llm-deploy",
+        JobIdentityArgs(
+            project=project,
+            display_name="pulumi up from the main branch",
+            jobs=federation.members(DEPLOYS),
+            roles=roles.DEPLOY,
+        ),
+    )
+    _open_state(store, preview, deploy)
+    _let_grant(project, deploy)
+    return {
+        "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", store.bucket_name),
+        "secretsProvider": pulumi.Output.concat("gcpkms://", store.key_id),
+        **{f"GOOGLE_PROVIDER at {forge}": name for forge, name in federation.providers.items()},
+        "GOOGLE_PREVIEW_ACCOUNT": preview.email,
+        "GOOGLE_DEPLOY_ACCOUNT": deploy.email,
+    }
+
+
+def _open_state(store: StateStore, preview: JobIdentity, deploy: JobIdentity) -> None:
+    """Who reads the state and its secrets; the deploy identity writes by its role on the project."""
+    gcp.storage.BucketIAMMember(
+        "llm-preview-state", bucket=store.bucket_name, role=roles.STATE_READER, member=preview.member
+    )
+    for name, role, identity in (
+        ("llm-preview-key", roles.DECRYPTER, preview),
+        ("llm-deploy-key", roles.ENCRYPTER, deploy),
+    ):
+        gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=store.key_id, role=role, member=identity.member)
+
+
+def _let_grant(project: pulumi.Input[str], deploy: JobIdentity) -> None:
+    gcp.projects.IAMMember(
+        "llm-deploy-granter",
+        project=project,
+        role=roles.GRANTER,
+        member=deploy.member,
+        condition=gcp.projects.IAMMemberConditionArgs(
+            title="Only the roles that stacks give", expression=roles.only_granted()
+        ),
+    )

@@ -1,0 +1,32 @@
+"""`python -m operations drift`: what has changed in the cloud since the last `up`."""
+
+import argparse
+import os
+from typing import Final
+
+from operations.previews import checkout, cloud, comment
+from operations.previews.changes import Previews
+from operations.previews.forges import GitHub
+from operations.previews.redaction import Redaction, secret_variables
+from rehearsal.project import ROOT, known_stacks
+
+HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument(
+        "--stack",
+        action="append",
+        help="name of a stack; may be repeated; by default those of this repository that the backend has",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the drift of every stack; 1 when there is some."""
+    chosen = options.stack or cloud.deployed(ROOT) & set(known_stacks())
+    stacks = tuple(cloud.drift(stack, ROOT) for stack in sorted(chosen))
+    found = Previews(commit=checkout.head(ROOT), stacks=stacks)
+    redaction = Redaction(secret_variables(os.environ))
+    print(comment.render(found, redaction, GitHub.LIMIT, title="What has changed in the cloud"), end="")
+    return 1 if found.failed or any(preview.changes for preview in stacks) else 0

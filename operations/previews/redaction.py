@@ -1,0 +1,158 @@
+"""Takes secrets out of what is shown to everybody who can read a merge request.
+
+Secrets that the engine knows are marked, and hidden before any text is made. This is the second line: what a
+program, a provider or an error message brought into the open by mistake.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from rehearsal.wire import SECRET, scrubbed
+
+# Shorter values are hidden only where they are the whole value: `1` as a secret would blank every number.
+_LONG_ENOUGH: Final = 8
+
+_PATTERNS: Final = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"(?:hf|api_org)_[A-Za-z0-9]{16,}",  # Hugging Face
+        r"ya29\.[\w.-]{10,}",  # Google access token
+        r"(?<![\w/])1//[\w-]{20,}",  # Google refresh token
+        r"AIza[\w-]{30,}",  # Google API key
+        r"GOCSPX-[\w-]{16,}",  # Google OAuth client
+        r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # JSON Web Token
+        r"gh[opsur]_[A-Za-z0-9]{20,}",  # GitHub
+        r"github_pat_\w{20,}",
+        r"gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w.-]{16,}",  # GitLab
+        r"pul-[0-9a-f]{16,}",  # Pulumi Cloud
+        r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
+        r"(?<=[Bb]earer )[\w.~+/-]{8,}=*",
+    )
+)
+# Properties whose value is a secret whatever it looks like; compared without case, `_` and `-`.
+_SECRET_KEYS: Final = (
+    "accesstoken",
+    "apikey",
+    "clientkeydata",
+    "clientsecret",
+    "hftoken",
+    "kubeconfig",
+    "passphrase",
+    "password",
+    "privatekey",
+    "privatekeydata",
+    "refreshtoken",
+    "secretdata",
+    "secretdatawo",
+    "secretkey",
+    "secretvalue",
+    "stringdata",
+)
+# Environment variables of containers, and of this process, that hold a secret.
+_SECRET_VARIABLE: Final = re.compile(
+    r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE
+)
+_KUBERNETES_SECRET: Final = "Secret"
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
+
+
+class Redaction:
+    """Replaces secrets by `[secret]`.
+
+    Args:
+        known: Values that must not come out, whatever they look like.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        values = {value for each in known for value in (each, each.strip()) if value}
+        self._whole = frozenset(values)
+        forms = {form for value in values if len(value) >= _LONG_ENOUGH for form in _forms(value)}
+        # The longest first: one secret may hold another.
+        self._known = sorted(forms, key=lambda form: (-len(form), form))
+
+    def tree(self, value: Any) -> Any:
+        """A copy of a resource's inputs or outputs, without secrets."""
+        return self._tree(scrubbed(value))
+
+    def text(self, text: str) -> str:
+        """The text, without secrets."""
+        if text in self._whole:
+            return SECRET
+        return _BASE64.sub(self._encoded, self._plain(text))
+
+    def _plain(self, text: str) -> str:
+        for known in self._known:
+            text = text.replace(known, SECRET)
+        for pattern in _PATTERNS:
+            text = pattern.sub(SECRET, text)
+        return text
+
+    def _encoded(self, found: re.Match[str]) -> str:
+        """`[secret]` for a run of base64 with a secret in it, else the run as it is."""
+        for decoded in _decodings(found[0]):
+            if self._plain(decoded) != decoded:
+                return SECRET
+        return found[0]
+
+    def _tree(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self._below(value, key) for key in value}
+        if isinstance(value, list):
+            return [self._tree(item) for item in value]
+        if isinstance(value, str):
+            return self.text(value)
+        return SECRET if not isinstance(value, bool) and str(value) in self._whole else value
+
+    def _below(self, owner: Mapping[str, Any], key: str) -> Any:
+        value = owner[key]
+        if value and _is_secret(owner, key):
+            return {name: SECRET for name in value} if isinstance(value, Mapping) else SECRET
+        return self._tree(value)
+
+
+def secret_variables(environment: Mapping[str, str]) -> list[str]:
+    """The values of the environment variables that are named like a secret."""
+    return [value for name, value in environment.items() if _SECRET_VARIABLE.search(name)]
+
+
+def secret_configuration(report: str) -> list[str]:
+    """The secret values in what `pulumi config --json --show-secrets` prints.
+
+    Raises:
+        ValueError: When the text is something else; it is not repeated, it may hold secrets.
+    """
+    try:
+        entries = list(json.loads(report).values())
+        return [str(entry["value"]) for entry in entries if entry["secret"] and "value" in entry]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError("this is not what `pulumi config --json --show-secrets` prints") from None
+
+
+def _is_secret(owner: Mapping[str, Any], key: str) -> bool:
+    if re.sub("[_-]", "", key).lower() in _SECRET_KEYS:
+        return True
+    if key == "data" and owner.get("kind") == _KUBERNETES_SECRET:
+        return True
+    return key == "value" and bool(_SECRET_VARIABLE.search(str(owner.get("name", ""))))
+
+
+def _forms(value: str) -> Iterator[str]:
+    """How a value is written: as it is, in a JSON text, in an address."""
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield quote(value, safe="")
+
+
+def _decodings(run: str) -> Iterator[str]:
+    """What a run of base64 may stand for; it may begin inside a longer run, such as a path."""
+    plain = re.sub(r"[\s=]", "", run).translate(str.maketrans("-_", "+/"))
+    for start in range(4):
+        whole = plain[start:]
+        # One digit left over encodes nothing.
+        whole = whole[: len(whole) - 1] if len(whole) % 4 == 1 else whole
+        yield base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("latin-1")

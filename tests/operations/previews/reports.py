@@ -1,0 +1,36 @@
+"""What the engine prints, small enough to be read, in the shapes that CLI 3.259 prints."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+PREFIX = "urn:pulumi:dev::llm-stacks::"
+SECRET_MARK = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+
+
+def step(
+    op: str,
+    kind: str,
+    name: str,
+    old: Mapping[str, Any] | None = None,
+    new: Mapping[str, Any] | None = None,
+    **rest: Any,
+) -> dict[str, Any]:
+    """One step; `old` and `new` are inputs."""
+    states = {
+        key: {"type": kind, "inputs": inputs}
+        for key, inputs in (("oldState", old), ("newState", new))
+        if inputs is not None
+    }
+    return {"op": op, "urn": f"{PREFIX}{kind}::{name}", **states, **rest}
+
+
+def report(*steps: Mapping[str, Any], same: int = 0, errors: tuple[str, ...] = ()) -> str:
+    """What `pulumi preview --json` prints of these steps."""
+    diagnostics = [{"severity": "error", "message": error} for error in errors]
+    return json.dumps({"steps": steps, "diagnostics": diagnostics, "changeSummary": {"same": same}})
+
+
+BUCKET = "gcp:storage/bucket:Bucket"
+POOL = "gcp:container/nodePool:NodePool"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

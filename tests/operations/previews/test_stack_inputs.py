@@ -1,0 +1,103 @@
+"""Which stacks a change of files can change, against what stacks really read."""
+
+import ast
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from operations.previews import stack_inputs
+from rehearsal import Rehearsal
+from rehearsal.project import ROOT, known_stacks
+
+KNOWN = {"a4-ray": "a4-ray", "cloudrun-vllm": "cloudrun-vllm", "dev": "cloudrun-vllm", "l4-kueue": "l4-kueue"}
+
+
+@pytest.mark.parametrize(
+    ("file", "stacks"),
+    [
+        ("Pulumi.dev.yaml", ["dev"]),
+        ("stacks/cloudrun_vllm.py", ["cloudrun-vllm", "dev"]),
+        ("workloads/l4-kueue/serving.yaml", ["l4-kueue"]),
+        ("workloads/finetune/trainer.py", sorted(KNOWN)),
+        ("workloads/namespace/ingress-from-inside.yaml", sorted(KNOWN)),
+        ("stacks/pins.py", sorted(KNOWN)),
+        ("components/bucket.py", sorted(KNOWN)),
+        ("Pulumi.yaml", sorted(KNOWN)),
+        ("requirements.txt", sorted(KNOWN)),
+        ("README.md", []),
+        ("docs/stacks/l4-kueue.md", []),
+        ("tests/stacks/test_a4_ray.py", []),
+        ("rehearsal/session.py", []),
+        ("operations/drift.py", []),
+        ("tools/pulumi/go.mod", []),
+    ],
+)
+def test_a_file_changes_the_stacks_that_are_made_of_it(file: str, stacks: list[str]) -> None:
+    assert stack_inputs.stacks_changed_by([file], KNOWN) == stacks
+
+
+def test_several_files_change_each_stack_once() -> None:
+    files = ["stacks/l4_kueue.py", "Pulumi.dev.yaml", "workloads/l4-kueue/serving.yaml", "README.md"]
+    assert stack_inputs.stacks_changed_by(files, KNOWN) == ["dev", "l4-kueue"]
+
+
+def test_every_stack_and_its_scenario_are_known() -> None:
+    found = stack_inputs.scenarios(ROOT)
+    assert list(found) == known_stacks()
+    assert found["dev"] == "cloudrun-vllm"
+    assert all(found.values())
+
+
+opened: list[str] | None = None
+
+
+def _note(event: str, arguments: tuple[object, ...]) -> None:
+    if opened is not None and event == "open":
+        opened.append(str(arguments[0]))
+
+
+@contextmanager
+def files_read() -> Generator[list[str]]:
+    """The project's files that are opened meanwhile; an audit hook stays for good, so it has a switch."""
+    global opened
+    opened = found = []
+    try:
+        yield found
+    finally:
+        opened = None
+
+
+sys.addaudithook(_note)
+
+
+@pytest.mark.parametrize("stack", known_stacks())
+def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
+    known = stack_inputs.scenarios(ROOT)
+    with files_read() as files, Rehearsal(stack) as rehearsal:
+        rehearsal.preview()
+    paths = {Path(file) for file in files if file.startswith(str(ROOT))}
+    read = {str(path.relative_to(ROOT)) for path in paths if path.suffix != ".pyc"}
+    # Not what the rehearsal reads for itself, and the build's archive, which the program writes first. The
+    # scenarios' modules are imported by every stack and run by one; the next test is about them.
+    inputs = {file for file in read if not file.startswith(("rehearsal/", ".", "tests/", "stacks/"))}
+    assert f"Pulumi.{stack}.yaml" in inputs
+    assert any(file.startswith("workloads/") for file in inputs)
+    for file in inputs:
+        assert stack in stack_inputs.stacks_changed_by([file], known), file
+
+
+@pytest.mark.parametrize("scenario", sorted(set(stack_inputs.scenarios(ROOT).values())))
+def test_no_scenario_is_made_of_another_one(scenario: str) -> None:
+    modules = {each.replace("-", "_") for each in stack_inputs.scenarios(ROOT).values()}
+    others = modules - {scenario.replace("-", "_")}
+    tree = ast.parse((ROOT / "stacks" / f"{scenario.replace('-', '_')}.py").read_text())
+    imported = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in (node.module or "").split(".") + [alias.name for alias in node.names]
+    }
+    assert not imported & others

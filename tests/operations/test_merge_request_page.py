@@ -1,0 +1,51 @@
+"""docs/merge-requests.md says what is so."""
+
+import re
+
+import pytest
+
+from bootstrap import roles
+from operations.__main__ import main
+from rehearsal.project import ROOT
+
+PAGE = (ROOT / "docs" / "merge-requests.md").read_text()
+
+
+def test_the_sample_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    (command, sample) = re.findall(
+        r"`python -m operations ([^`]*)`,[^`]*````markdown\n(.*?)````", PAGE, re.DOTALL
+    )[0]
+    words = command.replace("docs/", f"{ROOT}/docs/").split()
+    assert main(words) == 0
+    assert capsys.readouterr().out == sample
+
+
+def test_the_sample_shows_a_loss_in_front_and_everything_that_can_happen() -> None:
+    for words in ("[!CAUTION]", "forces the replacement", "1 updated", "1 created"):
+        assert words in PAGE
+
+
+def test_every_role_is_on_the_page_with_its_reason() -> None:
+    rows = dict(re.findall(r"^\| `(roles/[\w.]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    assert rows == {**roles.PREVIEW, **roles.DEPLOY}
+    for role in (roles.GRANTER, *roles.GRANTED, roles.STATE_READER, roles.DECRYPTER, roles.ENCRYPTER):
+        assert f"`{role}`" in PAGE
+
+
+def test_every_make_target_on_the_page_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)", "\n".join(re.findall(r"`+[^`]+`+", PAGE))))
+    assert {"preview", "drift", "lock", "setup"} <= named <= targets
+
+
+def test_every_file_on_the_page_exists() -> None:
+    for path in re.findall(r"`((?:\.github/|docs/|stacks/|tools/)[\w./-]+\.(?:yml|json|py))`", PAGE):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_variables_are_those_that_the_pipelines_read() -> None:
+    pipelines = [ROOT / ".gitlab-ci.yml", *(ROOT / ".github" / "workflows").glob("*.yml")]
+    text = "\n".join(file.read_text() for file in pipelines)
+    read = set(re.findall(r"vars\.(\w+)", text)) | {"GITLAB_TOKEN", "GOOGLE_DEPLOY_ACCOUNT"}
+    for name in read:
+        assert f"`{name}`" in PAGE
