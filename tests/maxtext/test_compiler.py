@@ -6,6 +6,8 @@ from tiny import make_recipe
 from maxtext_driver.recipe import Recipe, load_recipe
 from tpu_compile.__main__ import CompilerRefused, compile_in_process
 
+pytestmark = pytest.mark.slow
+
 CHIPS = 16
 
 
