@@ -13,13 +13,18 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin
 
 BIN := .venv/bin
 TRAINING := .venv-training
+MAXTEXT := .venv-maxtext
+RECIPE ?= llama3-8b
+# pyenv's own: its python3.12 on PATH runs only where 3.12 is also chosen.
+PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
+HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null
 # Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
-LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --python-version=3.11 --generate-hashes
+LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
 	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
-	format inventory docs lock bench bench-training clean
+	format inventory docs lock bench bench-training clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -36,11 +41,11 @@ rehearse-cluster: .venv/.ready ## the same, its Kubernetes objects on a local co
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
 
-test: test-infrastructure test-training ## all tests
+test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones of test-maxtext
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m rehearsal.engine
-	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/control_plane --numprocesses 2
+	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane --numprocesses 2
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m rehearsal.engine
@@ -48,6 +53,17 @@ test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes object
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads
+
+test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
+	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
+
+test-maxtext-quick:
+	@if $(HAS_PYTHON312); then $(MAKE) --no-print-directory $(MAXTEXT)/.ready && \
+		$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs; \
+	else echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"; fi
+
+tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and hold it to its bars
+	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
 
 check: .venv/.ready ## lint, format and types, each at zero
 	$(BIN)/ruff check .
@@ -86,6 +102,9 @@ up: .venv/.ready ## `pulumi up` of STACK=... without questions, for the job that
 	@$(BIN)/python -m rehearsal.engine
 	@pulumi up --yes --non-interactive --stack "$$STACK"
 
+check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
+	$(BIN)/ty check --python $(MAXTEXT) workloads/maxtext tests/maxtext
+
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -97,10 +116,12 @@ docs: .venv/.ready ## rewrite the pictures and the settings' reference in docs/
 	$(BIN)/python -m documentation
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
-	$(LOCK) --output-file=requirements.txt requirements.in
-	$(LOCK) --output-file=requirements-dev.txt requirements-dev.in
-	cd workloads/finetune && $(LOCK) --output-file=requirements.txt requirements.in
-	cd workloads/finetune && $(LOCK) --output-file=requirements-test.txt requirements-test.in
+	$(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
+	$(LOCK) --python-version=3.11 --output-file=requirements-dev.txt requirements-dev.in
+	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
+	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements-test.txt requirements-test.in
+	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements.txt requirements.in
+	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements-test.txt requirements-test.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
@@ -109,7 +130,7 @@ bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials' settings
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
 
 clean: ## remove what the other targets made
-	rm -rf .venv $(TRAINING) .tools .rehearsal .build
+	rm -rf .venv $(TRAINING) $(MAXTEXT) .tools .rehearsal .build
 
 .venv/.ready: requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -121,4 +142,11 @@ clean: ## remove what the other targets made
 $(TRAINING)/.ready: workloads/finetune/requirements-test.txt .venv/.ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(TRAINING)
 	$(BIN)/uv pip install --quiet --python $(TRAINING)/bin/python --require-hashes -r $<
+	@touch $@
+
+$(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt .venv/.ready
+	@$(HAS_PYTHON312) || \
+		{ echo "MaxText needs Python 3.12; run make with PYTHON312=path/to/python3.12" >&2; exit 1; }
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON312) $(MAXTEXT)
+	$(BIN)/uv pip install --quiet --python $(MAXTEXT)/bin/python --require-hashes -r $<
 	@touch $@

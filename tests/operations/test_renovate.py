@@ -17,7 +17,7 @@ FILE = ROOT / "renovate.json"
 CONFIG: dict[str, Any] = json.loads(FILE.read_text())
 LOCKED = sorted(
     path.with_suffix(".txt")
-    for folder in (".", "workloads/finetune")
+    for folder in (".", "workloads/finetune", "workloads/maxtext")
     for path in (ROOT / folder).glob("*.in")
 )
 # What Renovate 44 takes in the header of a locked file; it gives up on any other option.
@@ -85,11 +85,11 @@ def _image(match: dict[str, str]) -> str:
     return f"docker.io/{match['depName']}"
 
 
-def test_the_base_image_is_found() -> None:
-    (match,) = found("workloads/finetune/Dockerfile")
-    line = next(
-        line for line in (ROOT / "workloads/finetune/Dockerfile").read_text().splitlines() if "BASE=" in line
-    )
+@pytest.mark.parametrize("workload", ["finetune", "maxtext"])
+def test_the_base_image_is_found(workload: str) -> None:
+    file = f"workloads/{workload}/Dockerfile"
+    (match,) = found(file)
+    line = next(line for line in (ROOT / file).read_text().splitlines() if "BASE=" in line)
     assert line == f"ARG BASE={match['depName']}:{match['currentValue']}@{match['currentDigest']}"
 
 
@@ -110,12 +110,11 @@ def test_every_locked_file_is_found_and_can_be_locked_by_renovate(file: Path) ->
 def test_make_lock_runs_the_command_of_every_locked_file() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (options,) = re.findall(r"^LOCK := \S+/uv pip compile --quiet --upgrade (.*)$", makefile, re.MULTILINE)
-    called = set(re.findall(r"(cd workloads/finetune && )?\$\(LOCK\) (.*)", makefile))
+    called = set(re.findall(r"^\t(?:cd (\S+) && )?\$\(LOCK\) (.*)", makefile, re.MULTILINE))
     for file in LOCKED:
-        names = f"--output-file={file.name} {file.with_suffix('.in').name}"
-        folder = "cd workloads/finetune && " if "finetune" in file.parts else ""
-        assert (folder, names) in called
-        assert file.read_text().splitlines()[1] == f"#    uv pip compile {options} {names}"
+        folder = str(file.parent.relative_to(ROOT)).removeprefix(".")
+        (rest,) = [rest for where, rest in called if where == folder and f"={file.name} " in rest]
+        assert file.read_text().splitlines()[1] == f"#    uv pip compile {options} {rest}"
 
 
 def test_the_engine_its_sdk_and_the_providers_move_together() -> None:

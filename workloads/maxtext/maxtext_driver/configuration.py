@@ -1,0 +1,96 @@
+"""MaxText's own configuration of a recipe; the only module that knows how MaxText takes and refuses settings.
+
+Importing it imports MaxText and JAX, some ten seconds.
+"""
+
+import json
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from maxtext.configs import pyconfig, types
+from maxtext.configs.pyconfig import HyperParameters
+from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
+
+import maxtext
+from maxtext_driver.errors import InputError
+from maxtext_driver.recipe import Recipe, did_you_mean
+
+BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
+MODELS = BASE.parent / "models"
+TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
+
+
+def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
+    """The command line of MaxText's own programs for a recipe and what the driver adds to it."""
+    settings = {**recipe.maxtext, **from_driver, "log_config": False}
+    # MaxText looks for its own tokenizers where a checkout of its sources would have them.
+    tokenizer = TOKENIZERS / str(settings.get("tokenizer_path"))
+    if tokenizer.is_file():
+        settings["tokenizer_path"] = str(tokenizer)
+    return ["", str(BASE), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
+
+
+def slice_settings(chips: int) -> dict[str, Any]:
+    """Settings with which MaxText works for a slice of TPU v6e that is not there."""
+    return {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
+
+
+def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
+    """MaxText's configuration, with everything derived, on `chips` chips of TPU v6e (None: on CPU).
+
+    No TPU is needed. Raises InputError, in one line, for what MaxText does not know or take.
+    """
+    release = f"MaxText {version('maxtext')}"
+    problems = [
+        f"{release} has no setting {key}{did_you_mean(key, types.MaxTextConfig.model_fields)}"
+        for key in recipe.maxtext
+        if key not in types.MaxTextConfig.model_fields
+    ]
+    models = sorted(path.stem for path in MODELS.glob("*.yml"))
+    name = str(recipe.maxtext["model_name"])
+    # MaxText warns and trains its default model instead.
+    if name not in models:
+        problems.append(f"{release} has no model {name}{did_you_mean(name, models)}")
+    if problems:
+        raise InputError("; ".join(problems))
+    place = slice_settings(chips) if chips else {"hardware": "cpu"}
+    arguments = maxtext_arguments(
+        recipe, **place, base_output_directory="unused", run_name="unused", skip_jax_distributed_system=True
+    )
+    try:
+        with _quiet():
+            return pyconfig.initialize(arguments)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{release} does not take this recipe: {_reason(error)}") from error
+
+
+def tflops_per_chip(config: HyperParameters) -> float:
+    """Of one step: the model's own arithmetic as MaxText counts it, without what is computed twice."""
+    with redirect_stdout(StringIO()):
+        return calculate_tflops_training_per_device(config)[0]
+
+
+def _reason(error: BaseException) -> str:
+    """The first cause in one line; MaxText turns what it refuses into an exit code."""
+    while error.__context__ is not None:
+        error = error.__context__
+    details = getattr(error, "errors", None)
+    if callable(details):  # pydantic's ValidationError: all it found
+        found = [(".".join(map(str, each["loc"])), each["msg"]) for each in details()]
+        return "; ".join(f"{key}: {message}" if key else message for key, message in found)
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Without MaxText's banner around what it refuses; the reason comes in the InputError."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
