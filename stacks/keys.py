@@ -114,14 +114,17 @@ class Keys:
 
         return self.parsed(key, parse, default, set_as="|".join(choices))
 
-    def secret(self, key: str, rule: str) -> None:
+    def secret(self, key: str, rule: str, *, required: bool = True) -> None:
         """Checks a key that must be stored encrypted; the value itself never comes near a message.
 
         Args:
             key: The key.
             rule: What the value is, for the remedy.
+            required: Whether there must be one.
         """
         self._asked[key] = None
+        if not required and self._full(key) not in self._values:
+            return
         command = f"`pulumi config set --secret {key}` asks for it and stores it encrypted"
         text = self._values.get(self._full(key))
         if text is None:
