@@ -1,0 +1,85 @@
+"""Command line of the MaxText driver.
+
+    python -m maxtext_driver --recipe llama3-8b --output /data --run RUN --workers 4 \\
+        --topology 4x4 --accelerator TPU-V6E
+    python -m maxtext_driver --recipe llama3-8b --topology 4x4 --dry-run
+    python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
+
+Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint; a finished
+run is left alone. Exit codes: 0 finished, 1 failed, 2 the input is wrong.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from maxtext_driver.errors import EXIT_BAD_INPUT, InputError
+from maxtext_driver.recipe import load_recipe
+from maxtext_driver.run_folder import Placement
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if not options.dry_run and not (options.output and options.run and options.workers):
+        parser.error("--output, --run and --workers are required, except with --dry-run")
+    try:
+        recipe = load_recipe(options.recipe, options.overrides)
+        # MaxText, JAX and Ray take many seconds to import: only when there is something to run.
+        from maxtext_driver.plan import make_plan
+
+        plan = make_plan(recipe, options.topology)
+        for line in plan.lines(recipe):
+            print(line, flush=True)
+        if options.dry_run:
+            return 0
+        from maxtext_driver.ray_driver import run_on_ray
+
+        placement = Placement(
+            workers=options.workers, topology=options.topology, accelerator=options.accelerator
+        )
+        return run_on_ray(recipe, options.output, options.run, placement)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return EXIT_BAD_INPUT
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m maxtext_driver",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="KEY=VALUE",
+        help="a setting of MaxText in place of the recipe's, for example steps=200; may be repeated",
+    )
+    parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
+    parser.add_argument("--run", help="the run's directory in it; the same name resumes")
+    parser.add_argument("--workers", type=_count, help="processes: one for each host of the slice")
+    parser.add_argument("--topology", help="chips of the TPU slice as rows x columns, for example 4x4")
+    parser.add_argument(
+        "--accelerator", default="TPU-V6E", help="the slice's accelerator as Ray names it (TPU-V6E)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print what would be trained; train nothing")
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Ray Train's JaxTrainer: one worker per host, all started anew from the newest checkpoint when one is lost."""
+
+import os
+import sys
+from pathlib import Path
+
+import ray
+from ray.train import TrainingFailedError
+
+# By their own path: `ray.train` chooses what these names mean at run time, out of a type checker's sight.
+from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.jax import JaxConfig, JaxTrainer
+
+from maxtext_driver.errors import EXIT_FAILED, InputError
+from maxtext_driver.recipe import Recipe
+from maxtext_driver.run_folder import Placement, RunFolder
+from maxtext_driver.worker import train_on_worker
+
+# Losses of a worker that a run survives; drained nodes are counted apart and without limit.
+WORKER_FAILURES = 3
+# Seconds until all workers are placed: replacing a lost TPU node takes many minutes, Ray's default is one.
+WORKER_START_TIMEOUT = 1800
+
+
+def run_on_ray(recipe: Recipe, output: Path, run_name: str, placement: Placement) -> int:
+    """Train on the workers of `placement`; returns the exit code.
+
+    Raises InputError, before any worker is asked for, when there is nothing to train or nowhere to write.
+    """
+    scaling = _scaling(placement)
+    run = RunFolder(output, run_name)
+    run.claim(recipe, placement)
+    steps = int(recipe.maxtext["steps"])
+    if not run.finished() and run.steps_saved() >= steps:
+        # The last checkpoint was written and the worker lost before it could say so.
+        run.finish(steps)
+    if run.finished():
+        print(f"run {run_name} is finished already: {run.path}", flush=True)
+        return 0
+    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
+    # Ray would pass on what a worker prints twice: as its output and as a log record.
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    ray.init()
+    trainer = JaxTrainer(
+        train_on_worker,
+        train_loop_config={
+            "recipe": recipe,
+            "output": str(run.output),
+            "run": run_name,
+            "placement": placement,
+        },
+        # On CPU too: it is what makes Ray join the workers' JAX processes into one.
+        jax_config=JaxConfig(use_tpu=True),
+        scaling_config=scaling,
+        run_config=RunConfig(
+            storage_path=str(run.path),
+            name="ray",
+            failure_config=FailureConfig(max_failures=WORKER_FAILURES),
+            worker_runtime_env={"env_vars": _environment(recipe, placement)},
+        ),
+    )
+    try:
+        trainer.fit()
+    except TrainingFailedError as error:
+        print(f"error: run {run_name} failed: {_cause(error)}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    print(f"run {run_name} is finished: {run.path}", flush=True)
+    return 0
+
+
+def _scaling(placement: Placement) -> ScalingConfig:
+    """What Ray reserves; raises InputError when the slice has another number of hosts."""
+    if placement.topology is None:
+        return ScalingConfig(num_workers=placement.workers)
+    try:
+        return ScalingConfig(
+            num_workers=placement.workers,
+            use_tpu=True,
+            topology=placement.topology,
+            accelerator_type=placement.accelerator,
+        )
+    except ValueError as error:
+        raise InputError(
+            f"--workers {placement.workers} with --topology {placement.topology}: "
+            f"{' '.join(str(error).split())}"
+        ) from error
+
+
+def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
+    """Of every worker process, before it loads libtpu."""
+    return {
+        # cpu beside tpu: activations that are moved to the host are laid out by that backend.
+        "JAX_PLATFORMS": "tpu,cpu" if placement.topology else "cpu",
+        "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
+        # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off; what is written lies in the run.
+        "DECOUPLE_GCLOUD": "TRUE",
+    }
+
+
+def _cause(error: TrainingFailedError) -> str:
+    """The first worker's own error in one line, not the stack of all."""
+    failures = getattr(error, "worker_failures", {})
+    first = failures[min(failures)] if failures else error
+    return " ".join(str(first).split())[-600:]

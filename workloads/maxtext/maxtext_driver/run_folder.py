@@ -1,0 +1,101 @@
+"""A run's directory in the mounted bucket: what lies where, and what counts as finished.
+
+    run.json            the recipe, the workers and the slice that the run was started with
+    checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0, and a directory without a suffix is whole
+    metrics.jsonl       a line per step, readable while the run goes on
+    ray/                Ray Train's own notes
+    COMPLETE.json       written last: the run is finished
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from maxtext_driver.errors import InputError
+from maxtext_driver.recipe import Recipe
+
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MARKER = "COMPLETE.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where a run takes place: how many worker processes, and the TPU slice or None for CPU."""
+
+    workers: int
+    topology: str | None = None
+    accelerator: str | None = None
+
+
+class RunFolder:
+    """The directory of one run."""
+
+    def __init__(self, output: Path, run: str):
+        """Raises InputError for a name that cannot be a directory, or an output that is not one."""
+        if not RUN_NAME.fullmatch(run):
+            raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
+        if not output.is_dir():
+            raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
+        self.name = run
+        self.output = output.resolve()
+        self.path = self.output / run
+
+    def claim(self, recipe: Recipe, placement: Placement) -> None:
+        """Record what this run trains, or check that it is what was recorded.
+
+        Another recipe or number of chips would give other batches half-way. Raises InputError then, and when
+        the directory cannot be written.
+        """
+        wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
+        file = self.path / "run.json"
+        try:
+            if not file.exists():
+                self.path.mkdir(exist_ok=True)
+                write_text(file, json.dumps(wanted, indent=2))
+            recorded = json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file} cannot be used: {error}") from error
+        changed = sorted(_differences(recorded, wanted))
+        if changed:
+            raise InputError(
+                f"run {self.name} in {self.output} was started with another {', '.join(changed)}; "
+                "give this one a --run of its own"
+            )
+
+    def steps_saved(self) -> int:
+        """Steps after which the newest whole checkpoint was taken; 0 without one."""
+        folder = self.path / "checkpoints"
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        # Orbax writes under a name with a suffix and renames when all is there.
+        return max((int(name) + 1 for name in names if name.isdigit()), default=0)
+
+    def finished(self) -> bool:
+        """Whether the run has been marked as finished."""
+        return (self.path / MARKER).exists()
+
+    def finish(self, steps: int) -> None:
+        """Mark the run as finished after `steps`."""
+        finished_at = datetime.now(UTC).isoformat(timespec="seconds")
+        write_text(self.path / MARKER, json.dumps({"steps": steps, "finished_at": finished_at}, indent=2))
+
+
+def write_text(file: Path, text: str) -> None:
+    """Replace a file; it appears whole or not at all."""
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text)
+    os.replace(part, file)
+
+
+def _differences(old: Any, new: Any, key: str = "") -> list[str]:
+    """Dotted keys at which two trees of plain values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            name
+            for part in {*old, *new}
+            for name in _differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
+        ]
+    return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]
