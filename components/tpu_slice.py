@@ -82,7 +82,7 @@ TPU_SLICES: Final = {
 
 # Zones that offer v6e to everybody, by region: https://docs.cloud.google.com/tpu/docs/regions-zones. Those
 # outside the United States were written down in 2026-11 without that page at hand.
-V6E_ZONES: Final = {
+V6E_ZONES: Final[Mapping[str, tuple[str, ...]]] = {
     "asia-northeast1": ("asia-northeast1-b",),
     "europe-west4": ("europe-west4-a",),
     "southamerica-west1": ("southamerica-west1-a",),
@@ -91,7 +91,7 @@ V6E_ZONES: Final = {
     "us-east5": ("us-east5-b", "us-east5-a"),
 }
 # Zones in which flex-start has v6e: https://docs.cloud.google.com/tpu/docs/request-using-flex-start
-V6E_FLEX_START_ZONES: Final = {
+V6E_FLEX_START_ZONES: Final[Mapping[str, tuple[str, ...]]] = {
     "asia-northeast1": ("asia-northeast1-b",),
     "us-east5": ("us-east5-a",),
 }

@@ -17,6 +17,7 @@ from components.image import Image
 from components.members import parse_members
 from stacks.keys import Keys, SettingsError
 from stacks.l4_machines import L4Machines, read_l4_machines
+from stacks.maxtext_data import read_data
 from stacks.tpu_machines import TpuMachines, check_fit, read_tpu_machines
 from workloads.finetune import errors as gemma_errors
 from workloads.finetune import recipe as gemma_recipe
@@ -194,9 +195,11 @@ class TpuMaxtext(AwaitableTraining):
 
     Args:
         machines: `topology`, `zone`. The TPU slice that is trained on.
+        overrides: `dataset`, `tokenizer`. Settings of MaxText, `KEY=VALUE`, in place of the recipe's.
     """
 
     machines: TpuMachines
+    overrides: tuple[str, ...]
 
 
 Settings = A4Ray | A4Accelerate | CloudrunVllm | L4Kueue | TpuMaxtext
@@ -296,7 +299,8 @@ def _tpu_maxtext(keys: Keys, config: pulumi.Config) -> TpuMaxtext:
     machines = read_tpu_machines(keys, training["region"], training["capacity"].type)
     if not keys.refused("recipe", "topology"):
         check_fit(keys, training["recipe"], machines)
-    return TpuMaxtext(**training, machines=machines)
+    overrides = read_data(keys, has_token=training["hf_token"] is not None)
+    return TpuMaxtext(**training, machines=machines, overrides=overrides)
 
 
 def _awaitable_training(

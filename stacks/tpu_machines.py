@@ -1,5 +1,6 @@
 """The TPU slice of tpu-maxtext: its shape and its zone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -86,7 +87,7 @@ def _check_zone(keys: Keys, zone: str, region: str, capacity: CapacityType) -> N
         keys.problem("zone", f"{zone} {_no_offer(capacity)}; {_elsewhere(capacity)}")
 
 
-def _zones(capacity: CapacityType) -> dict[str, tuple[str, ...]]:
+def _zones(capacity: CapacityType) -> Mapping[str, tuple[str, ...]]:
     return V6E_FLEX_START_ZONES if capacity is CapacityType.FLEX_START else V6E_ZONES
 
 

@@ -59,8 +59,10 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
         image=ground.image,
         needs=[*ground.needs, *nodes],
     )
-    # The same code on the same libraries and as many chips is the same run, and resumes.
-    content = fingerprint(ground.code.digest, ground.image.fingerprint, tpu_slice.topology)
+    # The same code on the same libraries, data and chips is the same run, and resumes.
+    content = fingerprint(
+        ground.code.digest, ground.image.fingerprint, tpu_slice.topology, settings.overrides
+    )
     run = f"{settings.recipe}-{content}"
     job = RayJob(
         NAME,
@@ -72,6 +74,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
                 "run": run,
                 "hosts": tpu_slice.hosts,
                 "topology": tpu_slice.topology,
+                "overrides": "".join(f" --set {override}" for override in settings.overrides),
                 "image": ground.image.uri,
                 "code": ground.code.volume,
             },
