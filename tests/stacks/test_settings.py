@@ -375,7 +375,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:topology": "3x3"},
-        "topology: '3x3' is no shape of a TPU v6e slice; these are: 1x1, 2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16",
+        "topology: '3x3' is no shape of a TPU v6e slice; these are: 1x1, 2x2, 2x4, 4x4, 4x8, 8x8, "
+        "8x16, 16x16",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:topology": "2x4", "llm-stacks:recipe": "llama3-8b-tutorial"},
@@ -401,7 +402,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "gcp:region": "us-west1"},
-        "gcp:region: us-west1 has no TPU v6e; it is in asia-northeast1-b, europe-west4-a, southamerica-west1-a, "
+        "gcp:region: us-west1 has no TPU v6e; it is in asia-northeast1-b, europe-west4-a, "
+        "southamerica-west1-a, "
         "us-central1-b, us-east1-d, us-east5-b, us-east5-a",
     ),
     (
@@ -412,7 +414,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
             "llm-stacks:capacity.reservation": "mine",
         },
         "gcp:region: us-west1 has no TPU v6e; set the zone of the reservation with `pulumi config set zone "
-        "ZONE`; v6e is in asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, "
+        "ZONE`; v6e is in asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, "
+        "us-east1-d, "
         "us-east5-b, us-east5-a",
     ),
     (
@@ -422,17 +425,20 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:dataset": "c4; rm -rf /bucket"},
-        "dataset: 'c4; rm -rf /bucket' is not a data set of the Hugging Face Hub such as allenai/c4, or with a "
+        "dataset: 'c4; rm -rf /bucket' is not a data set of the Hugging Face Hub such as "
+        "allenai/c4, or with a "
         "folder of it such as allenai/c4/en",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:tokenizer": "o/t"},
-        "tokenizer: the data is made up without dataset, and nothing reads text; remove it with `pulumi config "
+        "tokenizer: the data is made up without dataset, and nothing reads text; remove it with "
+        "`pulumi config "
         "rm tokenizer`",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, clusterName, "
+        "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
+        "clusterName, "
         "dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, recipe, scanImages, scenario, "
         "tokenizer, topology, waitForTraining, zone",
     ),
