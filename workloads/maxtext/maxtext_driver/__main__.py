@@ -10,12 +10,22 @@ run is left alone. Exit codes: 0 finished, 1 failed, 2 the input is wrong.
 """
 
 import argparse
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 from maxtext_driver.errors import EXIT_BAD_INPUT, InputError
 from maxtext_driver.recipe import load_recipe
-from maxtext_driver.run_folder import Placement
+from maxtext_driver.run_folder import Placement, RunFolder
+
+# The plan needs no TPU, and is to be seen without the libraries' notices.
+ENVIRONMENT_OF_DRY_RUN = {
+    "JAX_PLATFORMS": "cpu",
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,23 +36,40 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--output, --run and --workers are required, except with --dry-run")
     try:
         recipe = load_recipe(options.recipe, options.overrides)
+        chips = chips_of(options.topology) if options.topology else None
         # MaxText, JAX and Ray take many seconds to import: only when there is something to run.
-        from maxtext_driver.plan import make_plan
-
-        plan = make_plan(recipe, options.topology)
-        for line in plan.lines(recipe):
-            print(line, flush=True)
         if options.dry_run:
+            os.environ.update(ENVIRONMENT_OF_DRY_RUN)
+            from maxtext_driver.plan import print_plan
+
+            print_plan(recipe, chips)
             return 0
+        run = RunFolder(options.output, options.run)
+        if code := dry_run(sys.argv[1:] if arguments is None else arguments):
+            return code
         from maxtext_driver.ray_driver import run_on_ray
 
         placement = Placement(
             workers=options.workers, topology=options.topology, accelerator=options.accelerator
         )
-        return run_on_ray(recipe, options.output, options.run, placement)
+        return run_on_ray(recipe, run, placement)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return EXIT_BAD_INPUT
+
+
+def dry_run(arguments: list[str]) -> int:
+    """The same command with --dry-run, in a process of its own: Ray forks, which JAX's threads do not survive."""
+    command = [sys.executable, "-m", "maxtext_driver", *arguments, "--dry-run"]
+    return subprocess.run(command, check=False).returncode
+
+
+def chips_of(topology: str) -> int:
+    """16 for 4x4; raises InputError for anything else than two numbers."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
+    if not match:
+        raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")
+    return int(match.group(1)) * int(match.group(2))
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -1,19 +1,21 @@
-"""MaxText's own configuration of a recipe; the only module that knows how MaxText reads and refuses settings.
+"""MaxText's own configuration of a recipe; the only module that knows how MaxText takes and refuses settings.
 
 Importing it imports MaxText and JAX, some ten seconds.
 """
 
+import json
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import jax
 import maxtext
 from maxtext.configs import pyconfig, types
 from maxtext.configs.pyconfig import HyperParameters
+from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
 
 from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe, did_you_mean
@@ -22,13 +24,25 @@ BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"
 
 
-def read_configuration(recipe: Recipe, **from_driver: Any) -> HyperParameters:
-    """MaxText's configuration of the recipe and of what the driver adds, with everything derived.
+def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
+    """The command line of MaxText's own programs for a recipe and what the driver adds to it."""
+    settings = {**recipe.maxtext, **from_driver, "log_config": False}
+    return ["", str(BASE), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
 
-    Raises InputError, in one line, for what MaxText does not know or take.
+
+def slice_settings(chips: int) -> dict[str, Any]:
+    """Settings with which MaxText works for a slice of TPU v6e that is not there."""
+    return {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
+
+
+def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
+    """MaxText's configuration, with everything derived, on `chips` chips of TPU v6e (None: on CPU).
+
+    No TPU is needed. Raises InputError, in one line, for what MaxText does not know or take.
     """
+    release = f"MaxText {version('maxtext')}"
     problems = [
-        f"MaxText {version('maxtext')} has no setting {key}{did_you_mean(key, types.MaxTextConfig.model_fields)}"
+        f"{release} has no setting {key}{did_you_mean(key, types.MaxTextConfig.model_fields)}"
         for key in recipe.maxtext
         if key not in types.MaxTextConfig.model_fields
     ]
@@ -36,32 +50,24 @@ def read_configuration(recipe: Recipe, **from_driver: Any) -> HyperParameters:
     name = str(recipe.maxtext["model_name"])
     # MaxText warns and trains its default model instead.
     if name not in models:
-        problems.append(f"MaxText {version('maxtext')} has no model {name}{did_you_mean(name, models)}")
+        problems.append(f"{release} has no model {name}{did_you_mean(name, models)}")
     if problems:
         raise InputError("; ".join(problems))
+    place = slice_settings(chips) if chips else {"hardware": "cpu"}
+    arguments = maxtext_arguments(
+        recipe, **place, base_output_directory="unused", run_name="unused", skip_jax_distributed_system=True
+    )
     try:
-        return pyconfig.initialize(["", str(BASE)], **recipe.maxtext, **from_driver)
+        with _quiet():
+            return pyconfig.initialize(arguments)
     except (Exception, SystemExit) as error:
-        raise InputError(f"MaxText does not take this recipe: {_reason(error)}") from error
+        raise InputError(f"{release} does not take this recipe: {_reason(error)}") from error
 
 
-def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
-    """The configuration as it will be on `chips` chips of TPU v6e (None: on CPU), without any of them.
-
-    Raises InputError as `read_configuration` does.
-    """
-    slice_settings: dict[str, Any] = {"hardware": "cpu"}
-    if chips:
-        slice_settings = {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
-    with _on_cpu(), _quiet():
-        return read_configuration(
-            recipe,
-            skip_jax_distributed_system=True,
-            base_output_directory="unused",
-            run_name="unused",
-            log_config=False,
-            **slice_settings,
-        )
+def tflops_per_chip(config: HyperParameters) -> float:
+    """Of one step: the model's own arithmetic as MaxText counts it, without what is computed twice."""
+    with redirect_stdout(StringIO()):
+        return calculate_tflops_training_per_device(config)[0]
 
 
 def _reason(error: BaseException) -> str:
@@ -73,17 +79,6 @@ def _reason(error: BaseException) -> str:
         found = [(".".join(map(str, each["loc"])), each["msg"]) for each in details()]
         return "; ".join(f"{key}: {message}" if key else message for key, message in found)
     return " ".join(str(error).split()) or type(error).__name__
-
-
-@contextmanager
-def _on_cpu() -> Iterator[None]:
-    """Where the driver runs there may be no TPU, or one that belongs to the workers."""
-    before = jax.config.jax_platforms
-    jax.config.update("jax_platforms", "cpu")
-    try:
-        yield
-    finally:
-        jax.config.update("jax_platforms", before)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import ray
 from ray.train import TrainingFailedError
@@ -22,20 +21,18 @@ WORKER_FAILURES = 3
 WORKER_START_TIMEOUT = 1800
 
 
-def run_on_ray(recipe: Recipe, output: Path, run_name: str, placement: Placement) -> int:
+def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
     """Train on the workers of `placement`; returns the exit code.
 
-    Raises InputError, before any worker is asked for, when there is nothing to train or nowhere to write.
+    Raises InputError, before any worker is asked for, when the slice has other hosts or the run was another one.
     """
     scaling = _scaling(placement)
-    run = RunFolder(output, run_name)
     run.claim(recipe, placement)
-    steps = int(recipe.maxtext["steps"])
-    if not run.finished() and run.steps_saved() >= steps:
+    if not run.finished() and run.steps_saved() >= recipe.steps:
         # The last checkpoint was written and the worker lost before it could say so.
-        run.finish(steps)
+        run.finish(recipe.steps)
     if run.finished():
-        print(f"run {run_name} is finished already: {run.path}", flush=True)
+        print(f"run {run.name} is finished already: {run.path}", flush=True)
         return 0
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Ray would pass on what a worker prints twice: as its output and as a log record.
@@ -46,7 +43,7 @@ def run_on_ray(recipe: Recipe, output: Path, run_name: str, placement: Placement
         train_loop_config={
             "recipe": recipe,
             "output": str(run.output),
-            "run": run_name,
+            "run": run.name,
             "placement": placement,
         },
         # On CPU too: it is what makes Ray join the workers' JAX processes into one.
@@ -62,9 +59,9 @@ def run_on_ray(recipe: Recipe, output: Path, run_name: str, placement: Placement
     try:
         trainer.fit()
     except TrainingFailedError as error:
-        print(f"error: run {run_name} failed: {_cause(error)}", file=sys.stderr, flush=True)
+        print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
-    print(f"run {run_name} is finished: {run.path}", flush=True)
+    print(f"run {run.name} is finished: {run.path}", flush=True)
     return 0
 
 
@@ -94,6 +91,8 @@ def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
         "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
         # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off; what is written lies in the run.
         "DECOUPLE_GCLOUD": "TRUE",
+        # Warnings and errors of XLA; it has much to tell about its coordination service.
+        "TF_CPP_MIN_LOG_LEVEL": "1",
     }
 
 

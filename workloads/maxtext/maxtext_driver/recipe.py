@@ -26,6 +26,7 @@ DRIVER_SETTINGS = frozenset(
         "compile_topology_num_slices",
         "enable_checkpointing",
         "hardware",
+        "log_config",
         "metrics_file",
         "run_name",
         "skip_jax_distributed_system",
@@ -48,6 +49,11 @@ class Recipe:
 
     maxtext: dict[str, Any]
     libtpu_flags: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return self.maxtext["steps"]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are written beside a run."""
@@ -174,7 +180,10 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
             yield f"{key} {MISLEADING_SETTINGS[key]}"
         elif value is None:
             yield f"{key} has no value"
-    yield from (f"maxtext.{key} is missing" for key in ("model_name", "steps") if key not in settings)
+    yield from (f"{key} is missing" for key in ("model_name", "steps") if key not in settings)
+    steps = settings.get("steps", 1)
+    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        yield f"steps must be a whole number greater than 0, not {steps!r}"
 
 
 def _parsed(text: str) -> Any:

@@ -66,6 +66,10 @@ class RunFolder:
                 "give this one a --run of its own"
             )
 
+    def claimed(self) -> bool:
+        """Whether `claim` was called for this run; False where another directory is mounted."""
+        return (self.path / "run.json").exists()
+
     def steps_saved(self) -> int:
         """Steps after which the newest whole checkpoint was taken; 0 without one."""
         folder = self.path / "checkpoints"

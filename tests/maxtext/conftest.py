@@ -1,0 +1,35 @@
+"""Shared by the MaxText tests: no network, no traces outside pytest's directory, one tiny training."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PACKAGES = HERE.parents[1] / "workloads" / "maxtext"
+sys.path[:0] = [str(PACKAGES), str(HERE)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For this process and those it starts; set before anything that reads it is imported."""
+    home = tmp_path_factory.mktemp("home")
+    os.environ |= {
+        "DECOUPLE_GCLOUD": "TRUE",
+        "HF_HOME": str(home / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "JAX_PLATFORMS": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{PACKAGES}:{HERE}",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TMPDIR": str(home),
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFORMERS_VERBOSITY": "error",
+    }
+    tempfile.tempdir = str(home)
+    os.environ.pop("RAY_ADDRESS", None)
+    yield

@@ -1,0 +1,120 @@
+"""Two JaxTrainer workers on CPU, joined as on a TPU slice: MaxText's smallest model, whatever happens on the way.
+
+The undisturbed run is what the others are compared with. Both train on rows of text, so that a resumed run that
+took up the rows anew, or in another order, would have other losses.
+"""
+
+import json
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+
+import faulty
+import pytest
+from tiny import PERIOD, STEPS, data_settings, make_recipe
+
+from maxtext_driver import __main__ as command
+from maxtext_driver.run_folder import RunFolder
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("data")
+    return make_recipe(directory / "recipe.yaml", **data_settings(directory))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run that nothing happened to."""
+    output = tmp_path_factory.mktemp("undisturbed")
+    assert submit(recipe, output) == 0
+    return output / "mine"
+
+
+@pytest.fixture(scope="module")
+def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job that survives one loss of a worker, loses one after step 7 and another after step 10, and so fails."""
+    from maxtext_driver import ray_driver
+
+    output = tmp_path_factory.mktemp("killed")
+    (output / "faults").mkdir()
+    for step in (7, 10):
+        (output / "faults" / str(step)).touch()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as told:
+        patch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
+        patch.setattr(ray_driver, "WORKER_FAILURES", 1)
+        assert submit(recipe, output) == 1
+    assert not list((output / "faults").iterdir())
+    assert [line[:24] for line in told.getvalue().splitlines() if "error: " in line] == [
+        "error: run mine failed: "
+    ]
+    return output / "mine"
+
+
+@pytest.fixture(scope="module")
+def resubmitted(killed: Path, recipe: Path) -> Path:
+    """The same command again."""
+    assert submit(recipe, killed.parent) == 0
+    return killed
+
+
+def test_every_step_of_a_run_is_in_its_metrics_with_time_and_speed(undisturbed: Path) -> None:
+    lines = [json.loads(line) for line in (undisturbed / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [*range(1, STEPS + 1)]
+    for line in lines:
+        assert line["seconds"] > 0
+        assert line["tokens_per_second_per_chip"] == pytest.approx(2 * 32 / line["seconds"])
+        assert line["tflops_per_second_per_chip"] > 0
+    assert lines[-1]["loss"] < lines[0]["loss"]
+
+
+def test_checkpoints_are_whole_and_come_on_the_period_and_at_the_end(undisturbed: Path) -> None:
+    saved = {entry.name for entry in (undisturbed / "checkpoints").iterdir()}
+    assert saved == {"0", str(PERIOD), str(2 * PERIOD), str(STEPS - 1)}
+    assert json.loads((undisturbed / "COMPLETE.json").read_text())["steps"] == STEPS
+
+
+def test_a_job_that_lost_too_many_workers_is_not_finished(killed: Path) -> None:
+    assert not (killed / "COMPLETE.json").exists()
+    assert 0 < RunFolder(killed.parent, "mine").steps_saved() < STEPS
+
+
+def test_a_resubmitted_job_ends_with_the_losses_of_an_undisturbed_one(
+    resubmitted: Path, undisturbed: Path
+) -> None:
+    expected, found = losses(undisturbed), losses(resubmitted)
+    resumed_from = 2 * PERIOD + 1
+    assert [*range(resumed_from + 1, STEPS + 1)] == [step for step in found if step > resumed_from]
+    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
+    assert (resubmitted / "COMPLETE.json").exists()
+
+
+def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
+    resubmitted: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(resubmitted.rglob("*"))
+    assert submit(recipe, resubmitted.parent) == 0
+    assert "run mine is finished already" in capsys.readouterr().out
+    assert sorted(resubmitted.rglob("*")) == before
+
+
+def submit(recipe: Path, output: Path) -> int:
+    """The command on a Ray of its own, started and ended here."""
+    import ray
+
+    try:
+        return command.main(
+            ["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"]
+        )
+    finally:
+        ray.shutdown()
+
+
+def losses(run: Path) -> dict[int, float]:
+    """Loss by step; every step at most once."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    found = {line["step"]: line["loss"] for line in lines}
+    assert len(found) == len(lines)
+    return found

@@ -1,0 +1,65 @@
+"""MaxText's smallest model, a data set of its size, and a recipe that trains the one on the other."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+STEPS = 12
+PERIOD = 4
+WORDS = "the cat sat on a mat and saw one more cat who ran far from it to be at home by two".split()
+
+
+def make_recipe(path: Path, **settings: Any) -> Path:
+    """A recipe file for gpt3-52k on CPU, a checkpoint every PERIOD steps, synthetic data unless told otherwise."""
+    tiny = {
+        "model_name": "gpt3-52k",
+        "dataset_type": "synthetic",
+        "max_target_length": 32,
+        "per_device_batch_size": 2,
+        "steps": STEPS,
+        "checkpoint_period": PERIOD,
+        "enable_tensorboard": False,
+        # The compiled program is not to lie in the home directory.
+        "jax_cache_dir": "",
+    }
+    path.write_text(yaml.safe_dump({"maxtext": {**tiny, **settings}}))
+    return path
+
+
+def data_settings(directory: Path) -> dict[str, Any]:
+    """Write rows of text and a tokenizer, and return the settings that train on them."""
+    make_rows(directory)
+    make_tokenizer(directory / "tokenizer")
+    return {
+        "dataset_type": "grain",
+        "grain_file_type": "parquet",
+        "grain_train_files": str(directory / "rows-*.parquet"),
+        "grain_worker_count": 0,
+        "tokenizer_type": "huggingface",
+        "tokenizer_path": str(directory / "tokenizer"),
+    }
+
+
+def make_rows(directory: Path) -> None:
+    """Four files, so that each of two processes has two of its own."""
+    import pyarrow
+    import pyarrow.parquet
+
+    choice = random.Random(7)
+    for number in range(4):
+        texts = [" ".join(choice.choices(WORDS, k=choice.randint(5, 40))) for _ in range(200)]
+        pyarrow.parquet.write_table(pyarrow.table({"text": texts}), directory / f"rows-{number}.parquet")
+
+
+def make_tokenizer(directory: Path) -> None:
+    """A token a word."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = ["<unk>", "<s>", "</s>", "<pad>", *sorted(set(WORDS))]
+    tokenizer = Tokenizer(models.WordLevel({token: number for number, token in enumerate(tokens)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(directory)

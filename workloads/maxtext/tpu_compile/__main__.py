@@ -1,0 +1,103 @@
+"""Compile a recipe for a TPU v6e slice without having one, beside the tutorial's, and hold it to the bars.
+
+    python -m tpu_compile --recipe llama3-8b
+
+Exit codes: 0 every bar is passed, 1 one is missed or the compiler refuses, 2 the input is wrong.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from maxtext_driver.__main__ import chips_of
+from maxtext_driver.errors import EXIT_BAD_INPUT, EXIT_FAILED, InputError
+from maxtext_driver.recipe import Recipe, load_recipe
+from tpu_compile.figures import Figures
+from tpu_compile.report import Compiled, missed, summary, table
+
+TUTORIAL = "llama3-8b-tutorial"
+
+
+class CompilerRefused(Exception):
+    """The TPU compiler's reason, in one line."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    options = make_parser().parse_args(arguments)
+    try:
+        chips = chips_of(options.topology)
+        recipes = {name: load_recipe(name) for name in (options.recipe, TUTORIAL)}
+        compiled = []
+        for name, recipe in recipes.items():
+            print(f"compiling {name} for {chips} chips of v6e, some minutes", file=sys.stderr, flush=True)
+            figures = compile_in_process(recipe, chips)
+            compiled.append(Compiled(name=name, recipe=recipe, figures=figures))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return EXIT_BAD_INPUT
+    except CompilerRefused as error:
+        print(f"error: {name} does not compile: {error}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    mine, other = compiled[0], compiled[-1]
+    for line in table(mine, other):
+        print(line)
+    print(summary(mine, other))
+    bars = missed(mine, other)
+    for bar in bars:
+        print(f"missed: {bar}", file=sys.stderr)
+    return EXIT_FAILED if bars else 0
+
+
+def compile_in_process(recipe: Recipe, chips: int) -> Figures:
+    """The figures of a recipe; raises CompilerRefused with the last line that the compiler wrote."""
+    environment = {
+        **os.environ,
+        "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
+        "JAX_PLATFORMS": "cpu",
+        # There is no metadata server to ask about the slice, and the lock is for those who have a TPU.
+        "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
+        "DECOUPLE_GCLOUD": "TRUE",
+        "TRANSFORMERS_VERBOSITY": "error",
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "figures.json")
+        result = subprocess.run(
+            [sys.executable, "-m", "tpu_compile.compiler", str(chips), str(file)],
+            input=json.dumps(recipe.to_dict()),
+            env=environment,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode:
+            raise CompilerRefused(_reason(result.stderr))
+        return Figures(**json.loads(file.read_text()))
+
+
+def _reason(log: str) -> str:
+    errors = [line for line in log.splitlines() if re.match(r"[\w.]+(Error|Refused|Program|Exit)\b.*: ", line)]
+    return " ".join((errors or log.splitlines() or ["no reason given"])[-1].split())[:600]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tpu_compile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
+    parser.add_argument("--topology", default="4x4", help="chips of the slice as rows x columns (4x4)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Compiles one recipe for a TPU slice that is not there, and writes what the compiler says of it.
+
+    LIBTPU_INIT_ARGS="FLAGS" python -m tpu_compile.compiler CHIPS FIGURES.json < RECIPE.json
+
+A process of its own for each recipe: libtpu reads its flags once.
+"""
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from maxtext_driver.configuration import maxtext_arguments, slice_settings
+from maxtext_driver.recipe import Recipe
+from tpu_compile.collectives import received_bytes
+from tpu_compile.figures import Figures
+
+
+def compile_recipe(recipe: Recipe, chips: int) -> Figures:
+    """Have MaxText's own ahead-of-time program compile the training step; raises what the compiler raises."""
+    from maxtext.trainers.pre_train import train_compile
+
+    found: list[Figures] = []
+    original = train_compile.jit_and_compile
+
+    def measured(*arguments: Any, **options: Any) -> Any:
+        start = time.monotonic()
+        compiled = original(*arguments, **options)
+        (config,) = (each for each in (*arguments, *options.values()) if hasattr(each, "per_device_batch_size"))
+        found.append(figures_of(compiled, config, chips, time.monotonic() - start))
+        return compiled
+
+    patched: Any = train_compile
+    patched.jit_and_compile = measured
+    arguments = maxtext_arguments(
+        recipe, **slice_settings(chips), base_output_directory="unused", run_name="compile"
+    )
+    train_compile.main(arguments)
+    return found[0]
+
+
+def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figures:
+    """Read a compiled step: memory from the compiler's own account, traffic from the program's text."""
+    memory = compiled.memory_analysis()
+    return Figures(
+        hbm=memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes
+        + memory.temp_size_in_bytes
+        + memory.generated_code_size_in_bytes,
+        host=memory.host_argument_size_in_bytes
+        + memory.host_output_size_in_bytes
+        - memory.host_alias_size_in_bytes
+        + memory.host_temp_size_in_bytes,
+        tokens=config.global_batch_size_to_train_on * config.max_target_length // chips,
+        received=received_bytes(compiled.as_text(), chips),
+        compile_seconds=round(seconds, 1),
+    )
+
+
+if __name__ == "__main__":
+    tree = json.load(sys.stdin)
+    recipe = Recipe(maxtext=tree["maxtext"], libtpu_flags=tuple(tree["libtpu_flags"]))
+    Path(sys.argv[2]).write_text(json.dumps(asdict(compile_recipe(recipe, int(sys.argv[1])))))

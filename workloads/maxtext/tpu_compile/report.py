@@ -1,0 +1,78 @@
+"""Two recipes side by side, and whether the first one passes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from maxtext_driver.recipe import Recipe
+from tpu_compile.figures import Figures
+
+GIB = 2**30
+MIB = 2**20
+
+# What XLA:TPU lets a program use of a v6e chip's 32 GiB, as its CompileTimeHbmOom says: "available HBM (31.24G)".
+HBM = int(31.24 * GIB)
+HBM_TO_SPARE = 0.05
+# Of the other recipe's bytes per token.
+TRAFFIC = 1 / 3
+
+# What must be equal for a comparison to mean anything.
+SAME = ("model_name", "max_target_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A recipe by its name, with its figures."""
+
+    name: str
+    recipe: Recipe
+    figures: Figures
+
+
+def table(mine: Compiled, other: Compiled) -> Iterator[str]:
+    """A table for people, and for the documentation."""
+    yield f"| of one chip | {mine.name} | {other.name} |"
+    yield "|---|---|---|"
+    for label, value in _ROWS.items():
+        yield f"| {label} | {value(mine.figures)} | {value(other.figures)} |"
+
+
+def missed(mine: Compiled, other: Compiled) -> list[str]:
+    """The bars that the first recipe misses, each with its figure."""
+    spare = 1 - mine.figures.hbm / HBM
+    share = mine.figures.received_per_token / other.figures.received_per_token
+    problems = [
+        f"{key} is {mine.recipe.maxtext.get(key)!r} and {other.recipe.maxtext.get(key)!r}; it must be equal"
+        for key in SAME
+        if mine.recipe.maxtext.get(key) != other.recipe.maxtext.get(key)
+    ]
+    if spare < HBM_TO_SPARE:
+        problems.append(f"{spare:.1%} of HBM to spare; it must be {HBM_TO_SPARE:.0%}")
+    if share > TRAFFIC:
+        problems.append(f"{share:.3f} of {other.name}'s bytes per token; it must be at most {TRAFFIC:.3f}")
+    return problems
+
+
+def summary(mine: Compiled, other: Compiled) -> str:
+    """One line with the figures that the bars are about."""
+    spare = 1 - mine.figures.hbm / HBM
+    times = other.figures.received_per_token / mine.figures.received_per_token
+    return f"{mine.name}: {spare:.1%} of HBM to spare, {times:.1f} times fewer bytes per token than {other.name}"
+
+
+_ROWS = {
+    "tokens per step": lambda figures: f"{figures.tokens:,}",
+    "HBM, GiB of 31.24": lambda figures: f"{figures.hbm / GIB:.2f}",
+    "memory of the host, GiB": lambda figures: f"{figures.host / GIB:.2f}",
+    "received per step, GiB": lambda figures: f"{sum(figures.received.values()) / GIB:.2f}",
+    "of which all-gather": lambda figures: _of(figures, "all-gather"),
+    "of which reduce-scatter": lambda figures: _of(figures, "reduce-scatter"),
+    "of which all-reduce": lambda figures: _of(figures, "all-reduce"),
+    "of which all-to-all": lambda figures: _of(figures, "all-to-all"),
+    "of which collective-permute": lambda figures: _of(figures, "collective-permute"),
+    "received per token, MiB": lambda figures: f"{figures.received_per_token / MIB:.2f}",
+    "seconds to compile": lambda figures: f"{figures.compile_seconds:.0f}",
+}
+
+
+def _of(figures: Figures, kind: str) -> str:
+    return f"{figures.received.get(kind, 0) / GIB:.2f}"
