@@ -27,7 +27,7 @@ FINETUNE: Final = WORKLOADS / "finetune"
 # Pods of the namespace reach each other, and nobody else does.
 INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
 # What of the platform reaches a Ray cluster besides.
-INGRESS_FROM_RAY_PLATFORM: Final = WORKLOADS / "ray" / "ingress-from-platform.yaml"
+INGRESS_FROM_RAY_PLATFORM: Final = WORKLOADS / "namespace" / "ingress-from-platform.yaml"
 
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"

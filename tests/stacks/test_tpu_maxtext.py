@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rehearsal import Plan, Rehearsal, RehearsalError
 from rehearsal.rules import tpu
 from stacks import pins, tpu_maxtext
 from tests import plans
+from workloads.maxtext.maxtext_driver import recipe
 
 STACK = "tpu-maxtext"
 ROOT = Path(__file__).parent.parent.parent
@@ -33,6 +35,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copytree(MAXTEXT, copy)
     monkeypatch.setattr(tpu_maxtext, "MAXTEXT", copy)
     yield copy
+
+
+@pytest.fixture
+def any_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A recipe that leaves it to MaxText how the chips are used."""
+    (tmp_path / "any-slice.yaml").write_text("maxtext: {model_name: llama3-8b, steps: 10}")
+    monkeypatch.setattr(recipe, "RECIPES", tmp_path)
+    return "any-slice"
 
 
 def plan_with(**overrides: str) -> Plan:
@@ -64,11 +74,9 @@ def changes(rehearsal: Rehearsal) -> dict[str, str]:
     [("2x4", "ct6e-standard-8t", 1), ("4x4", "ct6e-standard-4t", 4), ("8x8", "ct6e-standard-4t", 16)],
 )
 def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
-    topology: str, machine: str, hosts: int, package: Path
+    topology: str, machine: str, hosts: int, any_slice: str
 ) -> None:
-    recipe = package / "maxtext_driver" / "recipes" / "llama3-8b.yaml"
-    assert recipe.is_file()
-    plan = plan_with(topology=topology, recipe=recipe_for_any_slice())
+    plan = plan_with(topology=topology, recipe=any_slice)
     pool = slice_pool(plan)
     assert (pool["nodeConfig"]["machineType"], pool["nodeCount"]) == (machine, hosts)
     assert "autoscaling" not in pool
@@ -78,10 +86,6 @@ def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
     assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (1, 1, 1)
     assert group["numOfHosts"] == hosts
     assert group["template"]["spec"]["nodeSelector"] == tpu.node_labels(pool)
-
-
-def recipe_for_any_slice() -> str:
-    return "llama3-8b"
 
 
 @pytest.mark.parametrize(("overrides", "zone"), [({}, "us-east5-b"), ({"zone": "us-east5-a"}, "us-east5-a")])
@@ -294,15 +298,11 @@ def test_the_code_is_laid_out_as_the_driver_runs_it(
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "maxtext_driver"]:
         monkeypatch.delitem(sys.modules, name)
-    from maxtext_driver import recipe
+    from maxtext_driver import recipe as laid_out
 
-    assert Path(recipe.__file__).is_relative_to(tmp_path)
-    assert {"llama3-8b", "llama3-8b-tutorial"} <= set(recipe.shipped_recipes())
-    assert yaml_working_dir(job(plan)["runtimeEnvYAML"]) == "/code"
-
-
-def yaml_working_dir(text: str) -> str:
-    return text.split("working_dir:")[1].strip()
+    assert Path(str(laid_out.__file__)).is_relative_to(tmp_path)
+    assert {"llama3-8b", "llama3-8b-tutorial"} <= set(laid_out.shipped_recipes())
+    assert yaml.safe_load(job(plan)["runtimeEnvYAML"]) == {"working_dir": "/code"}
 
 
 # What runs again, and what does not
@@ -346,11 +346,11 @@ def test_another_capacity_replaces_the_slice_and_leaves_the_run_as_it_is() -> No
         assert run_of(rehearsal) == before
 
 
-def test_another_topology_is_another_slice_and_another_run() -> None:
-    with Rehearsal(STACK) as rehearsal:
+def test_another_topology_is_another_slice_and_another_run(any_slice: str) -> None:
+    with Rehearsal(STACK, {"recipe": any_slice}) as rehearsal:
         rehearsal.up()
         before = run_of(rehearsal)
-        rehearsal.configure({"topology": "4x8"})
+        rehearsal.configure({"recipe": any_slice, "topology": "4x8"})
         assert set(changes(rehearsal)) == {SLICE_POOL, "tpu-maxtext-ray-job"}
         rehearsal.up()
         assert run_of(rehearsal) != before
@@ -386,8 +386,9 @@ def test_up_that_waits_ends_with_the_training() -> None:
 def test_the_outputs_are_commands_for_this_run() -> None:
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
-        said = {name: output.value for name, output in rehearsal.outputs().items()}
+        resources = rehearsal.state()["deployment"]["resources"]
         run = run_of(rehearsal)
+    (said,) = [each["outputs"] for each in resources if each["type"] == "pulumi:pulumi:Stack"]
     assert "--location us-east5-b" in said["connect"]
     assert said["copyCheckpoints"].endswith(f"/{run}/checkpoints .")
     assert f"/{run}/metrics.jsonl" in said["readMetrics"]
