@@ -49,6 +49,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
         values={
             "rayVersion": pins.RAY_VERSION,
             "serviceAccount": ground.account.account_name,
+            "withoutToken": settings.hf_token is None,
             "bucket": ground.bucket.bucket_name,
             "slice": tpu_slice.node_labels,
             "hosts": tpu_slice.hosts,

@@ -58,6 +58,7 @@ def tpu_cluster() -> dict[str, Any]:
         "rayVersion": "2.60.0",
         "image": IMAGE,
         "serviceAccount": "maxtext",
+        "withoutToken": True,
         "bucket": "b",
         "slice": {"cloud.google.com/gke-tpu-topology": "4x4"},
         "hosts": 4,

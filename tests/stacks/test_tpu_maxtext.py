@@ -245,6 +245,16 @@ def test_with_a_token_the_pods_wait_for_it() -> None:
     assert "tpu-maxtext-hf-token-for-pods" in waited
 
 
+def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run() -> None:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        before = run_of(rehearsal)
+        rehearsal.configure({"imageUri": plans.IMAGE, "hfToken": "hf_mine"})
+        assert changes(rehearsal)["tpu-maxtext-ray-job"] == "replace"
+        rehearsal.up()
+        assert run_of(rehearsal) == before
+
+
 # What the driver is asked
 
 
