@@ -25,6 +25,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": f"{PACKAGES}:{HERE}",
         "RAY_AUTH_MODE": "disabled",
+        # Ray gives its workers the lowest priority; on a busy machine they would not get their turn.
+        "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "TMPDIR": str(home),
         "TOKENIZERS_PARALLELISM": "false",

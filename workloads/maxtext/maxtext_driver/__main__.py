@@ -5,8 +5,8 @@
     python -m maxtext_driver --recipe llama3-8b --topology 4x4 --dry-run
     python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
 
-Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint; a finished
-run is left alone. Exit codes: 0 finished, 1 failed, 2 the input is wrong.
+Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint; a
+finished run is left alone. Exit codes: 0 finished, 1 failed, 2 the input is wrong.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def dry_run(arguments: list[str]) -> int:
-    """The same command with --dry-run, in a process of its own: Ray forks, which JAX's threads do not survive."""
+    """The same command with --dry-run, in a process of its own: Ray forks, and JAX's threads mind that."""
     command = [sys.executable, "-m", "maxtext_driver", *arguments, "--dry-run"]
     return subprocess.run(command, check=False).returncode
 
@@ -79,9 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
-    )
+    parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
     parser.add_argument(
         "--set",
         action="append",

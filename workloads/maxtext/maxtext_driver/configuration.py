@@ -5,18 +5,18 @@ Importing it imports MaxText and JAX, some ten seconds.
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import maxtext
 from maxtext.configs import pyconfig, types
 from maxtext.configs.pyconfig import HyperParameters
 from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
 
+import maxtext
 from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe, did_you_mean
 
@@ -82,7 +82,7 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Without MaxText's banner around what it refuses; the reason comes in the InputError."""
     logging.disable(logging.CRITICAL)
     try:

@@ -1,4 +1,4 @@
-"""Ray Train's JaxTrainer: one worker per host, all started anew from the newest checkpoint when one is lost."""
+"""Ray Train's JaxTrainer: a worker per host, all started anew from the newest checkpoint when one is lost."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ WORKER_START_TIMEOUT = 1800
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
     """Train on the workers of `placement`; returns the exit code.
 
-    Raises InputError, before any worker is asked for, when the slice has other hosts or the run was another one.
+    Raises InputError, before any worker is asked for, when the slice has other hosts or the run was another.
     """
     scaling = _scaling(placement)
     run.claim(recipe, placement)

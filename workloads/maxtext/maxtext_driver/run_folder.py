@@ -1,10 +1,10 @@
 """A run's directory in the mounted bucket: what lies where, and what counts as finished.
 
-    run.json            the recipe, the workers and the slice that the run was started with
-    checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0, and a directory without a suffix is whole
-    metrics.jsonl       a line per step, readable while the run goes on
-    ray/                Ray Train's own notes
-    COMPLETE.json       written last: the run is finished
+run.json            the recipe, the workers and the slice that the run was started with
+checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0, and a directory without a suffix is whole
+metrics.jsonl       a line per step, readable while the run goes on
+ray/                Ray Train's own notes
+COMPLETE.json       written last: the run is finished
 """
 
 import json

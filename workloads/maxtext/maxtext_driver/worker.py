@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
 
 
 @contextmanager
-def _reporting_to(log: MetricsLog | None) -> Iterator[None]:
+def _reporting_to(log: MetricsLog | None) -> Generator[None]:
     """MaxText prints its figures on every host; only its logger, which has no hook, ever holds them."""
     from maxtext.common import metric_logger
 

@@ -83,7 +83,9 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
 
 
 def _reason(log: str) -> str:
-    errors = [line for line in log.splitlines() if re.match(r"[\w.]+(Error|Refused|Program|Exit)\b.*: ", line)]
+    errors = [
+        line for line in log.splitlines() if re.match(r"[\w.]+(Error|Refused|Program|Exit)\b.*: ", line)
+    ]
     return " ".join((errors or log.splitlines() or ["no reason given"])[-1].split())[:600]
 
 

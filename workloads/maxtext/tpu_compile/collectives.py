@@ -1,9 +1,9 @@
 """Bytes that a compiled program sends between chips, read from its HLO text.
 
-Counted are the bytes that one chip receives over its links in one run of the program, in the ring algorithm: of
-a result gathered from n chips (n-1)/n comes from others, of an operand that is summed and scattered likewise, of
-one that is summed for all twice that; a permuted operand comes whole. Whatever lies in a loop counts once for
-every round, whose number is in the loop's condition.
+Counted are the bytes that one chip receives over its links in one run of the program, in the ring algorithm:
+of a result gathered from n chips (n-1)/n comes from others, of an operand that is summed and scattered
+likewise, of one that is summed for all twice that; a permuted operand comes whole. Whatever lies in a loop
+counts once for every round, whose number is in the loop's condition.
 """
 
 import re
@@ -31,7 +31,7 @@ class UnreadableProgram(Exception):
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line: `%name = shape opcode(operands), attributes`; `rest` is all behind the opening parenthesis."""
+    """One line: `%name = shape opcode(operands), attributes`; `rest` is all behind the opening bracket."""
 
     name: str
     shape: str
@@ -119,7 +119,10 @@ def _sizes(instruction: Instruction) -> list[int]:
     if instruction.opcode in ("all-gather-start", "collective-permute-start"):
         arrays = [array for array in arrays if array != ("u32", "")]  # semaphores
         arrays = arrays[len(arrays) // 2 :]
-    return [_bytes(kind) * prod(int(length) for length in lengths.split(",") if length) for kind, lengths in arrays]
+    return [
+        _bytes(kind) * prod(int(length) for length in lengths.split(",") if length)
+        for kind, lengths in arrays
+    ]
 
 
 def _bytes(kind: str) -> int:
@@ -129,7 +132,7 @@ def _bytes(kind: str) -> int:
 
 
 def _rounds(program: Program, name: str, loop: Instruction) -> int:
-    """How often a loop runs: its condition compares a counter, from its first value in steps of 1, to a constant."""
+    """How often a loop runs: it counts in ones, as XLA writes its loops, to a constant in its condition."""
     condition = program.computations[loop.attribute("condition") or ""]
     compare = next((each for each in condition.values() if each.opcode == "compare"), None)
     if compare is None or "direction=LT" not in compare.rest:
@@ -148,7 +151,9 @@ def _constant(computation: dict[str, Instruction], tuple_name: str, index: int) 
     while place.opcode in ("copy", "bitcast") or (place.opcode == "fusion" and len(place.operands()) == 1):
         place = computation[place.operands()[0]]
     if place.opcode != "constant":
-        raise UnreadableProgram(f"the counter of loop {tuple_name} starts at {place.opcode}, not at a constant")
+        raise UnreadableProgram(
+            f"the counter of loop {tuple_name} starts at {place.opcode}, not at a constant"
+        )
     return int(place.rest.split(")")[0])
 
 

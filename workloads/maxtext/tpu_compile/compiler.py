@@ -28,7 +28,9 @@ def compile_recipe(recipe: Recipe, chips: int) -> Figures:
     def measured(*arguments: Any, **options: Any) -> Any:
         start = time.monotonic()
         compiled = original(*arguments, **options)
-        (config,) = (each for each in (*arguments, *options.values()) if hasattr(each, "per_device_batch_size"))
+        (config,) = (
+            each for each in (*arguments, *options.values()) if hasattr(each, "per_device_batch_size")
+        )
         found.append(figures_of(compiled, config, chips, time.monotonic() - start))
         return compiled
 

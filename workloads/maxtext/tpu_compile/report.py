@@ -9,7 +9,8 @@ from tpu_compile.figures import Figures
 GIB = 2**30
 MIB = 2**20
 
-# What XLA:TPU lets a program use of a v6e chip's 32 GiB, as its CompileTimeHbmOom says: "available HBM (31.24G)".
+# What XLA:TPU lets a program use of a v6e chip's 32 GiB: "exceeds available HBM (31.24G)" of its
+# CompileTimeHbmOom.
 HBM = int(31.24 * GIB)
 HBM_TO_SPARE = 0.05
 # Of the other recipe's bytes per token.
@@ -56,7 +57,9 @@ def summary(mine: Compiled, other: Compiled) -> str:
     """One line with the figures that the bars are about."""
     spare = 1 - mine.figures.hbm / HBM
     times = other.figures.received_per_token / mine.figures.received_per_token
-    return f"{mine.name}: {spare:.1%} of HBM to spare, {times:.1f} times fewer bytes per token than {other.name}"
+    return (
+        f"{mine.name}: {spare:.1%} of HBM to spare, {times:.1f} times fewer bytes per token than {other.name}"
+    )
 
 
 _ROWS = {

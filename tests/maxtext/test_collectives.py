@@ -1,0 +1,110 @@
+"""Counting what a compiled program sends between chips, on small programs in the compiler's own notation."""
+
+import pytest
+
+from tpu_compile.collectives import UnreadableProgram, received_bytes
+
+CHIPS = 16
+KIB = 1024
+
+
+def program(*instructions: str, more: str = "") -> str:
+    """A program whose entry has these instructions; `more` comes before it."""
+    return "\n".join(
+        ["HloModule step", "", *more.splitlines(), "", "ENTRY %main (p: bf16[512]) -> bf16[512] {"]
+        + [f"  {line}" for line in instructions]
+        + ["}", ""]
+    )
+
+
+def test_of_a_gathered_result_all_but_the_chip_s_own_part_is_received() -> None:
+    text = program("%g = bf16[512]{0} all-gather(%p), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}")
+    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 3 // 4}
+
+
+def test_groups_may_be_written_as_counts() -> None:
+    text = program("%g = bf16[512]{0} all-gather(%p), replica_groups=[2,8]<=[16], dimensions={0}")
+    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 7 // 8}
+
+
+def test_a_sum_for_all_costs_twice_a_sum_that_is_scattered() -> None:
+    text = program(
+        "%a = bf16[512]{0} all-reduce(%p), replica_groups=[1,16]<=[16], to_apply=%add",
+        "%s = bf16[32]{0} reduce-scatter(%p), replica_groups=[1,16]<=[16], to_apply=%add",
+        more="%add (x: bf16[], y: bf16[]) -> bf16[] {\n  ROOT %r = bf16[] add(%x, %y)\n}",
+    )
+    assert received_bytes(text, CHIPS) == {"all-reduce": 2 * KIB * 15 // 16, "reduce-scatter": KIB * 15 // 16}
+
+
+def test_a_sum_that_is_scattered_may_be_a_fusion_of_a_sum_for_all() -> None:
+    scatter = (
+        "%all-reduce-scatter.1 (x: bf16[512]) -> bf16[32] {\n"
+        "  %a = bf16[512]{0} all-reduce(%x), replica_groups=[1,16]<=[16]\n"
+        "  ROOT %d = bf16[32]{0} dynamic-slice(%a, %i)\n}"
+    )
+    text = program("%f = bf16[32]{0} fusion(%p), kind=kCustom, calls=%all-reduce-scatter.1", more=scatter)
+    assert received_bytes(text, CHIPS) == {"reduce-scatter": KIB * 15 // 16}
+
+
+def test_a_started_collective_counts_once_and_its_semaphores_do_not() -> None:
+    text = program(
+        "%p1 = (bf16[512]{0:T(8,128)(2,1)}, bf16[512]{0}, u32[]{:S(2)}, u32[]{:S(2)}) "
+        "collective-permute-start(%p), source_target_pairs={{0,1},{1,0}}",
+        "%p2 = bf16[512]{0} collective-permute-done(%p1)",
+        "%g1 = (bf16[32]{0}, bf16[512]{0}) all-gather-start(%p), replica_groups=[1,16]<=[16]",
+        "%g2 = bf16[512]{0} all-gather-done(%g1)",
+    )
+    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16, "collective-permute": KIB}
+
+
+LOOP = (
+    "%body (t: (s32[], bf16[512])) -> (s32[], bf16[512]) {{\n"
+    "  %g = bf16[512]{{0}} all-gather(%x), replica_groups=[1,16]<=[16]\n}}\n"
+    "%condition (t: (s32[], bf16[512])) -> pred[] {{\n"
+    "  %limit = s32[]{{:T(128)}} constant(32)\n"
+    "  %counter = s32[]{{:T(128)}} get-tuple-element(%t), index=0\n"
+    "  ROOT %c = pred[] compare(%counter, %limit), direction={direction}\n}}"
+)
+WHILE = "%w = (s32[], bf16[512]) while(%t), condition=%condition, body=%body"
+
+
+def test_what_lies_in_a_loop_counts_for_every_round_from_the_first_value_on() -> None:
+    more = LOOP.format(direction="LT")
+    for first in (0, 1):
+        text = program(
+            f"%zero = s32[] constant({first})",
+            "%copy = s32[] copy(%zero)",
+            "%t = (s32[], bf16[512]) tuple(%copy, %p)",
+            WHILE,
+            more=more,
+        )
+        assert received_bytes(text, CHIPS) == {"all-gather": (32 - first) * KIB * 15 // 16}
+
+
+def test_a_loop_whose_rounds_cannot_be_read_is_not_guessed_at() -> None:
+    tuple_ = "%t = (s32[], bf16[512]) tuple(%p, %p)"
+    parameter = "%p = s32[] parameter(0)"
+    with pytest.raises(UnreadableProgram, match="counter < constant"):
+        received_bytes(program(parameter, tuple_, WHILE, more=LOOP.format(direction="NE")), CHIPS)
+    with pytest.raises(UnreadableProgram, match="starts at parameter"):
+        received_bytes(program(parameter, tuple_, WHILE, more=LOOP.format(direction="LT")), CHIPS)
+
+
+def test_a_kernel_s_metadata_over_several_lines_does_not_end_a_computation() -> None:
+    text = program(
+        '%k = bf16[512]{0} custom-call(%p), backend_config={"x":{\n"block": 512\n}}, metadata={}',
+        "%g = bf16[512]{0} all-gather(%k), replica_groups=[1,16]<=[16]",
+    )
+    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16}
+
+
+def test_a_computation_of_another_core_ends_with_the_name_of_its_thread() -> None:
+    more = (
+        "%one (x: bf16[512]) -> bf16[512] {\n"
+        "  ROOT %r = bf16[512]{0} copy(%x)\n"
+        '}, execution_thread="sparsecore"\n'
+        "%two (x: bf16[512]) -> bf16[512] {\n"
+        "  %g = bf16[512]{0} all-gather(%x), replica_groups=[1,16]<=[16]\n}"
+    )
+    text = program("%c = bf16[512]{0} call(%p), to_apply=%two", more=more)
+    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16}

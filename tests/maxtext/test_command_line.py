@@ -1,0 +1,116 @@
+"""The command itself: what it refuses before anything heavy is started, and what a dry run tells."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import make_recipe
+
+from maxtext_driver.__main__ import main
+from maxtext_driver.errors import InputError
+from maxtext_driver.recipe import load_recipe
+from maxtext_driver.run_folder import Placement, RunFolder
+
+
+def run(output: Path, *more: str, name: str = "mine") -> int:
+    return main(["--recipe", "llama3-8b", "--output", str(output), "--run", name, "--workers", "4", *more])
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["--topology", "4"], "--topology must be two numbers of chips like 4x4, not '4'"),
+        (["--set", "run_name=a"], "run_name is set by the driver"),
+        (["--set", "steps"], "'steps' must be KEY=VALUE"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(
+    tmp_path: Path, more: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *more) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert reason in line
+
+
+def test_a_bucket_that_is_not_mounted_is_told_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "data") == 2
+    assert "is not a directory; mount the bucket there" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, name="../other") == 2
+    assert "--run must be at most 63 letters" in capsys.readouterr().err
+
+
+def test_help_needs_none_of_the_heavy_libraries() -> None:
+    code = (
+        "import sys, maxtext_driver.__main__ as command\n"
+        "try: command.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'jax', 'maxtext', 'ray', 'numpy'} & {name.split('.')[0] for name in sys.modules}))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_setting_that_maxtext_does_not_know_ends_the_command_with_one_line_and_exit_code_2(
+    tmp_path: Path,
+) -> None:
+    """As a user starts it; no Ray is started and no run is claimed."""
+    recipe = make_recipe(tmp_path / "recipe.yaml", remat_polizy="full")
+    options = ["--recipe", str(recipe), "--output", str(tmp_path), "--run", "mine", "--workers", "2"]
+    result = subprocess.run(
+        [sys.executable, "-m", "maxtext_driver", *options], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "has no setting remat_polizy (did you mean remat_policy?)" in errors[0]
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_run_that_was_started_with_another_recipe_or_slice_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "mine")
+    folder.claim(load_recipe("llama3-8b"), Placement(workers=4, topology="4x4"))
+    folder.claim(load_recipe("llama3-8b"), Placement(workers=4, topology="4x4"))
+    with pytest.raises(InputError, match="started with another steps;"):
+        folder.claim(load_recipe("llama3-8b", ["steps=7"]), Placement(workers=4, topology="4x4"))
+    with pytest.raises(InputError, match="started with another topology, workers;"):
+        folder.claim(load_recipe("llama3-8b"), Placement(workers=8, topology="4x8"))
+
+
+def test_a_checkpoint_that_was_cut_off_does_not_count(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "mine")
+    assert folder.steps_saved() == 0
+    for name in ("0", "4", "8.orbax-checkpoint-tmp"):
+        (tmp_path / "mine" / "checkpoints" / name).mkdir(parents=True)
+    assert folder.steps_saved() == 5
+
+
+def test_hosts_that_do_not_fit_the_slice_are_refused_before_the_run_is_claimed(tmp_path: Path) -> None:
+    from maxtext_driver.ray_driver import run_on_ray
+
+    placement = Placement(workers=3, topology="4x4", accelerator="TPU-V6E")
+    with pytest.raises(InputError, match="--workers 3 with --topology 4x4: "):
+        run_on_ray(load_recipe("llama3-8b"), RunFolder(tmp_path, "mine"), placement)
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_run_whose_last_checkpoint_is_there_is_finished_without_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its worker was lost between the checkpoint and the marker."""
+    from maxtext_driver.ray_driver import run_on_ray
+
+    recipe = load_recipe("llama3-8b")
+    (tmp_path / "mine" / "checkpoints" / str(recipe.steps - 1)).mkdir(parents=True)
+    assert run_on_ray(recipe, RunFolder(tmp_path, "mine"), Placement(workers=4)) == 0
+    assert json.loads((tmp_path / "mine" / "COMPLETE.json").read_text())["steps"] == recipe.steps
+    assert "run mine is finished already" in capsys.readouterr().out

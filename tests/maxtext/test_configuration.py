@@ -1,0 +1,62 @@
+"""Recipes as MaxText itself reads them, for a slice that is not there."""
+
+from pathlib import Path
+
+import pytest
+from tiny import make_recipe
+
+from maxtext_driver.errors import InputError
+from maxtext_driver.recipe import load_recipe, shipped_recipes
+
+CHIPS = 16
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
+    from maxtext_driver.configuration import check_configuration
+
+    recipe = load_recipe(name)
+    config = check_configuration(recipe, CHIPS)
+    for key, value in recipe.maxtext.items():
+        if key not in ("model_name", "tokenizer_path", "tokenizer_type"):
+            assert getattr(config, key) == value
+    assert config.num_decoder_layers == 32
+    assert config.emb_dim == 4096
+
+
+def test_the_tokenizer_of_the_recipe_with_real_data_comes_with_maxtext() -> None:
+    from maxtext_driver.configuration import check_configuration
+
+    config = check_configuration(load_recipe("llama3-8b-fineweb-edu"), CHIPS)
+    assert Path(config.tokenizer_path).is_file()
+
+
+def test_the_plan_of_the_tutorial_s_recipe_has_its_figures() -> None:
+    """179.739 TFLOP/s for 1.100 s: the tutorial's own log."""
+    from maxtext_driver.plan import make_plan
+
+    plan = make_plan(load_recipe("llama3-8b-tutorial"), CHIPS)
+    assert (plan.sequences, plan.sequence_length, plan.steps) == (16, 4096, 100)
+    assert plan.tflops == pytest.approx(179.739 * 1.100, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"stepss": 3}, "has no setting stepss (did you mean steps?)"),
+        ({"model_name": "llama3-8"}, "has no model llama3-8 (did you mean llama3-8b?)"),
+        ({"dataset_type": "books"}, "dataset_type"),
+        ({"per_device_batch_size": "many"}, "per_device_batch_size"),
+    ],
+)
+def test_what_maxtext_does_not_take_is_named_in_one_line(
+    tmp_path: Path, settings: dict[str, object], reason: str
+) -> None:
+    from maxtext_driver.configuration import check_configuration
+
+    recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", **settings)))
+    with pytest.raises(InputError) as error:
+        check_configuration(recipe, None)
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500

@@ -1,0 +1,90 @@
+"""Recipes as files: what is read, and that a mistake is told in one line that names it."""
+
+from pathlib import Path
+
+import pytest
+
+from maxtext_driver.errors import InputError
+from maxtext_driver.recipe import load_recipe, shipped_recipes
+
+GOOD = "maxtext:\n  model_name: llama3-8b\n  steps: 100\n"
+
+
+def write(directory: Path, text: str, name: str = "mine.yaml") -> str:
+    (directory / name).write_text(text)
+    return str(directory / name)
+
+
+def test_the_tuned_recipe_and_the_tutorial_s_are_shipped() -> None:
+    assert {"llama3-8b", "llama3-8b-tutorial"} <= set(shipped_recipes())
+
+
+def test_the_two_recipes_train_the_same_model_on_sequences_of_the_same_length() -> None:
+    tuned, tutorial = load_recipe("llama3-8b").maxtext, load_recipe("llama3-8b-tutorial").maxtext
+    for key in ("model_name", "max_target_length", "dataset_type", "steps"):
+        assert tuned[key] == tutorial[key]
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_no_shipped_recipe_dumps_programs_or_leaves_out_checkpoints(name: str) -> None:
+    recipe = load_recipe(name)
+    assert not [flag for flag in recipe.libtpu_flags if "dump" in flag]
+    assert not [key for key in recipe.maxtext if "dump" in key]
+    assert 0 < recipe.maxtext["checkpoint_period"] <= recipe.steps
+
+
+def test_a_recipe_adds_to_what_it_extends_and_replaces_what_it_repeats(tmp_path: Path) -> None:
+    base = write(tmp_path, GOOD + "libtpu_flags: [--a=1, --b=1]\n", "base.yaml")
+    path = write(tmp_path, f"extends: {base}\nmaxtext: {{steps: 7}}\nlibtpu_flags: [--b=2, --c=2]\n")
+    recipe = load_recipe(path)
+    assert recipe.maxtext == {"model_name": "llama3-8b", "steps": 7}
+    assert recipe.libtpu_flags == ("--a=1", "--b=2", "--c=2")
+
+
+def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, GOOD), ["steps=3", "learning_rate=1.0e-4", "hf_path=a/b"])
+    assert recipe.maxtext == {"model_name": "llama3-8b", "steps": 3, "learning_rate": 1e-4, "hf_path": "a/b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("maxtex:\n  steps: 1\n", "unknown section maxtex (did you mean maxtext?)"),
+        ("- a\n", "must be a mapping"),
+        ("maxtext: {steps: 1\n", "is not valid YAML"),
+        ("maxtext:\n  steps: 1\n  steps: 2\n", "key 'steps' is given twice"),
+        ("maxtext:\n  model_name: llama3-8b\n", "steps is missing"),
+        (GOOD.replace("100", "-1"), "steps must be a whole number greater than 0, not -1"),
+        (GOOD + "  run_name: a\n", "run_name is set by the driver"),
+        (GOOD + "  remat_policy:\n", "remat_policy has no value"),
+        (GOOD + "  compile_xla_flags: --a=1\n", "compile_xla_flags has no effect on the trained step"),
+        (GOOD + "libtpu_flags: [xla_a]\n", "libtpu flag 'xla_a' must be --name=value"),
+        (GOOD + "libtpu_flags: --xla_a=1\n", "libtpu_flags must be a list"),
+        (GOOD + "extends: llama3-8\n", "did you mean llama3-8b?"),
+        (GOOD + "extends: [a]\n", "extends must be the name of a shipped recipe"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InputError) as error:
+        load_recipe(write(tmp_path, text))
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown section a; .*KEY=VALUE.*; run_name is set by the driver"):
+        load_recipe(write(tmp_path, GOOD + "  run_name: a\na: 1\n"), ["steps"])
+
+
+def test_recipes_that_extend_each_other_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    path = write(tmp_path, GOOD + f"extends: {other}\n")
+    other.write_text(GOOD + f"extends: {path}\n")
+    with pytest.raises(InputError, match="extends it in turn"):
+        load_recipe(path)
+
+
+@pytest.mark.parametrize("name", ["llama3-8bb", "no/such.yaml"])
+def test_a_recipe_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        load_recipe(name)
