@@ -195,7 +195,7 @@ class TpuMaxtext(AwaitableTraining):
 
     Args:
         machines: `topology`, `zone`. The TPU slice that is trained on.
-        overrides: `dataset`, `tokenizer`. Settings of MaxText, `KEY=VALUE`, in place of the recipe's.
+        overrides: `dataset`. Settings of MaxText, `KEY=VALUE`, in place of the recipe's.
     """
 
     machines: TpuMachines
@@ -299,8 +299,7 @@ def _tpu_maxtext(keys: Keys, config: pulumi.Config) -> TpuMaxtext:
     machines = read_tpu_machines(keys, training["region"], training["capacity"].type)
     if not keys.refused("recipe", "topology"):
         check_fit(keys, training["recipe"], machines)
-    overrides = read_data(keys, has_token=training["hf_token"] is not None)
-    return TpuMaxtext(**training, machines=machines, overrides=overrides)
+    return TpuMaxtext(**training, machines=machines, overrides=read_data(keys))
 
 
 def _awaitable_training(

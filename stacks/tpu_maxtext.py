@@ -1,5 +1,6 @@
 """tpu-maxtext: Llama 3 8B with MaxText on a slice of TPU v6e, with Ray on GKE Standard."""
 
+import shlex
 from typing import Final
 
 import pulumi
@@ -17,6 +18,7 @@ from stacks.gke_training import (
     Workload,
     lay_ground,
 )
+from stacks.maxtext_data import BUCKET_MOUNT
 from stacks.settings import TpuMaxtext
 
 NAME: Final = "tpu-maxtext"
@@ -51,6 +53,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
             "serviceAccount": ground.account.account_name,
             "withoutToken": settings.hf_token is None,
             "bucket": ground.bucket.bucket_name,
+            "mount": BUCKET_MOUNT,
             "slice": tpu_slice.node_labels,
             "hosts": tpu_slice.hosts,
             "chips": str(tpu_slice.machine.chips),
@@ -72,10 +75,11 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
             manifest=MANIFESTS / "ray-job.yaml",
             values={
                 "recipe": settings.recipe,
+                "mount": BUCKET_MOUNT,
                 "run": run,
                 "hosts": tpu_slice.hosts,
                 "topology": tpu_slice.topology,
-                "overrides": "".join(f" --set {override}" for override in settings.overrides),
+                "overrides": "".join(f" --set {shlex.quote(override)}" for override in settings.overrides),
                 "image": ground.image.uri,
                 "code": ground.code.volume,
             },

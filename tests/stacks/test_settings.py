@@ -140,20 +140,13 @@ def test_who_has_a_reservation_knows_where_it_is() -> None:
     assert read.machines.zone == "us-west1-c"
 
 
-def test_a_data_set_of_the_hub_takes_the_place_of_made_up_data() -> None:
-    read = load({**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4/en", "llm-stacks:tokenizer": "o/t"})
+@pytest.mark.parametrize(
+    "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d/en/0-*.parquet", "/data/mine/*.parquet"]
+)
+def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
+    read = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
     assert isinstance(read, TpuMaxtext)
-    assert read.overrides == (
-        "dataset_type=hf",
-        "hf_path=allenai/c4",
-        "hf_data_dir=en",
-        "tokenizer_path=o/t",
-        "tokenizer_type=huggingface",
-    )
-    with_token = {**TPU_MAXTEXT, "llm-stacks:hfToken": "hf_mine", "llm-stacks:dataset": "o/d"}
-    read = load(with_token)
-    assert isinstance(read, TpuMaxtext)
-    assert "tokenizer_path=meta-llama/Meta-Llama-3-8B" in read.overrides
+    assert f"grain_train_files={files}" in read.overrides
 
 
 @pytest.mark.parametrize(
@@ -420,27 +413,20 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4"},
-        "hfToken: missing: the tokenizer meta-llama/Meta-Llama-3-8B is gated; `pulumi config set --secret "
-        "hfToken` asks for a token and stores it encrypted, and tokenizer names another one",
+        "dataset: 'allenai/c4' is not Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of "
+        "the stack's bucket /data/FOLDER/*.parquet",
     ),
     (
-        {**TPU_MAXTEXT, "llm-stacks:dataset": "c4; rm -rf /bucket"},
-        "dataset: 'c4; rm -rf /bucket' is not a data set of the Hugging Face Hub such as "
-        "allenai/c4, or with a "
-        "folder of it such as allenai/c4/en",
-    ),
-    (
-        {**TPU_MAXTEXT, "llm-stacks:tokenizer": "o/t"},
-        "tokenizer: the data is made up without dataset, and nothing reads text; remove it with "
-        "`pulumi config "
-        "rm tokenizer`",
+        {**TPU_MAXTEXT, "llm-stacks:dataset": "/data/a;reboot/*.parquet"},
+        "dataset: '/data/a;reboot/*.parquet' is not Parquet files such as "
+        "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
         "clusterName, "
         "dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, recipe, scanImages, scenario, "
-        "tokenizer, topology, waitForTraining, zone",
+        "topology, waitForTraining, zone",
     ),
 ]
 
