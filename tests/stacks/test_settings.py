@@ -32,6 +32,10 @@ L4_KUEUE: dict[str, str | None] = {
 }
 
 
+V6E = (
+    "asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, us-east5-b, "
+    "us-east5-a"
+)
 # The same of tpu-maxtext.
 TPU_MAXTEXT: dict[str, str | None] = {
     "llm-stacks:scenario": "tpu-maxtext",
@@ -386,8 +390,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-c"},
-        "zone: us-east5-c has no TPU v6e; it is in asia-northeast1-b, europe-west4-a, southamerica-west1-a, "
-        "us-central1-b, us-east1-d, us-east5-b, us-east5-a",
+        f"zone: us-east5-c has no TPU v6e; it is in {V6E}",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-b", "llm-stacks:capacity.type": "flexStart"},
@@ -395,9 +398,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "gcp:region": "us-west1"},
-        "gcp:region: us-west1 has no TPU v6e; it is in asia-northeast1-b, europe-west4-a, "
-        "southamerica-west1-a, "
-        "us-central1-b, us-east1-d, us-east5-b, us-east5-a",
+        f"gcp:region: us-west1 has no TPU v6e; it is in {V6E}",
     ),
     (
         {
@@ -407,9 +408,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
             "llm-stacks:capacity.reservation": "mine",
         },
         "gcp:region: us-west1 has no TPU v6e; set the zone of the reservation with `pulumi config set zone "
-        "ZONE`; v6e is in asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, "
-        "us-east1-d, "
-        "us-east5-b, us-east5-a",
+        f"ZONE`; v6e is in {V6E}",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4"},
@@ -424,9 +423,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
-        "clusterName, "
-        "dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, recipe, scanImages, scenario, "
-        "topology, waitForTraining, zone",
+        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, recipe, "
+        "scanImages, scenario, topology, waitForTraining, zone",
     ),
 ]
 
