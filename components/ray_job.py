@@ -33,6 +33,7 @@ class RayJobArgs:
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
         needs: What the job needs and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+        alone: Whether there are machines for one such job only: what replaces it begins when it has gone.
     """
 
     job_name: str
@@ -41,6 +42,7 @@ class RayJobArgs:
     cluster: RayClusterArgs | RayCluster
     needs: list[pulumi.Resource]
     wait: bool
+    alone: bool = False
 
 
 class RayJob(pulumi.ComponentResource):
@@ -58,11 +60,11 @@ class RayJob(pulumi.ComponentResource):
         values = {**args.values, "namespace": namespace.namespace, "cluster": _cluster_fields(args.cluster)}
         unnamed = Manifest(args.manifest, {**values, "name": args.job_name})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
+        opts = namespace.running_in(self, needs)
+        # Created first, and waited for, its successor would wait for the machines that this one holds.
+        opts.delete_before_replace = args.alone
         job = _RayJobObject(
-            f"{name}-ray-job",
-            Manifest(args.manifest, {**values, "name": self.job_name}),
-            args.wait,
-            namespace.running_in(self, needs),
+            f"{name}-ray-job", Manifest(args.manifest, {**values, "name": self.job_name}), args.wait, opts
         )
         self.result: pulumi.Output[str] = pulumi.Output.from_input("")
         if args.wait:

@@ -86,6 +86,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
             cluster=ray,
             needs=[ground.code.access],
             wait=settings.wait_for_training,
+            alone=True,
         ),
     )
     return _outputs(ground, job, run)

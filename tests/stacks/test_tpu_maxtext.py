@@ -341,6 +341,15 @@ def test_another_recipe_or_data_set_is_another_run(settings: dict[str, str]) -> 
         assert run_of(rehearsal) != before
 
 
+def test_a_job_gives_the_slice_back_before_the_next_one_begins() -> None:
+    with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"waitForTraining": "true", "recipe": "llama3-8b-tutorial"})
+        steps = rehearsal.up().intervals
+    ended = [step.operation for step in steps if step.name == "tpu-maxtext-ray-job"]
+    assert ended.index("delete-replaced") < ended.index("create-replacement")
+
+
 def test_another_capacity_replaces_the_slice_and_leaves_the_run_as_it_is() -> None:
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
