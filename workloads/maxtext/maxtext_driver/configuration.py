@@ -22,11 +22,16 @@ from maxtext_driver.recipe import Recipe, did_you_mean
 
 BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"
+TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
 
 
 def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
     """The command line of MaxText's own programs for a recipe and what the driver adds to it."""
     settings = {**recipe.maxtext, **from_driver, "log_config": False}
+    # MaxText looks for its own tokenizers where a checkout of its sources would have them.
+    tokenizer = TOKENIZERS / str(settings.get("tokenizer_path"))
+    if tokenizer.is_file():
+        settings["tokenizer_path"] = str(tokenizer)
     return ["", str(BASE), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
 
 
