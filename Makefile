@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STACK ?= a4-ray
 # Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
-STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue
+STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue tpu-maxtext
 
 # What a merge request is compared with, and where its previews are saved.
 TARGET ?= origin/main

@@ -16,6 +16,9 @@ _WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _META
 _READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
 
 
+_FOLDERS: Final = gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class BucketArgs:
     """Arguments of `Bucket`.
@@ -28,6 +31,8 @@ class BucketArgs:
         force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
             `pulumi destroy` refuses as a whole, and `--exclude-protected` keeps just the bucket.
         readers: Who reads its objects and can do no more, by a name for the binding.
+        hierarchical: Whether it has real folders: renaming one is then a single step, as whoever writes
+            checkpoints through a mount counts on. Fixed when the bucket is made.
         bucket_name: Fixed name, unique in the world; by default Pulumi makes one.
     """
 
@@ -37,6 +42,7 @@ class BucketArgs:
     writers: Mapping[str, Identity]
     force_destroy: bool
     readers: Mapping[str, Identity] = field(default_factory=dict)
+    hierarchical: bool = False
     bucket_name: str | None = None
 
 
@@ -62,6 +68,7 @@ class Bucket(pulumi.ComponentResource):
             # Old checkpoints are deleted on purpose and are large; keeping each for the default
             # seven days would be billed.
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            hierarchical_namespace=_FOLDERS if args.hierarchical else None,
             force_destroy=args.force_destroy,
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -85,15 +92,18 @@ class Bucket(pulumi.ComponentResource):
         self.bucket_name: pulumi.Output[str] = bucket.name
         self.register_outputs({"name": self.bucket_name})
 
-    def commands(self, run: str) -> dict[str, pulumi.Output[str]]:
+    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
         """Commands that read what a training run has written, by the name of the stack's output.
 
         Args:
             run: The run's folder in the bucket.
+            result: The folder in it that is worth copying.
         """
         folder = pulumi.Output.concat("gs://", self.bucket_name, "/", run)
         return {
             "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
             "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
-            "copyAdapter": pulumi.Output.concat("gcloud storage cp --recursive ", folder, "/adapter ."),
+            f"copy{result.capitalize()}": pulumi.Output.concat(
+                "gcloud storage cp --recursive ", folder, f"/{result} ."
+            ),
         }

@@ -28,7 +28,7 @@ class ClusterArgs:
 
     Args:
         project: Project id.
-        location: Region.
+        location: Region; of a Standard cluster also a zone.
         network: Id of the VPC.
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         labels: Labels of the cluster and its nodes.
@@ -52,7 +52,7 @@ class Cluster(pulumi.ComponentResource):
 
     Attributes:
         resource: The cluster itself, for what is part of it.
-        location: Region.
+        location: Region or zone.
         labels: Labels of the cluster and its nodes.
         node_account: Address of the service account that its nodes run as.
         pulls: What a pod whose image is in a private repository must wait for.

@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from components.capacity import NodePoolCapacity
 from components.cluster import NODE_SCOPES, Cluster
+from components.tpu_slice import TpuSlice
 
 # The label and the taint that GKE knows GPU nodes by; it lets pods that ask for GPUs tolerate it.
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
@@ -41,6 +42,7 @@ class NodePoolArgs:
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
         gpus: GPUs of a node; the pool is then kept free of pods without one.
+        tpu_slice: The slice that the pool is; GKE then keeps it free of pods without TPU chips.
         capacity: Where the machines come from, None for on demand.
     """
 
@@ -51,6 +53,7 @@ class NodePoolArgs:
     maximum: int
     disk_gb: int
     gpus: Gpus | None = None
+    tpu_slice: TpuSlice | None = None
     capacity: NodePoolCapacity | None = None
 
     def __post_init__(self) -> None:
@@ -63,11 +66,30 @@ class NodePoolArgs:
                 f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
                 "give one zone, a multiple, or a smaller minimum"
             )
+        if self.tpu_slice:
+            self._check_slice(self.tpu_slice)
+
+    def _check_slice(self, wanted: TpuSlice) -> None:
+        if (self.machine_type, self.maximum) != (wanted.machine.name, wanted.hosts):
+            raise ValueError(
+                f"{self.maximum} {self.machine_type} are no {wanted.topology} slice; "
+                f"that is {wanted.hosts} {wanted.machine.name}"
+            )
+        if self.minimum not in (0, wanted.hosts) or len(self.zones) != 1:
+            raise ValueError(
+                f"a {wanted.topology} slice has all its {wanted.hosts} nodes or none, in one zone; "
+                f"give a minimum of 0 or {wanted.hosts}, and one zone"
+            )
 
     @property
     def fixed_size(self) -> bool:
         """Whether nobody but this program decides how many nodes there are."""
         return self.minimum == self.maximum
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there may be no second machine of the kind."""
+        return self.gpus is not None or self.tpu_slice is not None
 
 
 class NodePool(pulumi.ComponentResource):
@@ -90,11 +112,12 @@ class NodePool(pulumi.ComponentResource):
             autoscaling=None if args.fixed_size else _autoscaling(args),
             management=_management(args),
             upgrade_settings=_upgrades(args),
+            placement_policy=_placement(args.tpu_slice) if args.tpu_slice else None,
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # Machines with GPUs are scarce: two pools at a time would need twice the quota.
-                delete_before_replace=args.gpus is not None,
+                # Two pools at a time would need twice the quota.
+                delete_before_replace=args.scarce,
                 # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
                 # them, as long as an hour where a disruption budget is in the way.
                 deleted_with=cluster.resource,
@@ -119,16 +142,28 @@ def _management(args: NodePoolArgs) -> gcp.container.NodePoolManagementArgs:
 
 def _upgrades(args: NodePoolArgs) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
     """Node by node without a spare one, for the reason above; by default GKE adds one first."""
-    if args.gpus is None:
+    if not args.scarce:
         return None
     return gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
+
+
+def _placement(wanted: TpuSlice) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+    """Machines that are wired to each other; the chips of a single one always are, and GKE refuses it.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
+    """
+    if wanted.hosts == 1:
+        return None
+    return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=wanted.topology)
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     capacity = args.capacity
     return gcp.container.NodePoolNodeConfigArgs(
         machine_type=args.machine_type,
-        disk_type="pd-balanced",
+        # Machines with TPU chips take no persistent disk.
+        # https://github.com/dstackai/dstack/issues/2145
+        disk_type="hyperdisk-balanced" if args.tpu_slice else "pd-balanced",
         disk_size_gb=args.disk_gb,
         service_account=args.cluster.node_account,
         oauth_scopes=list(NODE_SCOPES),
@@ -141,6 +176,8 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
         guest_accelerators=[_accelerator(args.gpus)] if args.gpus else None,
         taints=[_GPU_TAINT] if args.gpus else None,
+        # The whole core for the thread that feeds the chips, as the tutorial has it.
+        advanced_machine_features=_ONE_THREAD_A_CORE if args.tpu_slice else None,
         spot=capacity.spot if capacity else None,
         flex_start=capacity.flex_start if capacity else None,
         max_run_duration=capacity.max_run_duration if capacity else None,
@@ -151,6 +188,9 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
 _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
     key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
 )
+
+
+_ONE_THREAD_A_CORE: Final = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
 
 
 def _accelerator(gpus: Gpus) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:

@@ -36,6 +36,7 @@ class RayJobArgs:
         needs: What the job needs and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
         max_hours: Hours after which the job is ended and fails, its own cluster with it; None for no limit.
+        alone: Whether there are machines for one such job only: what replaces it begins when it has gone.
     """
 
     job_name: str
@@ -45,6 +46,7 @@ class RayJobArgs:
     needs: list[pulumi.Resource]
     wait: bool
     max_hours: int | None = None
+    alone: bool = False
 
 
 class RayJob(pulumi.ComponentResource):
@@ -67,11 +69,11 @@ class RayJob(pulumi.ComponentResource):
         }
         unnamed = Manifest(args.manifest, {**values, "name": args.job_name})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
+        opts = namespace.running_in(self, needs)
+        # Created first, and waited for, its successor would wait for the machines that this one holds.
+        opts.delete_before_replace = args.alone
         job = _RayJobObject(
-            f"{name}-ray-job",
-            Manifest(args.manifest, {**values, "name": self.job_name}),
-            args.wait,
-            namespace.running_in(self, needs),
+            f"{name}-ray-job", Manifest(args.manifest, {**values, "name": self.job_name}), args.wait, opts
         )
         self.result: pulumi.Output[str] = pulumi.Output.from_input("")
         if args.wait:

@@ -23,19 +23,20 @@ class StandardClusterArgs(ClusterArgs):
     """Arguments of `StandardCluster`, besides those of every cluster.
 
     Args:
-        zones: Zones of the cluster's nodes, all in its region.
+        location: Region, or a zone: the control plane is then in that zone alone, as all nodes must be.
+        zones: Zones of the cluster's nodes, all in its location.
     """
 
     zones: Sequence[str]
 
     def __post_init__(self) -> None:
-        strangers = [zone for zone in self.zones if zone.rpartition("-")[0] != self.location]
+        strangers = [zone for zone in self.zones if self.location not in (zone, zone.rpartition("-")[0])]
         if strangers or not self.zones:
             raise ValueError(f"{', '.join(strangers) or 'no zone'}: give zones of {self.location}")
 
 
 class StandardCluster(Cluster):
-    """A regional cluster with a pool for the system; node pools for workloads are added to it."""
+    """A cluster with a pool for the system; node pools for workloads are added to it."""
 
     def __init__(
         self, name: str, args: StandardClusterArgs, opts: pulumi.ResourceOptions | None = None
@@ -53,7 +54,8 @@ class StandardCluster(Cluster):
             name=args.cluster_name,
             project=args.project,
             location=args.location,
-            node_locations=self._zones,
+            # A zone's own cluster would take it for a second zone.
+            node_locations=self._zones if args.location not in self._zones else None,
             initial_node_count=1,
             remove_default_node_pool=True,
             # The default account, which may be disabled and may do too much, has no node even for minutes.

@@ -1,5 +1,6 @@
 """How long an operation takes on the stand-in platform."""
 
+import re
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -8,8 +9,11 @@ from typing import Any
 
 import yaml
 
+from rehearsal.paths import at, texts
+from rehearsal.rules import tpu
 from rehearsal.world import Refusal
 
+_ZONE = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
 _TABLE = Path(__file__).with_name("durations.yaml")
 
 
@@ -55,7 +59,13 @@ def _table() -> dict[str, list[dict[str, Any]]]:
 
 
 def _applies(when: Mapping[str, Any], inputs: Mapping[str, Any]) -> bool:
-    facts = {**inputs, "awaited": is_awaited(inputs), "executed": _is_executed(inputs)}
+    facts = {
+        **inputs,
+        "awaited": is_awaited(inputs),
+        "executed": _is_executed(inputs),
+        "zonal": any(map(_ZONE.fullmatch, texts(inputs, "location"))),
+        "tpu": any(map(tpu.chips_of, at(inputs, "spec.rayClusterSpec.workerGroupSpecs[].template"))),
+    }
     return all(facts.get(key) == wanted for key, wanted in when.items())
 
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from rehearsal import references, rules
 from rehearsal.paths import at, given, texts
 from rehearsal.plan import Plan, Planned
-from rehearsal.rules import kueue, pod_security
+from rehearsal.rules import kueue, pod_security, pods, tpu
 from rehearsal.rules.kinds import RELEASE, pod_templates
 from rehearsal.wire import is_unknown
-from rehearsal.world import CLUSTER
+from rehearsal.world import CLUSTER, NODE_POOL
 
 _SERVICE: Final = "gcp:projects/service:Service"
 _PREFIX: Final = "kubernetes:"
@@ -83,6 +83,26 @@ class _Checked:
         for kind, name in dict.fromkeys(needs):
             if name != "default" and not self._may_exist(kind, namespace, name):
                 yield path, f"names {kind} {name}, which nothing in the plan makes in namespace {namespace}"
+
+        yield from self._node_problems(path, template)
+
+    def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """What a pod needs of a Standard cluster; Autopilot makes nodes for pods and has the driver."""
+        standard = [
+            each.inputs
+            for each in self._resources.values()
+            if each.type == CLUSTER and not given(each.inputs, "enableAutopilot")
+        ]
+        if not standard:
+            return
+        wanted = tpu.selector_of(template)
+        pools = (each.inputs for each in self._resources.values() if each.type == NODE_POOL)
+        if tpu.chips_of(template) and wanted not in [tpu.node_labels(pool) for pool in pools]:
+            shape = " ".join(wanted.values()) or "any"
+            yield path, f"asks for chips of {shape} nodes, and no node pool in the plan has them"
+        driver = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
+        if pods.mounts_buckets(template) and not any(given(cluster, driver) for cluster in standard):
+            yield path, f"mounts a bucket, and the cluster's {driver} is not set"
 
     def _policy_problems(self, cluster: Planned) -> Iterator[tuple[str, str]]:
         """A Standard cluster takes NetworkPolicies without enforcing them.

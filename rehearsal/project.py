@@ -61,11 +61,20 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
         full = key if ":" in key else f"{project_name()}:{key}"
         _put(found, full, value, secret=bool(standins.get(full, {}).get("secret")))
     for key, standin in standins.items():
-        wanted = all(found.plain.get(other) == value for other, value in standin.get("when", {}).items())
-        if wanted and key not in found.plain and key not in found.secret:
+        if _wanted(standin, found.plain) and key not in found.plain and key not in found.secret:
             _put(found, key, standin["value"], secret=bool(standin.get("secret")))
             found.stood_in.append(key)
     return found
+
+
+def _wanted(standin: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    """Whether `when` holds of the settings, and `unless` does not."""
+    holds = {
+        condition: all(settings.get(key) == value for key, value in standin[condition].items())
+        for condition in ("when", "unless")
+        if condition in standin
+    }
+    return holds.get("when", True) and not holds.get("unless", False)
 
 
 def _committed(stack: str, checkout: Path) -> dict[str, Any]:

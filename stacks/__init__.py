@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pulumi
 
-from stacks import a4_accelerate, a4_ray, cloudrun_vllm, l4_kueue
-from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, L4Kueue, Settings
+from stacks import a4_accelerate, a4_ray, cloudrun_vllm, l4_kueue, tpu_maxtext
+from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, L4Kueue, Settings, TpuMaxtext
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -21,3 +21,5 @@ def build(settings: Settings) -> Outputs:
             return cloudrun_vllm.build(settings)
         case L4Kueue():
             return l4_kueue.build(settings)
+        case TpuMaxtext():
+            return tpu_maxtext.build(settings)

@@ -8,7 +8,14 @@ from components.fingerprint import fingerprint
 from components.ray_cluster import RayCluster, RayClusterArgs
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
-from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, Ground, lay_ground, warn_of_missing_a4
+from stacks.gke_training import (
+    INGRESS_FROM_INSIDE,
+    INGRESS_FROM_RAY_PLATFORM,
+    WORKLOADS,
+    Ground,
+    lay_ground,
+    warn_of_missing_a4,
+)
 from stacks.settings import A4Ray
 
 NAME: Final = "a4-ray"
@@ -23,7 +30,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         NAME,
         settings,
         namespace="ray",
-        network_policies=[INGRESS_FROM_INSIDE, MANIFESTS / "ingress-from-platform.yaml"],
+        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_RAY_PLATFORM],
         ray_operator=True,
     )
     ray = RayClusterArgs(

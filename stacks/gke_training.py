@@ -26,6 +26,8 @@ WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 FINETUNE: Final = WORKLOADS / "finetune"
 # Pods of the namespace reach each other, and nobody else does.
 INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
+# What of the platform reaches a Ray cluster besides.
+INGRESS_FROM_RAY_PLATFORM: Final = WORKLOADS / "namespace" / "ingress-from-platform.yaml"
 
 _COMPUTE: Final = "compute.googleapis.com"
 _STORAGE: Final = "storage.googleapis.com"
@@ -39,8 +41,27 @@ _CLUSTER: Final = (
 )
 # What a Standard cluster's nodes stream images with; Autopilot has it.
 _IMAGE_STREAMING: Final = "containerfilesystem.googleapis.com"
+# What makes machines with TPU chips.
+_TPU: Final = "tpu.googleapis.com"
 # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
 _REPORTING: Final = ("logging.googleapis.com", "monitoring.googleapis.com")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What trains.
+
+    Args:
+        folder: Folder with the Dockerfile of its image; its name is the image's and the service account's.
+        package: Folder of its Python package, which the pods get as their code.
+        mounts_bucket: Whether it writes to the bucket as to a disk.
+        tpu: Whether it runs on a TPU slice. Such a slice is in one zone, and then so is the whole cluster.
+    """
+
+    folder: Path
+    package: Path
+    mounts_bucket: bool = False
+    tpu: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +111,9 @@ def lay_ground(
     network_policies: Sequence[Path],
     ray_operator: bool = False,
     zones: Sequence[str] = (),
+    workload: Workload | None = None,
 ) -> Ground:
-    """Declares image, cluster, namespace, identity, bucket, token and code.
+    """Declares image, cluster, namespace, identity, bucket, code and, if the settings have one, the token.
 
     Args:
         name: Name of the scenario; starts the name of everything.
@@ -100,17 +122,22 @@ def lay_ground(
         network_policies: Manifests of the namespace's NetworkPolicies.
         ray_operator: Whether the cluster has the Ray operator.
         zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
+        workload: What trains; by default the fine-tuning of Gemma models.
     """
+    workload = workload or Workload(folder=FINETUNE, package=FINETUNE)
     labels = {"stack": settings.stack, "scenario": name}
     cluster_apis = [*_CLUSTER, _IMAGE_STREAMING] if zones else [*_CLUSTER]
+    if workload.tpu:
+        cluster_apis.append(_TPU)
+    secrets = [_SECRETS] if settings.hf_token else []
     apis = ProjectServices(
         name,
         ProjectServicesArgs(
             project=settings.project,
-            apis=[_COMPUTE, *cluster_apis, *_REPORTING, _STORAGE, _SECRETS, *image_apis(settings)],
+            apis=[_COMPUTE, *cluster_apis, *_REPORTING, _STORAGE, *secrets, *image_apis(settings)],
         ),
     )
-    image = training_image(name, settings, apis=apis, labels=labels, context=FINETUNE)
+    image = training_image(name, settings, apis=apis, labels=labels, context=workload.folder)
     network = Network(
         name,
         NetworkArgs(
@@ -123,7 +150,7 @@ def lay_ground(
         name,
         ClusterArgs(
             project=apis.project_with(*cluster_apis),
-            location=settings.region,
+            location=zones[0] if workload.tpu else settings.region,
             network=network.network_id,
             subnet=network.subnet_id,
             labels=labels,
@@ -137,7 +164,7 @@ def lay_ground(
         name,
         NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=network_policies),
     )
-    account = ServiceAccount(name, ServiceAccountArgs(namespace=inside, account_name="finetune"))
+    account = ServiceAccount(name, ServiceAccountArgs(namespace=inside, account_name=workload.folder.name))
     bucket = Bucket(
         name,
         BucketArgs(
@@ -146,17 +173,8 @@ def lay_ground(
             labels=labels,
             writers={account.account_name: account.identity},
             force_destroy=settings.force_destroy,
+            hierarchical=workload.mounts_bucket,
             bucket_name=settings.bucket_name,
-        ),
-    )
-    token = HuggingFaceToken(
-        name,
-        HuggingFaceTokenArgs(
-            project=apis.project_with(_SECRETS),
-            token=settings.hf_token,
-            secret_id=f"{settings.stack}-hugging-face-token",
-            labels=labels,
-            namespace=inside,
         ),
     )
     return Ground(
@@ -167,9 +185,34 @@ def lay_ground(
         account=account,
         bucket=bucket,
         image=image,
-        code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=FINETUNE)),
-        needs=[account.access, *token.access, network.egress, *bucket.access, *cluster.pulls],
+        code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=workload.package)),
+        needs=[
+            account.access,
+            *_token(name, settings, apis, labels, inside),
+            network.egress,
+            *bucket.access,
+            *cluster.pulls,
+        ],
     )
+
+
+def _token(
+    name: str, settings: GkeTraining, apis: ProjectServices, labels: dict[str, str], inside: Namespace
+) -> list[pulumi.Resource]:
+    """The Hugging Face token where pods find it, if there is one."""
+    if settings.hf_token is None:
+        return []
+    token = HuggingFaceToken(
+        name,
+        HuggingFaceTokenArgs(
+            project=apis.project_with(_SECRETS),
+            token=settings.hf_token,
+            secret_id=f"{settings.stack}-hugging-face-token",
+            labels=labels,
+            namespace=inside,
+        ),
+    )
+    return token.access
 
 
 def _cluster(name: str, args: ClusterArgs, zones: Sequence[str]) -> Cluster:

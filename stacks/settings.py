@@ -17,10 +17,23 @@ from components.image import Image
 from components.members import parse_members
 from stacks.keys import Keys, SettingsError
 from stacks.l4_machines import L4Machines, read_l4_machines
-from workloads.finetune.errors import InputError
-from workloads.finetune.recipe import load_recipe
+from stacks.maxtext_data import read_data
+from stacks.tpu_machines import TpuMachines, check_fit, read_tpu_machines
+from workloads.finetune import errors as gemma_errors
+from workloads.finetune import recipe as gemma_recipe
+from workloads.maxtext.maxtext_driver import errors as maxtext_errors
+from workloads.maxtext.maxtext_driver import recipe as maxtext_recipe
 
-__all__ = ["A4Accelerate", "A4Ray", "CloudrunVllm", "L4Kueue", "Settings", "SettingsError", "load"]
+__all__ = [
+    "A4Accelerate",
+    "A4Ray",
+    "CloudrunVllm",
+    "L4Kueue",
+    "Settings",
+    "SettingsError",
+    "TpuMaxtext",
+    "load",
+]
 
 RAY_CLUSTERS: Final = ("perJob", "shared")
 CLUSTER_MODES: Final = ("standard", "autopilot")
@@ -30,17 +43,56 @@ MAX_RUN_HOURS: Final = FLEX_START_MAX_HOURS
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Recipes:
+    """The recipes of a scenario.
+
+    Args:
+        default: Name of the one that is trained by default.
+        folder: Where they are, for a message.
+        load: Reads the one of a name.
+        refused: What `load` raises, with what is wrong and what to do.
+        gated: Whether they start from weights that need a Hugging Face token.
+    """
+
+    default: str
+    folder: str
+    load: Callable[[str], object]
+    refused: type[Exception]
+    gated: bool
+
+
+def _gemma(default: str) -> _Recipes:
+    return _Recipes(
+        default=default,
+        folder="workloads/finetune/recipes",
+        load=gemma_recipe.load_recipe,
+        refused=gemma_errors.InputError,
+        gated=True,
+    )
+
+
+_MAXTEXT: Final = _Recipes(
+    default="llama3-8b",
+    folder="workloads/maxtext/maxtext_driver/recipes",
+    load=maxtext_recipe.load_recipe,
+    refused=maxtext_errors.InputError,
+    gated=False,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
-    """Settings of every scenario that fine-tunes.
+    """Settings of every scenario that trains.
 
     Args:
         stack: Name of the stack, as a label of what it creates.
         project: `gcp:project`. Project id that everything is created in.
         region: `gcp:region`. Region of the machines and the bucket; their capacity must be in it.
-        hf_token: `hfToken`. Hugging Face read token of an account that accepted Gemma's licence.
-        image: `imageUri`. Image of workloads/finetune/Dockerfile, by digest; by default the stack builds it.
+        hf_token: `hfToken`. Hugging Face read token of an account that accepted the model's licence; None
+            where nothing needs one.
+        image: `imageUri`. Image of the workload's Dockerfile, by digest; by default the stack builds it.
         scan_images: `scanImages`. Whether Artifact Registry scans the image that is built; it bills scans.
-        recipe: `recipe`. Name of a file in workloads/finetune/recipes.
+        recipe: `recipe`. Name of a file in the recipes of the workload.
         force_destroy: `forceDestroy`. Whether destroy may delete the bucket with its checkpoints.
         bucket_name: `bucketName`. Name of the bucket; by default made unique by Pulumi.
         max_run_hours: `maxRunHours`. Hours after which a run is ended and accelerator nodes are taken away;
@@ -50,7 +102,7 @@ class Training:
     stack: str
     project: str
     region: str
-    hf_token: pulumi.Output[str]
+    hf_token: pulumi.Output[str] | None
     image: Image | None
     scan_images: bool
     recipe: str
@@ -75,7 +127,7 @@ class GkeTraining(Training):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutopilotTraining(GkeTraining):
+class AwaitableTraining(GkeTraining):
     """Settings of every scenario whose training has a cluster to itself, besides those of `GkeTraining`.
 
     Args:
@@ -86,8 +138,8 @@ class AutopilotTraining(GkeTraining):
 
 
 @dataclass(frozen=True, kw_only=True)
-class A4Ray(AutopilotTraining):
-    """Settings of the scenario `a4-ray`, besides those of `AutopilotTraining`.
+class A4Ray(AwaitableTraining):
+    """Settings of the scenario `a4-ray`, besides those of `AwaitableTraining`.
 
     Args:
         workers: `workers`. A4 nodes with 8 B200 GPUs each.
@@ -99,8 +151,8 @@ class A4Ray(AutopilotTraining):
 
 
 @dataclass(frozen=True, kw_only=True)
-class A4Accelerate(AutopilotTraining):
-    """Settings of the scenario `a4-accelerate`: those of `AutopilotTraining`."""
+class A4Accelerate(AwaitableTraining):
+    """Settings of the scenario `a4-accelerate`: those of `AwaitableTraining`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +160,7 @@ class CloudrunVllm(Training):
     """Settings of the scenario `cloudrun-vllm`, besides those of `Training`.
 
     Args:
+        hf_token: As there, and required.
         subnet: `subnet`. Name of a subnet of the project and region that has a way out to the
             internet; by default the stack makes a network of its own.
         invokers: `invokers`. IAM members who may call the service.
@@ -115,6 +168,7 @@ class CloudrunVllm(Training):
         max_instances: `maxInstances`. Instances at most.
     """
 
+    hf_token: pulumi.Output[str]
     subnet: str | None
     invokers: tuple[str, ...]
     min_instances: int
@@ -142,7 +196,20 @@ class L4Kueue(GkeTraining):
     training_priority: str
 
 
-Settings = A4Ray | A4Accelerate | CloudrunVllm | L4Kueue
+@dataclass(frozen=True, kw_only=True)
+class TpuMaxtext(AwaitableTraining):
+    """Settings of the scenario `tpu-maxtext`, besides those of `AwaitableTraining`.
+
+    Args:
+        machines: `topology`, `zone`. The TPU slice that is trained on.
+        overrides: `dataset`. Settings of MaxText, `KEY=VALUE`, in place of the recipe's.
+    """
+
+    machines: TpuMachines
+    overrides: tuple[str, ...]
+
+
+Settings = A4Ray | A4Accelerate | CloudrunVllm | L4Kueue | TpuMaxtext
 
 
 def load() -> Settings:
@@ -174,6 +241,7 @@ def read(keys: Keys, config: pulumi.Config) -> Settings:
         "a4-accelerate": _a4_accelerate,
         "cloudrun-vllm": _cloudrun_vllm,
         "l4-kueue": _l4_kueue,
+        "tpu-maxtext": _tpu_maxtext,
     }
     scenario = keys.choice("scenario", readers)
     keys.check()
@@ -184,19 +252,21 @@ def read(keys: Keys, config: pulumi.Config) -> Settings:
 
 def _a4_ray(keys: Keys, config: pulumi.Config) -> A4Ray:
     return A4Ray(
-        **_autopilot_training(keys, config, recipe="gemma-3-4b-vision"),
+        **_awaitable_training(keys, config, _gemma("gemma-3-4b-vision"), CapacityType.RESERVATION),
         workers=keys.integer("workers", 2, minimum=1, maximum=64),
         shared_ray_cluster=keys.choice("rayCluster", RAY_CLUSTERS, "perJob") == "shared",
     )
 
 
 def _a4_accelerate(keys: Keys, config: pulumi.Config) -> A4Accelerate:
-    return A4Accelerate(**_autopilot_training(keys, config, recipe="gemma-3-12b-text-to-sql"))
+    return A4Accelerate(
+        **_awaitable_training(keys, config, _gemma("gemma-3-12b-text-to-sql"), CapacityType.RESERVATION)
+    )
 
 
 def _cloudrun_vllm(keys: Keys, config: pulumi.Config) -> CloudrunVllm:
     settings = CloudrunVllm(
-        **_training(keys, config, recipe="gemma-3-1b-emoji"),
+        **_training(keys, config, _gemma("gemma-3-1b-emoji")),
         subnet=_optional_name(keys, "subnet", maximum=63),
         invokers=keys.parsed("invokers", parse_members, (), set_as="user:SOMEBODY@EXAMPLE.COM"),
         min_instances=keys.integer("minInstances", 0, minimum=0, maximum=100),
@@ -213,7 +283,7 @@ def _cloudrun_vllm(keys: Keys, config: pulumi.Config) -> CloudrunVllm:
 
 def _l4_kueue(keys: Keys, config: pulumi.Config) -> L4Kueue:
     autopilot = keys.choice("clusterMode", CLUSTER_MODES, "standard") == "autopilot"
-    training = _gke_training(keys, config, "gemma-3-4b-sql", CapacityType.ON_DEMAND)
+    training = _gke_training(keys, config, _gemma("gemma-3-4b-sql"), CapacityType.ON_DEMAND)
     return L4Kueue(
         **training,
         autopilot=autopilot,
@@ -231,26 +301,38 @@ def _l4_kueue(keys: Keys, config: pulumi.Config) -> L4Kueue:
     )
 
 
-def _autopilot_training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
-    """The fields of `AutopilotTraining`, with the scenario's own recipe as the default."""
+def _tpu_maxtext(keys: Keys, config: pulumi.Config) -> TpuMaxtext:
+    training = _awaitable_training(keys, config, _MAXTEXT, CapacityType.ON_DEMAND)
+    machines = read_tpu_machines(keys, training["region"], training["capacity"].type)
+    if not keys.refused("recipe", "topology"):
+        check_fit(keys, training["recipe"], machines)
+    return TpuMaxtext(**training, machines=machines, overrides=read_data(keys))
+
+
+def _awaitable_training(
+    keys: Keys, config: pulumi.Config, recipes: _Recipes, capacity: CapacityType
+) -> dict[str, Any]:
+    """The fields of `AwaitableTraining`, with the scenario's own defaults."""
     return {
-        **_gke_training(keys, config, recipe, CapacityType.RESERVATION),
+        **_gke_training(keys, config, recipes, capacity),
         "wait_for_training": keys.flag("waitForTraining", False),
     }
 
 
-def _gke_training(keys: Keys, config: pulumi.Config, recipe: str, capacity: CapacityType) -> dict[str, Any]:
+def _gke_training(
+    keys: Keys, config: pulumi.Config, recipes: _Recipes, capacity: CapacityType
+) -> dict[str, Any]:
     """The fields of `GkeTraining`, with the scenario's own defaults."""
     return {
-        **_training(keys, config, recipe),
+        **_training(keys, config, recipes),
         "capacity": _capacity(keys, capacity),
         "cluster_name": _optional_name(keys, "clusterName", maximum=40),
     }
 
 
-def _training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
+def _training(keys: Keys, config: pulumi.Config, recipes: _Recipes) -> dict[str, Any]:
     """The fields of `Training`, with the scenario's own recipe as the default."""
-    keys.secret("hfToken", "a Hugging Face read token")
+    keys.secret("hfToken", "a Hugging Face read token", required=recipes.gated)
     image = keys.parsed("imageUri", Image.parse, None, set_as="REGISTRY/IMAGE@sha256:DIGEST")
     scan_images = keys.flag("scanImages", False)
     if image and scan_images:
@@ -262,10 +344,10 @@ def _training(keys: Keys, config: pulumi.Config, recipe: str) -> dict[str, Any]:
         "stack": _label(pulumi.get_stack()),
         "project": _project(keys),
         "region": _region(keys),
-        "hf_token": config.get_secret("hfToken") or pulumi.Output.secret(""),
+        "hf_token": config.get_secret("hfToken"),
         "image": image,
         "scan_images": scan_images,
-        "recipe": _recipe(keys, recipe),
+        "recipe": _recipe(keys, recipes),
         "force_destroy": keys.flag("forceDestroy", False),
         "bucket_name": _optional_name(keys, "bucketName", maximum=63),
         "max_run_hours": keys.integer("maxRunHours", None, minimum=1, maximum=MAX_RUN_HOURS),
@@ -317,14 +399,14 @@ def _capacity(keys: Keys, default: CapacityType) -> Capacity:
     return Capacity(type=CapacityType.ON_DEMAND)
 
 
-def _recipe(keys: Keys, default: str) -> str:
+def _recipe(keys: Keys, recipes: _Recipes) -> str:
     def parse(name: str) -> str:
         if "/" in name or name.endswith(".yaml"):
-            raise ValueError(f"{name!r} is a path; give the name of a file in workloads/finetune/recipes")
+            raise ValueError(f"{name!r} is a path; give the name of a file in {recipes.folder}")
         try:
-            load_recipe(name)
-        except InputError as error:
+            recipes.load(name)
+        except recipes.refused as error:
             raise ValueError(str(error)) from None
         return name
 
-    return keys.parsed("recipe", parse, default, set_as=default)
+    return keys.parsed("recipe", parse, recipes.default, set_as=recipes.default)

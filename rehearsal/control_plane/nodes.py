@@ -6,7 +6,7 @@ runs on every node are not there.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import floor, inf, prod
 from pathlib import Path
@@ -29,6 +29,10 @@ _ZONES_OF_A_REGION: Final = "abc"
 _GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 _TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
 _TPU_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
+# What the chips of a machine that is a slice of its own are labelled with.
+_TOPOLOGY_OF_ONE_HOST: Final = {1: "1x1", 4: "2x2", 8: "2x4"}
+# Virtual CPUs of a core.
+_THREADS: Final = 2
 POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 # Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice.
@@ -149,9 +153,12 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
     labels = {str(key): str(value) for key, value in (config.get("labels") or {}).items()}
     topology = (inputs.get("placementPolicy") or {}).get("tpuTopology")
     if topology:
-        labels[_TPU_TOPOLOGY] = topology
         # A slice is whole or not there at all.
         least = most = max(1, prod(map(int, topology.split("x"))) // (chosen.count or 1))
+    if topology or chosen.is_tpu:
+        labels[_TPU_TOPOLOGY] = topology or _TOPOLOGY_OF_ONE_HOST[chosen.count]
+    if (config.get("advancedMachineFeatures") or {}).get("threadsPerCore") == 1:
+        chosen = replace(chosen, cpus=chosen.cpus // _THREADS)
     if config.get("spot"):
         labels["cloud.google.com/gke-spot"] = "true"
     if config.get("flexStart"):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rehearsal.paths import at, given, texts
+from rehearsal.rules import tpu
 from rehearsal.rules.compute import excludes, one_of
 from rehearsal.schema import Problem
 
@@ -81,6 +82,7 @@ def node_pool(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _node_zones(inputs)
     yield from _size(inputs)
     yield from _flex_start(inputs)
+    yield from tpu.node_pool(inputs)
     reserved = set(texts(inputs, "nodeConfig.reservationAffinity.consumeReservationType"))
     if given(inputs, "queuedProvisioning.enabled") and reserved != {"NO_RESERVATION"}:
         # hashicorp/terraform-provider-google issue 18341

@@ -21,6 +21,7 @@ _FACTORS: Final = {
     **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
 }
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -30,10 +31,27 @@ def problems(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
     volumes = list(texts(template, "spec.volumes[].name"))
     for name in sorted({name for name in volumes if volumes.count(name) > 1}):
         yield f"{spec}.volumes", f"two volumes are named {name!r}"
+    yield from _mounted_buckets(path, template)
     for group in ("containers", "initContainers"):
         for container in at(template, f"spec.{group}[]"):
             if isinstance(container, Mapping):
                 yield from _container(f"{spec}.{group}", container, volumes)
+
+
+def mounts_buckets(template: Mapping[str, Any]) -> bool:
+    """Whether a pod of the template has a volume that is a bucket."""
+    return GCS_FUSE in texts(template, "spec.volumes[].csi.driver")
+
+
+def _mounted_buckets(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
+    """The driver's webhook adds its sidecar to pods with the annotation; others never get their volume.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-setup
+    """
+    annotations = next(at(template, "metadata.annotations"), {})
+    if mounts_buckets(template) and annotations.get("gke-gcsfuse/volumes") != "true":
+        where = f"{path}.metadata.annotations".removeprefix(".")
+        yield where, 'a volume of GCS FUSE needs gke-gcsfuse/volumes: "true"'
 
 
 def job(inputs: Mapping[str, Any]) -> Iterator[Problem]:

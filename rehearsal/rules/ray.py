@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
 from rehearsal.paths import at, given, texts
-from rehearsal.rules import json_schema
+from rehearsal.rules import json_schema, tpu
 from rehearsal.schema import Problem
 from rehearsal.wire import is_unknown
 
@@ -43,6 +43,8 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
     for group in at(inputs, f"{cluster}.workerGroupSpecs[]"):
         yield from _replicas(group)
+        if isinstance(group, Mapping):
+            yield from tpu.worker_group(group)
 
 
 def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent.parent
 CRDS = ROOT.parent / "shared" / "crds"
 CLUSTER = ROOT / "workloads" / "a4-ray" / "ray-cluster.yaml"
 JOB = ROOT / "workloads" / "a4-ray" / "ray-job.yaml"
+TPU_CLUSTER = ROOT / "workloads" / "tpu-maxtext" / "ray-cluster.yaml"
+TPU_JOB = ROOT / "workloads" / "tpu-maxtext" / "ray-job.yaml"
 IMAGE = f"registry/image@sha256:{'0' * 64}"
 
 needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are not in {CRDS}")
@@ -48,6 +50,42 @@ def job(**cluster_fields: Any) -> dict[str, Any]:
         "code": {"name": "code", "items": [{"key": "a", "path": "a"}]},
     }
     return Manifest(JOB, values).tree
+
+
+def tpu_cluster() -> dict[str, Any]:
+    values = {
+        "name": "c",
+        "namespace": "ray",
+        "rayVersion": "2.60.0",
+        "image": IMAGE,
+        "serviceAccount": "maxtext",
+        "withoutToken": True,
+        "bucket": "b",
+        "mount": "/data",
+        "slice": {"cloud.google.com/gke-tpu-topology": "4x4"},
+        "hosts": 4,
+        "chips": "4",
+        "cpus": "72",
+        "memory": "560Gi",
+    }
+    return Manifest(TPU_CLUSTER, values).tree
+
+
+def tpu_job() -> dict[str, Any]:
+    values = {
+        "name": "j",
+        "namespace": "ray",
+        "cluster": {"rayClusterSpec": tpu_cluster()["spec"], "shutdownAfterJobFinishes": True},
+        "recipe": "r",
+        "mount": "/data",
+        "run": "x",
+        "hosts": 4,
+        "topology": "4x4",
+        "overrides": "",
+        "image": IMAGE,
+        "code": {"name": "code", "items": [{"key": "a", "path": "a"}]},
+    }
+    return Manifest(TPU_JOB, values).tree
 
 
 def own_cluster() -> dict[str, Any]:
@@ -88,8 +126,20 @@ def unknown_fields(value: Any, rules: dict[str, Any], path: str = "") -> list[st
 @needs_crds
 @pytest.mark.parametrize(
     ("kind", "tree"),
-    [("rayclusters", cluster()), ("rayjobs", own_cluster()), ("rayjobs", shared_cluster())],
-    ids=["RayCluster", "RayJob with its own cluster", "RayJob on a shared cluster"],
+    [
+        ("rayclusters", cluster()),
+        ("rayjobs", own_cluster()),
+        ("rayjobs", shared_cluster()),
+        ("rayclusters", tpu_cluster()),
+        ("rayjobs", tpu_job()),
+    ],
+    ids=[
+        "RayCluster",
+        "RayJob with its own cluster",
+        "RayJob on a shared cluster",
+        "RayCluster on a TPU slice",
+        "RayJob on a TPU slice",
+    ],
 )
 def test_the_operator_knows_every_field(kind: str, tree: dict[str, Any]) -> None:
     rules = schema(kind)

@@ -61,6 +61,31 @@ def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mende
 
 
 @needs_crds
+def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_chips(
+    plane: ControlPlane, api: Api
+) -> None:
+    with Rehearsal("tpu-maxtext", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
+        rehearsal.up()
+        nodes = {node["metadata"]["name"]: node for node in api.list("v1", "Node")}
+        hosts = [
+            name for name, node in nodes.items() if node["status"]["capacity"].get("google.com/tpu") == "4"
+        ]
+        assert len(hosts) == 4
+        placed = {
+            role: [
+                pod["spec"]["nodeName"]
+                for pod in api.list("v1", "Pod", "ray", f"ray.io/node-type={role}")
+                if pod["status"]["phase"] == "Running"
+            ]
+            for role in ("head", "worker")
+        }
+        assert sorted(placed["worker"]) == sorted(hosts)
+        (head,) = placed["head"]
+        assert nodes[head]["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "e2-standard-16"
+        rehearsal.destroy()
+
+
+@needs_crds
 def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> None:
     settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
     with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:

@@ -80,6 +80,20 @@ def kube(version: str, kind: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "thing", "namespace": "ray"}, **fields}
 
 
+# A TPU slice of four machines, besides the pool in RIGHT.
+SLICE_POOL: dict[str, Any] = {
+    "cluster": "c",
+    "name": "slice",
+    "location": "us-east5-b",
+    "nodeLocations": ["us-east5-b"],
+    "nodeCount": 4,
+    "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
+    "nodeConfig": {
+        "machineType": "ct6e-standard-4t",
+        "diskType": "hyperdisk-balanced",
+        "reservationAffinity": {"consumeReservationType": "NO_RESERVATION"},
+    },
+}
 # Inputs that everything must let through, by type.
 RIGHT: dict[str, dict[str, Any]] = {
     NETWORK: {"name": "net", "autoCreateSubnetworks": False},
@@ -107,9 +121,9 @@ RIGHT: dict[str, dict[str, Any]] = {
         "cluster": "c",
         "name": "pool",
         "nodeCount": 4,
-        "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
+        "placementPolicy": {"type": "COMPACT"},
         "nodeConfig": {
-            "machineType": "ct6e-standard-4t",
+            "machineType": "g2-standard-24",
             "reservationAffinity": {
                 "consumeReservationType": "SPECIFIC_RESERVATION",
                 "key": "compute.googleapis.com/reservation-name",

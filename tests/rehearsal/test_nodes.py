@@ -70,6 +70,22 @@ def test_a_tpu_pool_is_a_whole_slice() -> None:
     assert node["spec"]["taints"][0]["key"] == "google.com/tpu"
 
 
+@pytest.mark.parametrize(
+    ("machine_type", "topology"),
+    [("ct6e-standard-1t", "1x1"), ("ct6e-standard-4t", "2x2"), ("ct6e-standard-8t", "2x4")],
+)
+def test_a_machine_with_chips_on_its_own_is_a_slice_too(machine_type: str, topology: str) -> None:
+    inputs = {"nodeConfig": {"machineType": machine_type}, "nodeLocations": ["us-east5-b"], "nodeCount": 1}
+    labels = shape_of_pool(inputs, "tpu", "us-east5").node(0)["metadata"]["labels"]
+    assert labels["cloud.google.com/gke-tpu-topology"] == topology
+
+
+def test_one_thread_a_core_leaves_half_of_the_cpus() -> None:
+    config = {"machineType": "ct6e-standard-4t", "advancedMachineFeatures": {"threadsPerCore": 1}}
+    inputs = {"nodeConfig": config, "nodeLocations": ["us-east5-b"], "nodeCount": 1}
+    assert shape_of_pool(inputs, "tpu", "us-east5").node(0)["status"]["capacity"]["cpu"] == "90"
+
+
 def test_autopilot_makes_the_node_that_a_pod_selects() -> None:
     wanted = {"cloud.google.com/gke-accelerator": "nvidia-b200", "cloud.google.com/gke-spot": "true"}
     shape = shape_for_pod(pod(wanted, cpu="160", memory="1024Gi", **{"nvidia.com/gpu": "8"}), REGION)

@@ -4,6 +4,8 @@ from typing import Any
 
 from rehearsal.plan import Plan, Planned
 from rehearsal.plan_checks import problems
+from rehearsal.rules import pods, tpu
+from tests.rehearsal.right import SLICE_POOL
 
 SERVICE = "gcp:projects/service:Service"
 NETWORK = "gcp:compute/network:Network"
@@ -186,3 +188,76 @@ def test_network_policies_that_nothing_enforces_are_found() -> None:
     assert with_cluster(initialNodeCount=1, datapathProvider="ADVANCED_DATAPATH") == []
     (found,) = with_cluster(initialNodeCount=1)
     assert "nothing enforces the plan's NetworkPolicies" in found
+
+
+# Nodes
+
+
+STANDARD_CLUSTER: dict[str, Any] = {
+    "name": "c",
+    "location": "us-east5-b",
+    "initialNodeCount": 1,
+    "datapathProvider": "ADVANCED_DATAPATH",
+}
+CONTAINER = planned(SERVICE, "container", {"service": "container.googleapis.com"})
+
+
+def standard(**addons: Any) -> Planned:
+    return planned(
+        "gcp:container/cluster:Cluster", "c", {**STANDARD_CLUSTER, "addonsConfig": addons}, "container"
+    )
+
+
+def slice_pool(topology: str, hosts: int) -> Planned:
+    inputs = {
+        **SLICE_POOL,
+        "placementPolicy": {"type": "COMPACT", "tpuTopology": topology},
+        "nodeCount": hosts,
+    }
+    return planned("gcp:container/nodePool:NodePool", "slice", inputs, "container")
+
+
+def trainer(**spec: Any) -> Planned:
+    return planned(POD, "trainer", kube("Pod", "trainer", "ray", spec=spec), "ns")
+
+
+ON_4X4: dict[str, Any] = {
+    "nodeSelector": {tpu.ACCELERATOR: "tpu-v6e-slice", tpu.TOPOLOGY: "4x4"},
+    "containers": [
+        {
+            "name": "main",
+            "resources": {"requests": {tpu.RESOURCE: "4"}, "limits": {tpu.RESOURCE: "4"}},
+        }
+    ],
+}
+
+
+def test_pods_that_select_a_slice_of_the_plan_pass() -> None:
+    assert problems(plan(CONTAINER, standard(), slice_pool("4x4", 4), RAY, trainer(**ON_4X4))) == []
+
+
+def test_pods_that_select_a_slice_that_nothing_makes_are_found() -> None:
+    (found,) = problems(plan(CONTAINER, standard(), slice_pool("4x8", 8), RAY, trainer(**ON_4X4)))
+    assert "asks for chips of tpu-v6e-slice 4x4 nodes, and no node pool in the plan has them" in found
+
+
+def test_autopilot_makes_the_slice_that_pods_select() -> None:
+    cluster = planned(
+        "gcp:container/cluster:Cluster", "c", {"location": "us-east5", "enableAutopilot": True}, "container"
+    )
+    assert problems(plan(CONTAINER, cluster, RAY, trainer(**ON_4X4))) == []
+
+
+def test_a_mounted_bucket_needs_the_driver_in_the_cluster() -> None:
+    tree = kube("Pod", "trainer", "ray")
+    tree["metadata"]["annotations"] = {"gke-gcsfuse/volumes": "true"}
+    tree["spec"] = {
+        "containers": [{"name": "main"}],
+        "volumes": [{"name": "bucket", "csi": {"driver": pods.GCS_FUSE}}],
+    }
+    pod = planned(POD, "trainer", tree, "ns")
+    assert problems(plan(CONTAINER, standard(gcsFuseCsiDriverConfig={"enabled": True}), RAY, pod)) == []
+    (found,) = problems(plan(CONTAINER, standard(), RAY, pod))
+    assert (
+        "mounts a bucket, and the cluster's addonsConfig.gcsFuseCsiDriverConfig.enabled is not set" in found
+    )

@@ -39,6 +39,11 @@ def test_a_reservation_stands_in_only_where_one_is_used() -> None:
     assert "llm-stacks:capacity.reservation" not in found.plain
 
 
+def test_no_token_stands_in_where_none_is_needed() -> None:
+    found = project.configuration("tpu-maxtext", {})
+    assert found.stood_in == ["gcp:project"]
+
+
 def test_a_value_that_is_encrypted_in_the_stack_file_is_stood_in_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

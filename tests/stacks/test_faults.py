@@ -43,6 +43,7 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
         ("a4-ray", "a4-ray-ray-job"),
         ("cloudrun-vllm", "cloudrun-vllm-job"),
         ("cloudrun-vllm", "cloudrun-vllm-service"),
+        ("tpu-maxtext", "tpu-maxtext-slice-pool"),
     ],
 )
 def test_destroy_cleans_up_after_a_failed_up(stack: str, name: str) -> None:

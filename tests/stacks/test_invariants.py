@@ -99,7 +99,9 @@ def test_containers_get_the_token_by_reference(plan: Plan) -> None:
         for variable in container.get("env", []):
             if variable["name"] == "HF_TOKEN":
                 assert "value" not in variable, name
-                assert variable["valueFrom"]["secretKeyRef"] == {"name": "hf-token", "key": "token"}, name
+                reference = variable["valueFrom"]["secretKeyRef"]
+                assert (reference["name"], reference["key"]) == ("hf-token", "token"), name
+                assert not reference.get("optional"), name
 
 
 # Pods

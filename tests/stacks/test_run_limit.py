@@ -8,7 +8,17 @@ from rehearsal import Plan, Rehearsal
 from tests import plans
 
 # The fine-tune of each scenario on GKE.
-JOBS = {"a4-ray": "ray.io/v1:RayJob", "a4-accelerate": ":batch/v1:Job", "l4-kueue": ":batch/v1:Job"}
+JOBS = {
+    "a4-ray": "ray.io/v1:RayJob",
+    "a4-accelerate": ":batch/v1:Job",
+    "l4-kueue": ":batch/v1:Job",
+    "tpu-maxtext": "ray.io/v1:RayJob",
+}
+# Accelerator nodes that the stack makes itself, and nodes that everything else runs on.
+POOLS = {
+    "l4-kueue": ("l4-kueue-l4-pool", "l4-kueue-system-pool"),
+    "tpu-maxtext": ("tpu-maxtext-slice-pool", "tpu-maxtext-head-pool"),
+}
 
 
 def plan_with(stack: str, **overrides: str) -> Plan:
@@ -31,10 +41,12 @@ def test_without_a_limit_nothing_is_ended_nor_taken_away() -> None:
     assert "maxRunDuration" not in plans.named(plan, "l4-kueue-l4-pool").inputs["nodeConfig"]
 
 
-def test_accelerator_nodes_are_taken_away_and_the_systems_stay() -> None:
-    plan = plan_with("l4-kueue", maxRunHours="12")
-    assert plans.named(plan, "l4-kueue-l4-pool").inputs["nodeConfig"]["maxRunDuration"] == "43200s"
-    assert "maxRunDuration" not in plans.named(plan, "l4-kueue-system-pool").inputs["nodeConfig"]
+@pytest.mark.parametrize("stack", POOLS)
+def test_accelerator_nodes_are_taken_away_and_the_others_stay(stack: str) -> None:
+    plan = plan_with(stack, maxRunHours="12")
+    taken, staying = (plans.named(plan, name).inputs["nodeConfig"] for name in POOLS[stack])
+    assert taken["maxRunDuration"] == "43200s"
+    assert "maxRunDuration" not in staying
 
 
 @pytest.mark.parametrize(("hours", "tries"), [("1", 1), ("2", 2), ("100", 3)])

@@ -8,7 +8,7 @@ import pytest
 
 from components.capacity import CapacityType, Reservation
 from stacks import settings
-from stacks.settings import A4Ray, CloudrunVllm, L4Kueue, Settings, SettingsError
+from stacks.settings import A4Ray, CloudrunVllm, L4Kueue, Settings, SettingsError, TpuMaxtext
 
 GOOD = {
     "llm-stacks:scenario": "a4-ray",
@@ -29,6 +29,19 @@ CLOUDRUN: dict[str, str | None] = {
 L4_KUEUE: dict[str, str | None] = {
     "llm-stacks:scenario": "l4-kueue",
     "llm-stacks:capacity.reservation": None,
+}
+
+
+V6E = (
+    "asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, us-east5-b, "
+    "us-east5-a"
+)
+# The same of tpu-maxtext.
+TPU_MAXTEXT: dict[str, str | None] = {
+    "llm-stacks:scenario": "tpu-maxtext",
+    "llm-stacks:capacity.reservation": None,
+    "gcp:region": "us-east5",
+    "llm-stacks:hfToken": None,
 }
 
 
@@ -92,6 +105,52 @@ def test_the_tutorials_values_are_the_defaults_of_l4_kueue() -> None:
     assert read.capacity.type is CapacityType.ON_DEMAND
     assert (read.serving_priority, read.training_priority) == ("high", "low")
     assert read.serving_replicas is None
+
+
+def test_the_tutorials_slice_is_the_default_of_tpu_maxtext() -> None:
+    read = load(TPU_MAXTEXT)
+    assert isinstance(read, TpuMaxtext)
+    shape = read.machines.slice
+    assert (shape.topology, shape.machine.name, shape.hosts) == ("4x4", "ct6e-standard-4t", 4)
+    assert (read.recipe, read.overrides) == ("llama3-8b", ())
+    assert read.capacity.type is CapacityType.ON_DEMAND
+    assert read.hf_token is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "zone"),
+    [
+        ({}, "us-east5-b"),
+        ({"gcp:region": "us-central1"}, "us-central1-b"),
+        ({"llm-stacks:zone": "us-east5-a"}, "us-east5-a"),
+        ({"llm-stacks:capacity.type": "flexStart"}, "us-east5-a"),
+    ],
+)
+def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
+    read = load({**TPU_MAXTEXT, **changes})
+    assert isinstance(read, TpuMaxtext)
+    assert read.machines.zone == zone
+
+
+def test_who_has_a_reservation_knows_where_it_is() -> None:
+    reserved = {
+        "llm-stacks:capacity.type": "reservation",
+        "llm-stacks:capacity.reservation": "mine",
+        "gcp:region": "us-west1",
+        "llm-stacks:zone": "us-west1-c",
+    }
+    read = load({**TPU_MAXTEXT, **reserved})
+    assert isinstance(read, TpuMaxtext)
+    assert read.machines.zone == "us-west1-c"
+
+
+@pytest.mark.parametrize(
+    "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d/en/0-*.parquet", "/data/mine/*.parquet"]
+)
+def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
+    read = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
+    assert isinstance(read, TpuMaxtext)
+    assert f"grain_train_files={files}" in read.overrides
 
 
 @pytest.mark.parametrize(
@@ -201,11 +260,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {"llm-stacks:scenario": None},
         "scenario: missing; set it with `pulumi config set scenario "
-        "a4-ray|a4-accelerate|cloudrun-vllm|l4-kueue`",
+        "a4-ray|a4-accelerate|cloudrun-vllm|l4-kueue|tpu-maxtext`",
     ),
     (
         {"llm-stacks:scenario": "a4ray"},
-        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm, l4-kueue; "
+        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm, l4-kueue, tpu-maxtext; "
         "did you mean a4-ray?",
     ),
     (
@@ -311,6 +370,62 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**L4_KUEUE, "llm-stacks:clusterMode": "auto"},
         "clusterMode: 'auto' is not one of standard, autopilot; did you mean autopilot?",
     ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:topology": "3x3"},
+        "topology: '3x3' is no shape of a TPU v6e slice; these are: 1x1, 2x2, 2x4, 4x4, 4x8, 8x8, "
+        "8x16, 16x16",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:topology": "2x4", "llm-stacks:recipe": "llama3-8b-tutorial"},
+        "topology: a 2x4 slice has 8 chips, and the recipe llama3-8b-tutorial divides the model over 16; "
+        "set topology to 4x4 or choose another recipe",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5"},
+        "zone: 'us-east5' is not a zone such as us-east5-b (not a region)",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-central1-b"},
+        "zone: us-central1-b is no zone of us-east5, the stack's gcp:region",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-c"},
+        f"zone: us-east5-c has no TPU v6e; it is in {V6E}",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-b", "llm-stacks:capacity.type": "flexStart"},
+        "zone: us-east5-b has no TPU v6e with flex-start; it is in asia-northeast1-b, us-east5-a",
+    ),
+    (
+        {**TPU_MAXTEXT, "gcp:region": "us-west1"},
+        f"gcp:region: us-west1 has no TPU v6e; it is in {V6E}",
+    ),
+    (
+        {
+            **TPU_MAXTEXT,
+            "gcp:region": "us-west1",
+            "llm-stacks:capacity.type": "reservation",
+            "llm-stacks:capacity.reservation": "mine",
+        },
+        "gcp:region: us-west1 has no TPU v6e; set the zone of the reservation with `pulumi config set zone "
+        f"ZONE`; v6e is in {V6E}",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4"},
+        "dataset: 'allenai/c4' is not Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of "
+        "the stack's bucket /data/FOLDER/*.parquet",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:dataset": "/data/a;reboot/*.parquet"},
+        "dataset: '/data/a;reboot/*.parquet' is not Parquet files such as "
+        "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
+        "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
+        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, recipe, "
+        "scanImages, scenario, topology, waitForTraining, zone",
+    ),
 ]
 
 
@@ -323,6 +438,8 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
     (problem,) = problems({"llm-stacks:recipe": "gemma-3-4b-visoin"})
     assert problem.startswith("recipe: ")
     assert "did you mean gemma-3-4b-vision" in problem
+    (problem,) = problems({**TPU_MAXTEXT, "llm-stacks:recipe": "llama3-8b-turorial"})
+    assert "did you mean llama3-8b-tutorial" in problem
 
 
 def test_all_problems_are_reported_at_once() -> None:

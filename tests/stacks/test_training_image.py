@@ -9,17 +9,20 @@ from types import ModuleType
 import pytest
 
 from rehearsal import Plan, Rehearsal
-from stacks import cloudrun_vllm, gke_training
+from stacks import cloudrun_vllm, gke_training, tpu_maxtext
 from tests import plans
 
-ROOT = Path(__file__).parent.parent.parent
 BUILD = ":Build"
 RUNS = {
     "a4-ray": ("kubernetes:ray.io/v1:RayJob", gke_training),
     "a4-accelerate": ("kubernetes:batch/v1:Job", gke_training),
     "l4-kueue": ("kubernetes:batch/v1:Job", gke_training),
     "cloudrun-vllm": ("gcp:cloudrunv2/job:Job", cloudrun_vllm),
+    "tpu-maxtext": ("kubernetes:ray.io/v1:RayJob", tpu_maxtext),
 }
+# What is built and shipped: the scenario's attribute that has the folder, and a module of its code.
+FINETUNE = ("FINETUNE", "training.py")
+WORKLOADS = {"tpu-maxtext": ("MAXTEXT", "maxtext_driver/worker.py")}
 
 
 @pytest.fixture(params=RUNS)
@@ -29,11 +32,13 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stack: str) -> Iterator[Path]:
-    """A copy of workloads/finetune that the program uses and a test may edit."""
-    copy = tmp_path / "finetune"
-    shutil.copytree(ROOT / "workloads" / "finetune", copy)
+    """A copy of the workload's folder that the program uses and a test may edit."""
+    attribute, _ = WORKLOADS.get(stack, FINETUNE)
     scenario: ModuleType = RUNS[stack][1]
-    monkeypatch.setattr(scenario, "FINETUNE", copy)
+    folder: Path = getattr(scenario, attribute)
+    copy = tmp_path / folder.name
+    shutil.copytree(folder, copy)
+    monkeypatch.setattr(scenario, attribute, copy)
     yield copy
 
 
@@ -55,7 +60,8 @@ def test_the_training_waits_for_the_image_and_runs_it_by_digest(stack: str) -> N
         rehearsal.up()
         (run,) = rehearsal.world.of_type(RUNS[stack][0])
     assert f"{stack}-build" in plans.ancestors(plan, plans.named(plan, run.name))
-    image = rf"us-central1-docker\.pkg\.dev/rehearsal-project/images-{stack}/finetune@sha256:[0-9a-f]{{64}}"
+    name = WORKLOADS.get(stack, FINETUNE)[0].lower()
+    image = rf"us-\w+-docker\.pkg\.dev/rehearsal-project/images-{stack}/{name}@sha256:[0-9a-f]{{64}}"
     assert re.search(image, str(run.inputs))
 
 
@@ -64,7 +70,7 @@ def test_changed_libraries_are_built_once_and_run_anew_and_changed_code_is_not_b
 ) -> None:
     with Rehearsal(stack) as rehearsal:
         rehearsal.up()
-        code = package / "training.py"
+        code = package / WORKLOADS.get(stack, FINETUNE)[1]
         code.write_text(code.read_text() + "# one line more\n")
         rehearsal.up()
         assert len(rehearsal.builds.builds) == 1
