@@ -14,6 +14,7 @@ from pulumi import automation
 
 from operations.clients import Clients
 from operations.errors import OperationError
+from rehearsal import RehearsalError, engine_lookup
 from rehearsal.project import ROOT, project_name
 
 T = TypeVar("T")
@@ -94,8 +95,10 @@ def read_token(stack: str) -> str:
     if f"{project_name()}:hfToken" not in stored:
         raise OperationError("the stack has no hfToken")
     try:
-        return automation.LocalWorkspace(work_dir=str(ROOT)).get_config(stack, "hfToken").value
-    except (automation.CommandError, OSError, RuntimeError):
+        engine = engine_lookup.find(lambda _text: None)
+        workspace = automation.LocalWorkspace(work_dir=str(ROOT), pulumi_command=engine)
+        return workspace.get_config(stack, "hfToken").value
+    except (automation.CommandError, RehearsalError):
         # The engine's message may hold more than anybody should read.
         raise OperationError("the stack's hfToken could not be decrypted here") from None
 

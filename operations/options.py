@@ -25,5 +25,6 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint",
         metavar="URL",
-        help="a server that answers in Google's place, such as that of this project's tests",
+        help="a server that answers in the place of Google and the Hugging Face Hub, such as that of this "
+        "project's tests; the Hub's token is sent to it",
     )
