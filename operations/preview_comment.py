@@ -99,7 +99,8 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     """Previews of the stacks whose inputs changed."""
     base = checkout.merge_base(ROOT, target)
     known = stack_inputs.scenarios(ROOT)
-    chosen = stack_inputs.stacks_changed_by(checkout.changed_files(ROOT, base), known)
+    files = checkout.changed_files(ROOT, base)
+    chosen = stack_inputs.stacks_changed_by(files, known)
     deployed = cloud.deployed(ROOT) if in_cloud else set()
     stacks = [cloud.preview(stack, ROOT) for stack in chosen if stack in deployed]
     stacks += _rehearsed([stack for stack in chosen if stack not in deployed], target, base)
@@ -107,6 +108,7 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
         commit=checkout.head(ROOT),
         stacks=tuple(sorted(stacks, key=lambda preview: preview.stack)),
         untouched=tuple(stack for stack in known if stack not in chosen),
+        removed=tuple(stack_inputs.stacks_removed_by(files, ROOT)),
     )
 
 

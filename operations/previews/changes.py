@@ -83,11 +83,13 @@ class Previews:
         commit: What was previewed, by its full name.
         stacks: A preview for each stack whose inputs changed, in the order of their names.
         untouched: The other stacks.
+        removed: Stacks whose files the merge request removes.
     """
 
     commit: str
     stacks: tuple[StackPreview, ...]
     untouched: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -123,6 +125,7 @@ def _previews(value: Any) -> Previews:
         commit=_text(value["commit"]),
         stacks=tuple(_stack(each) for each in value["stacks"]),
         untouched=tuple(_text(each) for each in value["untouched"]),
+        removed=tuple(_text(each) for each in value["removed"]),
     )
 
 

@@ -89,6 +89,10 @@ def _caution(previews: Previews) -> str:
     lines = [
         f"> **{code(preview.stack)}: the preview failed.**" for preview in previews.stacks if preview.failure
     ]
+    lines += [
+        f"> **{code(stack)} is removed.** What it created stays: destroy it first, from the target branch."
+        for stack in previews.removed
+    ]
     for preview in previews.stacks:
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
         if lost:

@@ -1,6 +1,7 @@
 """Which stacks a change of files can change."""
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,12 @@ def scenarios(checkout: Path) -> dict[str, str]:
         config = (yaml.safe_load(path.read_text()) or {}).get("config") or {}
         found[path.name[len("Pulumi.") : -len(".yaml")]] = str(config.get(key, ""))
     return found
+
+
+def stacks_removed_by(files: Iterable[str], checkout: Path) -> list[str]:
+    """The stacks whose file is among the changed ones and no longer there."""
+    gone = [file for file in files if fnmatch(file, "Pulumi.*.yaml") and not (checkout / file).exists()]
+    return sorted(file[len("Pulumi.") : -len(".yaml")] for file in gone)
 
 
 def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:

@@ -84,6 +84,16 @@ def test_only_the_stacks_whose_inputs_changed_are_previewed(
     assert previews == [["preview", "--json", "--stack", "dev"]]
 
 
+def test_a_stack_whose_file_the_branch_removes_is_told(
+    repository: Path, pulumi: FakePulumi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "Pulumi.l4-kueue.yaml").unlink()
+    pulumi.answer(preview=(report(), "", 0))
+    assert main(["preview-comment", "--target", "main", "--cloud"]) == 0
+    assert "**`l4-kueue` is removed.**" in capsys.readouterr().out
+    assert [call[-1] for call in pulumi.calls if call[0] == "preview"] == ["dev"]
+
+
 def test_a_preview_in_the_cloud_changes_nothing(repository: Path, pulumi: FakePulumi) -> None:
     pulumi.answer(preview=(report(), "", 0))
     main(["preview-comment", "--target", "main", "--cloud"])
@@ -176,7 +186,7 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForgeServer]:
 
 def _saved(folder: Path, commit: str) -> Path:
     file = folder / "previews.json"
-    file.write_text(json.dumps({"commit": commit, "stacks": [], "untouched": []}))
+    file.write_text(json.dumps({"commit": commit, "stacks": [], "untouched": [], "removed": []}))
     return file
 
 

@@ -102,6 +102,13 @@ def test_a_preview_that_failed_is_in_front_with_its_message() -> None:
     assert "````text\nerror: the key ``` is wrong\nset it\n````" in text
 
 
+def test_a_stack_that_is_removed_is_in_front_with_what_to_do() -> None:
+    text = comment.render(replace(previews(preview(SERVICE)), removed=("old",)), Redaction(), 65_536)
+    assert text.index("**`old` is removed.** What it created stays: destroy it first") < text.index(
+        "| stack |"
+    )
+
+
 def test_the_same_previews_make_the_same_text() -> None:
     one = preview(NEW, SERVICE, BUCKET, POOL, *FOLLOWING)
     other = preview(*FOLLOWING, POOL, BUCKET, SERVICE, NEW)
@@ -162,7 +169,9 @@ def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
     )
     following = replace(hostile, reason=f"{text}\n- forged")
     stack = replace(preview(hostile, following, stack=f"{text}\n\nforged"), against=text)
-    shown = comment.render(Previews(commit=text, stacks=(stack,), untouched=(text,)), Redaction(), 65_536)
+    shown = comment.render(
+        Previews(commit=text, stacks=(stack,), untouched=(text,), removed=(text,)), Redaction(), 65_536
+    )
     assert "\n## forged" not in shown
     assert "\n- forged" not in shown
     assert "\nforged" not in shown
