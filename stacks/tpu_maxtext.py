@@ -108,7 +108,8 @@ def _head_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
 
 
 def _slice_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
-    tpu_slice, capacity = settings.machines.slice, settings.capacity.node_pool_settings(settings.max_run_hours)
+    tpu_slice = settings.machines.slice
+    capacity = settings.capacity.node_pool_settings(settings.max_run_hours)
     return NodePool(
         f"{NAME}-slice",
         NodePoolArgs(
