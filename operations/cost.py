@@ -153,14 +153,14 @@ def _show(planned: StackPlan, found: Estimate, console: Console) -> None:
         table.add_row(escape(used.what), "by use", used.unit, _text(price.dollars, 5), "", "", "")
     table.add_section()
     totals = [found.total(column) for column in ("per_hour", "per_run", "per_month")]
-    table.add_row("together", "", "", "", *(_total(found, *total) for total in totals))
+    table.add_row("together", "", "", "", *(_total(*total) for total in totals))
     console.print(table)
     for note in _notes(found):
         console.print(escape(note))
 
 
-def _total(found: Estimate, dollars: float, without: int) -> str:
-    if without == len(found.lines):
+def _total(dollars: float, without: int) -> str:
+    if without and not dollars:
         return "no price"
     return f"{dollars:,.2f}" + (" and more" if without else "")
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import yaml
+
 from operations.errors import OperationError
 from rehearsal import Planned, Rehearsal, RehearsalError
 from rehearsal.project import parse_override, project_name
@@ -25,7 +27,7 @@ class StackPlan:
         project: Google Cloud project id.
         region: Google Cloud region.
         configuration: Values in plain text by full key, such as `llm-stacks:scenario`; no secrets.
-        resources: Every resource with its inputs; secrets in them are `[secret]`.
+        resources: Every resource with its inputs, by URN; secrets in them are `[secret]`.
     """
 
     stack: str
@@ -62,15 +64,18 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
             commands = "; ".join(f"pulumi config set {_short(key)} VALUE --stack {stack}" for key in missing)
             raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
         with rehearsal:
-            resources = rehearsal.preview().resources
+            # The engine's order is that of its luck.
+            resources = sorted(rehearsal.preview().resources, key=lambda resource: resource.urn)
     except RehearsalError as error:
         raise OperationError(str(error)) from None
+    except yaml.YAMLError as error:
+        raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
     return StackPlan(
         stack=stack,
         project=str(configuration.plain[_PROJECT]),
         region=str(configuration.plain.get(_REGION, "")),
         configuration=configuration.plain,
-        resources=resources,
+        resources=tuple(resources),
     )
 
 

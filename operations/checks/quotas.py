@@ -1,5 +1,6 @@
 """Quotas: what the plan takes beside what the project may have and uses already."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ _PER_RESOURCE: Final = {
 _GRANTED_L4: Final = 3
 _L4_ON_RUN: Final = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
 _GIB: Final = 2**30
+# Rates, and limits for zones, which a region's need does not tell.
+_OTHER_UNITS: Final = re.compile(r"^1/(min|d)|\{zone\}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,24 +156,30 @@ def _listed(*answers: Mapping[str, Any]) -> dict[str, State]:
 
 
 def _bucket(metrics: list[dict[str, Any]], quota: Quota, region: str) -> State | None:
-    """The limit for the region in what Service Usage lists: the most special one that applies."""
-    wanted = {"region": region} | (dict([quota.family]) if quota.family else {})
-    found = [
-        (len(dimensions), int(bucket["effectiveLimit"]))
+    """The limit for the region in what Service Usage lists: the least, where several hold."""
+    limits = [
+        limit
         for metric in metrics
         if metric.get("metric") == f"{quota.service}/{quota.metric}"
         for limit in metric.get("consumerQuotaLimits", ())
-        # Rates have units such as 1/min/{project}.
-        if not limit.get("unit", "").startswith(("1/min", "1/d"))
-        for bucket in limit.get("quotaBuckets", ())
-        if "effectiveLimit" in bucket
-        for dimensions in [bucket.get("dimensions", {})]
-        if dimensions.items() <= wanted.items()
+        if not _OTHER_UNITS.search(limit.get("unit", ""))
     ]
+    wanted = {"region": region} | (dict([quota.family]) if quota.family else {})
+    found = [most for limit in limits if (most := _most_special(limit, wanted)) is not None]
     if not found:
         return None
-    _, most = max(found)
-    return State(limit=None if most < 0 else most, usage=None)
+    held = [most for most in found if most >= 0]
+    return State(limit=min(held) if held else None, usage=None)
+
+
+def _most_special(limit: Mapping[str, Any], wanted: Mapping[str, str]) -> int | None:
+    """The value of the bucket that names most of what is wanted and nothing else; negative for no limit."""
+    buckets = [
+        (len(bucket.get("dimensions", {})), int(bucket["effectiveLimit"]))
+        for bucket in limit.get("quotaBuckets", ())
+        if "effectiveLimit" in bucket and bucket.get("dimensions", {}).items() <= wanted.items()
+    ]
+    return max(buckets)[1] if buckets else None
 
 
 def _judged(plan: StackPlan, quota: Quota, need: int, state: State | None) -> Finding:

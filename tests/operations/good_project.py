@@ -195,7 +195,7 @@ def _quotas(amounts: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
 
 
 def _metric(metric: str, limit: int) -> dict[str, Any]:
-    """A metric with a limit for the region, another elsewhere, and a rate that is none of our business."""
+    """A metric with a limit for the region, another elsewhere, and some that do not count here."""
     regional = {
         "unit": "1/{project}/{region}",
         "quotaBuckets": [
@@ -205,7 +205,8 @@ def _metric(metric: str, limit: int) -> dict[str, Any]:
         ],
     }
     rate = {"unit": "1/min/{project}/{region}", "quotaBuckets": [{"effectiveLimit": "1"}]}
-    return {"metric": metric, "consumerQuotaLimits": [rate, regional]}
+    zonal = {"unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": "0"}]}
+    return {"metric": metric, "consumerQuotaLimits": [rate, zonal, regional]}
 
 
 def _family(name: str, family: str, limit: int) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Plans that the tests of the operator's commands share: each takes seconds."""
 
+from contextlib import AbstractContextManager
 from functools import cache
+from unittest.mock import patch
 
-from operations import plan
-from operations.plan import StackPlan
+from operations.plan import StackPlan, load
 
 PROJECT = "my-project"
 RESERVATION = "my-reservation"
@@ -21,9 +22,14 @@ _USUAL = {
 @cache
 def planned(stack: str, *settings: str) -> StackPlan:
     """The plan of a stack in `PROJECT`, with these settings or the usual ones over those of its file."""
-    return plan.load(stack, settings_of(stack, *settings))
+    return load(stack, settings_of(stack, *settings))
 
 
 def settings_of(stack: str, *settings: str) -> list[str]:
     """The settings that `planned` gives."""
     return [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
+
+
+def planned_once() -> AbstractContextManager[object]:
+    """A command that plans a stack as `settings_of` says gets the plan that there is already."""
+    return patch("operations.plan.load", lambda stack, _overrides: planned(stack))

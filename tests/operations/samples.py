@@ -1,12 +1,14 @@
 """The samples in docs/operations.md: what the commands print against the tests' server.
 
-python -m tests.operations.samples     runs them and rewrites the page
+python -m tests.operations.samples             runs them and rewrites the page
+python -m tests.operations.samples preflight   prints one
 """
 
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +19,7 @@ from operations.prices import known
 from operations.quantities import by_use, quantities
 from tests.operations import good_project
 from tests.operations.google_server import GoogleServer, Page
-from tests.operations.planned import planned, settings_of
+from tests.operations.planned import planned, planned_once
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operations.md"
 # A block of the page that is what a command prints, by the command's name.
@@ -41,7 +43,7 @@ def _preflight(server: GoogleServer) -> list[str]:
     good_project.plant_reservation(server, specificReservation=specific)
     gated = Page(code=403, content={}, headers={"X-Error-Code": "GatedRepo"})
     server.plant_page("huggingface/api/models/google/gemma-3-4b-it/auth-check", gated)
-    return ["preflight", "--stack", "a4-ray", *_settings("a4-ray")]
+    return ["preflight", "--stack", "a4-ray"]
 
 
 def _cost(server: GoogleServer) -> list[str]:
@@ -57,14 +59,10 @@ def _cost(server: GoogleServer) -> list[str]:
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service
         )
-    return ["cost", "--stack", "l4-kueue", "--hours", "2", *_settings("l4-kueue")]
+    return ["cost", "--stack", "l4-kueue", "--hours", "2"]
 
 
 SAMPLES: Final[dict[str, Callable[[GoogleServer], list[str]]]] = {"preflight": _preflight, "cost": _cost}
-
-
-def _settings(stack: str) -> list[str]:
-    return [word for each in settings_of(stack) for word in ("--set", each)]
 
 
 def _sku(description: str, unit: str) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def _sku(description: str, unit: str) -> dict[str, Any]:
 def printed(name: str) -> str:
     """What a sample's command prints."""
     output = io.StringIO()
-    with GoogleServer() as server, _token(), redirect_stdout(output):
+    with GoogleServer() as server, _token(), planned_once(), redirect_stdout(output):
         main([*SAMPLES[name](server), "--endpoint", server.endpoint])
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
 
@@ -95,7 +93,7 @@ def shown(page: str) -> dict[str, str]:
 
 
 @contextmanager
-def _token() -> Iterator[None]:
+def _token() -> Generator[None]:
     before = os.environ.get("HF_TOKEN")
     os.environ["HF_TOKEN"] = "hf_planted_in_a_test"
     try:
@@ -106,6 +104,8 @@ def _token() -> Iterator[None]:
             os.environ["HF_TOKEN"] = before
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:]:
+    print("".join(printed(name) for name in sys.argv[1:]), end="")
+elif __name__ == "__main__":
     PAGE.write_text(_BLOCK.sub(lambda block: block[1] + printed(block["name"]) + block[3], PAGE.read_text()))
     print(PAGE)

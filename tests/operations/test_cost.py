@@ -15,7 +15,7 @@ from operations.prices import CatalogPrices, FilePrices
 from operations.quantities import Quantity, by_use, quantities
 from rehearsal.project import known_stacks
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
-from tests.operations.planned import planned, settings_of
+from tests.operations.planned import planned, planned_once
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 SKUS = "cloudbilling.services.skus.list"
@@ -183,8 +183,8 @@ def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, 
 
 
 def command(server: GoogleServer, stack: str, *more: str) -> int:
-    settings = [word for each in settings_of(stack) for word in ("--set", each)]
-    return main(["cost", "--stack", stack, "--endpoint", server.endpoint, *settings, *more])
+    with planned_once():
+        return main(["cost", "--stack", stack, "--endpoint", server.endpoint, *more])
 
 
 def test_the_command_adds_up_hour_run_and_forgotten_month(
@@ -206,7 +206,6 @@ def test_without_prices_the_quantities_are_shown_and_the_status_says_so(
     google: GoogleServer, fault: Fault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operations.clients._RETRIES", 0)
-    monkeypatch.setattr("operations.plan.load", lambda stack, _overrides: planned(stack))
     google.fail("cloudbilling.v1", SKUS, fault)
     assert command(google, "dev") == 2
     printed = capsys.readouterr()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,9 @@ from operations.checks import permissions
 from operations.checks.hub import repositories
 from operations.clients import Clients
 from operations.findings import Finding, Level
+from operations.machines import NODE_POOL
 from operations.plan import StackPlan
+from rehearsal import Planned
 from rehearsal.project import known_stacks
 from tests.operations import good_project
 from tests.operations.google_server import (
@@ -28,7 +31,7 @@ from tests.operations.google_server import (
     GoogleServer,
     Page,
 )
-from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned, settings_of
+from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned, planned_once
 
 TOKEN = "hf_planted_in_a_test"
 
@@ -194,7 +197,7 @@ def test_a_reservation_that_is_there_and_free_is_fine(google: GoogleServer) -> N
     ],
 )
 def test_a_reservation_that_cannot_be_consumed_is_told(
-    google: GoogleServer, changes: dict[str, object], what: str
+    google: GoogleServer, changes: dict[str, Any], what: str
 ) -> None:
     plan = good(google, "a4-ray")
     good_project.plant_reservation(google, **changes)
@@ -254,10 +257,47 @@ def test_what_is_in_use_counts(google: GoogleServer) -> None:
     ]
 
 
-def test_gpus_that_are_sold_by_family_are_looked_up_by_family(google: GoogleServer) -> None:
-    plan = good(google, "a4-ray", "capacity.type=onDemand")
-    text = "compute.googleapis.com/gpus_per_gpu_family NVIDIA_B200 in us-central1: 16 needed, limit 16"
-    assert any(each.what.startswith(text) for each in check(google, plan, "quotas"))
+def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
+    """The plan of a pool of 4 such machines alone."""
+    resource = Planned(
+        type=NODE_POOL,
+        name="pool",
+        urn="",
+        parent="",
+        op="create",
+        inputs={
+            "nodeConfig": {"machineType": machine, **node},
+            "nodeCount": 4,
+            "nodeLocations": ["us-central1-b"],
+        },
+        dependencies=(),
+    )
+    return replace(plan, resources=(resource,))
+
+
+@pytest.mark.parametrize(
+    ("machine", "node", "quota"),
+    [
+        ("a4-highgpu-8g", {}, "gpus_per_gpu_family NVIDIA_B200 in us-central1: 32 needed, limit 16"),
+        ("ct6e-standard-4t", {}, "tpus_per_tpu_family CT6E in us-central1: 16 needed, limit 16"),
+        ("ct6e-standard-4t", {"spot": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
+        ("ct6e-standard-4t", {"flexStart": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
+    ],
+)
+def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
+    google: GoogleServer, machine: str, node: dict[str, object], quota: str
+) -> None:
+    plan = pool(good(google, "a4-ray"), machine, **node)
+    (found,) = check(google, plan, "quotas")
+    assert found.what.startswith(f"compute.googleapis.com/{quota}")
+    assert found.level is (Level.PROBLEM if "32" in quota else Level.FINE)
+
+
+def test_a_reservation_has_taken_its_quota_already(google: GoogleServer) -> None:
+    reserved = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
+    plan = pool(good(google, "a4-ray"), "a4-highgpu-8g", reservationAffinity=reserved)
+    assert check(google, plan, "quotas") == []
+    assert "has 3 free machines, and pool needs 4" in check(google, plan, "reservation")[0].what
 
 
 def test_the_gpus_that_cloud_run_grants_by_itself_are_a_warning(google: GoogleServer) -> None:
@@ -478,8 +518,8 @@ def test_an_api_that_is_not_enabled_is_told_by_name(google: GoogleServer) -> Non
 
 
 def command(server: GoogleServer, stack: str, *more: str) -> int:
-    settings = [word for each in settings_of(stack) for word in ("--set", each)]
-    return main(["preflight", "--stack", stack, "--endpoint", server.endpoint, *settings, *more])
+    with planned_once():
+        return main(["preflight", "--stack", stack, "--endpoint", server.endpoint, *more])
 
 
 def test_the_command_shows_all_findings_and_its_status_says_how_it_went(
@@ -504,19 +544,26 @@ def test_the_command_shows_all_findings_and_its_status_says_how_it_went(
         (["--stack", "dev"], "stack dev has no value for gcp:project: pulumi config set gcp:project VALUE"),
         (["--stack", "dev", "--set", "gcp:project=my-project", "--set", "maxRunHours=0"], "maxRunHours: '0'"),
         (["--stack", "dev", "--set", "nonsense"], "--set nonsense: write key=value"),
-        (
-            ["--stack", "dev", "--set", "gcp:project=my-project", "--endpoint", "http://127.0.0.1:9"],
-            "Google could not be asked",
-        ),
     ],
-    ids=["no such stack", "no project", "bad setting", "bad option", "nobody answers"],
+    ids=["no such stack", "no project", "bad setting", "bad option"],
 )
 def test_a_command_that_cannot_look_says_why_without_a_traceback(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("operations.clients._RETRIES", 0)
     assert main(["preflight", *arguments]) == 2
     printed = capsys.readouterr()
     assert text in printed.err
     assert "Traceback" not in printed.err
+    assert not printed.out
+
+
+def test_a_google_that_nobody_is_behind_is_told_in_a_line(
+    google: GoogleServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("operations.clients._RETRIES", 0)
+    google.fail_all(CUT)
+    assert command(google, "dev") == 2
+    printed = capsys.readouterr()
+    assert "Google could not be asked: cloudresourcemanager.projects.get" in printed.err
+    assert len(printed.err.splitlines()) == 1
     assert not printed.out

@@ -211,8 +211,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
-        "gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, recipe, scanImages, "
-        "scenario, subnet",
+        "gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, recipe, "
+        "scanImages, scenario, subnet",
     ),
     (
         {**CLOUDRUN, "llm-stacks:maxInstances": "0"},
