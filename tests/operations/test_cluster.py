@@ -68,7 +68,7 @@ class Credentials(google.auth.credentials.Credentials):
         super().__init__()
         self._next = token
 
-    def refresh(self, _request: Any) -> None:
+    def refresh(self, request: Any) -> None:
         self.token = self._next
 
 
