@@ -19,7 +19,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --python-v
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
 	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
-	format inventory lock bench bench-training clean
+	format inventory docs lock bench bench-training clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -92,6 +92,9 @@ format: .venv/.ready ## format the code
 
 inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 	$(BIN)/python -m tests.inventory $(STACKS)
+
+docs: .venv/.ready ## rewrite the pictures and the settings' reference in docs/
+	$(BIN)/python -m documentation
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
 	$(LOCK) --output-file=requirements.txt requirements.in

@@ -18,11 +18,11 @@ class SettingsError(Exception):
         super().__init__(f"the configuration of stack {stack} has {_count(len(self.problems))}:\n{lines}")
 
 
-class _Required:
+class Required:
     """Marks a key that has no default."""
 
 
-REQUIRED: Final = _Required()
+REQUIRED: Final = Required()
 
 
 class Keys:
@@ -49,7 +49,7 @@ class Keys:
         self._problems: list[tuple[str, str]] = []
 
     def parsed(
-        self, key: str, parse: Callable[[str], T], default: T | _Required = REQUIRED, *, set_as: str
+        self, key: str, parse: Callable[[str], T], default: T | Required = REQUIRED, *, set_as: str
     ) -> T:
         """The value of `key` as `parse` understands it.
 
@@ -62,7 +62,7 @@ class Keys:
         self._asked[key] = None
         text = self._values.get(self._full(key))
         if text is None:
-            if isinstance(default, _Required):
+            if isinstance(default, Required):
                 self.problem(key, f"missing; set it with `pulumi config set {key} {set_as}`")
                 return cast(T, None)
             return default
@@ -73,7 +73,7 @@ class Keys:
             return cast(T, None)
 
     def text(
-        self, key: str, pattern: str, rule: str, default: str | _Required = REQUIRED, *, set_as: str
+        self, key: str, pattern: str, rule: str, default: str | Required = REQUIRED, *, set_as: str
     ) -> str:
         """A text that matches `pattern` as a whole; `rule` says the pattern in words."""
 
@@ -104,7 +104,7 @@ class Keys:
 
         return self.parsed(key, parse, default, set_as=str(default))
 
-    def choice(self, key: str, choices: Collection[str], default: str | _Required = REQUIRED) -> str:
+    def choice(self, key: str, choices: Collection[str], default: str | Required = REQUIRED) -> str:
         """One of `choices`."""
 
         def parse(text: str) -> str:
@@ -114,14 +114,17 @@ class Keys:
 
         return self.parsed(key, parse, default, set_as="|".join(choices))
 
-    def secret(self, key: str, rule: str) -> None:
+    def secret(self, key: str, rule: str, *, required: bool = True) -> None:
         """Checks a key that must be stored encrypted; the value itself never comes near a message.
 
         Args:
             key: The key.
             rule: What the value is, for the remedy.
+            required: Whether there must be one.
         """
         self._asked[key] = None
+        if not required and self._full(key) not in self._values:
+            return
         command = f"`pulumi config set --secret {key}` asks for it and stores it encrypted"
         text = self._values.get(self._full(key))
         if text is None:

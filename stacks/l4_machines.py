@@ -23,10 +23,12 @@ class L4Machines:
     """Machines with L4 GPUs.
 
     Args:
-        type: `machineType`. The machine type.
-        zones: `zones`. Zones of a Standard cluster's nodes; none on Autopilot.
+        type: `machineType`. Type of the machines, on a Standard cluster only.
+        zones: `zones`. Zones of the nodes, one or a list, on a Standard cluster only; by default the
+            region's first with L4.
         nodes: `nodes`. Machines that the queue may fill, and at most in the pool.
-        min_nodes: `minNodes`. Machines that are kept; fewer than `nodes` lets the autoscaler decide.
+        min_nodes: `minNodes`. Machines that are kept, on a Standard cluster only; fewer than `nodes` lets the
+            autoscaler decide. By default all, with flexStart none.
     """
 
     type: G2Machine

@@ -64,7 +64,9 @@ class GkeTraining(Training):
     """Settings of every scenario that trains on GKE, besides those of `Training`.
 
     Args:
-        capacity: `capacity.type`, `capacity.reservation`. Where the accelerator nodes come from.
+        capacity: `capacity.type`. Where the accelerator nodes come from.
+            `capacity.reservation`. Name of the reservation, or its path if another project shares it;
+            with type `reservation` only, and then required.
         cluster_name: `clusterName`. Name of the GKE cluster; by default made unique by Pulumi.
     """
 
@@ -89,7 +91,7 @@ class A4Ray(AutopilotTraining):
 
     Args:
         workers: `workers`. A4 nodes with 8 B200 GPUs each.
-        shared_ray_cluster: `rayCluster`. True for `shared`: a Ray cluster that outlives the job.
+        shared_ray_cluster: `rayCluster`. Whether the Ray cluster outlives the job (`shared`) or goes with it.
     """
 
     workers: int
@@ -124,12 +126,12 @@ class L4Kueue(GkeTraining):
     """Settings of the scenario `l4-kueue`, besides those of `GkeTraining`.
 
     Args:
-        autopilot: `clusterMode`. True for `autopilot`: the cluster makes nodes for pods.
+        autopilot: `clusterMode`. Whether the cluster makes nodes for pods (`autopilot`) or has pools of them.
         machines: `machineType`, `zones`, `nodes`, `minNodes`. What serving and fine-tune run on.
         serving_model: `servingModel`. Hugging Face id of the model that vLLM serves.
-        serving_replicas: `servingReplicas`. Number of servers; None leaves it to whoever scales them.
-        serving_priority: `servingPriority`. `high` pre-empts `low`.
-        training_priority: `trainingPriority`. The same for the fine-tune.
+        serving_replicas: `servingReplicas`. Number of servers; by default whoever scales them decides.
+        serving_priority: `servingPriority`. Priority of the servers in the queue; `high` pre-empts `low`.
+        training_priority: `trainingPriority`. Priority of the fine-tune in the queue.
     """
 
     autopilot: bool

@@ -2,12 +2,20 @@
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
-from rehearsal import Plan, Planned
+from rehearsal import Plan, Planned, Rehearsal
 
 # With the setting `imageUri` a stack builds no image; tests/stacks/test_training_image.py has those that do.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
+
+
+@cache
+def shipped(stack: str) -> Plan:
+    """The first plan of a stack with its stack file as it is; not to be changed, as tests share it."""
+    with Rehearsal(stack) as rehearsal:
+        return rehearsal.preview()
 
 
 def of_type(plan: Plan, ending: str) -> list[Planned]:

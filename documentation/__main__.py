@@ -1,0 +1,33 @@
+"""Writes the generated parts of docs/: `python -m documentation`, or `make docs`."""
+
+import sys
+
+from documentation.errors import DocumentationError
+from documentation.pages import pages
+from rehearsal import Plan, Rehearsal, RehearsalError
+from rehearsal.project import ROOT
+from stacks.keys import SettingsError
+
+
+def main() -> int:
+    """Writes every page that differs from what it should say; returns the exit status."""
+    try:
+        found = pages(_plan)
+    except (DocumentationError, RehearsalError, SettingsError) as error:
+        print(f"documentation: {error}", file=sys.stderr)
+        return 1
+    for path, text in found.items():
+        changed = not path.exists() or path.read_text() != text
+        if changed:
+            path.write_text(text)
+        print(f"{path.relative_to(ROOT)}: {'written' if changed else 'as it was'}")
+    return 0
+
+
+def _plan(stack: str) -> Plan:
+    with Rehearsal(stack) as rehearsal:
+        return rehearsal.preview()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

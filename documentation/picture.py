@@ -1,0 +1,184 @@
+"""The picture of a scenario, from its plan: which components it has, and which waits for which."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from documentation.errors import DocumentationError
+from rehearsal import Plan, Planned
+
+# Which part of a system a component belongs to. The order is that of the picture.
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "network": ("Network",),
+    "image": ("ContainerRepository", "ImageBuild"),
+    "cluster": ("AutopilotCluster", "StandardCluster", "NodePool", "Kueue", "Queue", "Namespace"),
+    "identity": ("GoogleServiceAccount", "HuggingFaceToken", "ServiceAccount"),
+    "storage": ("Bucket", "BucketCode", "TrainingCode"),
+    "workload": (
+        "BatchJob",
+        "CloudRunJob",
+        "CloudRunService",
+        "HeadlessService",
+        "ModelServer",
+        "RayCluster",
+        "RayJob",
+    ),
+}
+# Everything at Google waits for its API; arrows from here would hide the others.
+_SERVICES: Final = "ProjectServices"
+_COMPONENT: Final = ":components:"
+_GROUP_OF: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
+
+# What a role is given to: an account, or the identity pool that comes with a cluster.
+_IDENTITIES: Final = ("Account", "Cluster")
+
+# Two components by name: the first comes before the second.
+Edge = tuple[str, str]
+# Every component that has no component above it, with itself and everything inside, by its URN.
+Parts = Mapping[str, list[Planned]]
+
+
+def section(scenario: str, plan: Plan) -> str:
+    """The picture in Mermaid with a sentence on how to read it.
+
+    Raises:
+        DocumentationError: For a component that belongs to no group yet.
+    """
+    parts = _parts(plan)
+    services = sum(len(parts.pop(urn)) - 1 for urn in list(parts) if _kind(parts[urn][0]) == _SERVICES)
+    names = {urn: _name(scenario, found[0]) for urn, found in parts.items()}
+    resources = sum(len(_contents(found)) for found in parts.values())
+    legend = (
+        f"{resources} resources in {len(parts)} components, and {services} Google APIs that are switched on, "
+        "each before what needs it. An arrow leads to what waits, but for arrows that follow from others. A "
+        "dotted arrow leads from an identity to what it has a role on."
+    )
+    lines = [
+        "```mermaid",
+        "flowchart LR",
+        *_subgraphs(parts, names),
+        *(f"  {first} --> {then}" for first, then in _without_detours(_waits(parts, names))),
+        *(f"  {member} -.-> {target}" for member, target in sorted(_grants(parts, names))),
+        "```",
+    ]
+    return "\n".join([*textwrap.wrap(legend, 118), "", *lines, ""])
+
+
+def _parts(plan: Plan) -> dict[str, list[Planned]]:
+    by_urn = {resource.urn: resource for resource in plan.resources}
+    parts: dict[str, list[Planned]] = {}
+    for resource in plan.resources:
+        top = resource
+        while (above := by_urn.get(top.parent)) and above.parent:
+            top = above
+        if not top.parent:
+            continue  # the stack itself
+        if _COMPONENT not in top.type:
+            raise DocumentationError(f"{top.name} ({top.type}) is in no component")
+        parts.setdefault(top.urn, []).append(resource)
+    return {urn: sorted(found, key=lambda each: each.urn != urn) for urn, found in parts.items()}
+
+
+def _kind(resource: Planned) -> str:
+    return resource.type.rpartition(":")[2]
+
+
+def _name(scenario: str, component: Planned) -> str:
+    """The component's class, and what tells it from others of its class."""
+    own = component.name.removeprefix(scenario).strip("-").replace("-", "_")
+    return f"{_kind(component)}_{own}" if own else _kind(component)
+
+
+def _contents(part: list[Planned]) -> list[str]:
+    """What the resources of a component are, in the words of their platform."""
+    return [_shown(resource) for resource in part if _COMPONENT not in resource.type]
+
+
+def _shown(resource: Planned) -> str:
+    if resource.type.startswith("pulumi:providers:"):
+        return "provider"
+    return "role binding" if _is_binding(resource) else _kind(resource)
+
+
+def _is_binding(resource: Planned) -> bool:
+    return _kind(resource).lower().endswith("iammember")
+
+
+def _counted(contents: list[str]) -> str:
+    return ", ".join(
+        f"{count} x {what}" if count > 1 else what for what, count in sorted(Counter(contents).items())
+    )
+
+
+def _subgraphs(parts: Parts, names: Mapping[str, str]) -> Iterator[str]:
+    by_group: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for urn, part in parts.items():
+        kind = _kind(part[0])
+        if kind not in _GROUP_OF:
+            raise DocumentationError(
+                f"the picture has no group for {kind}: add it to GROUPS in documentation/picture.py"
+            )
+        by_group[_GROUP_OF[kind]].append(urn)
+    for group, urns in by_group.items():
+        if urns:
+            yield f"  subgraph the_{group} [{group}]"
+            for urn in sorted(urns, key=names.__getitem__):
+                title = names[urn].replace("_", " ")
+                yield f'    {names[urn]}["{title}<br/>{_counted(_contents(parts[urn]))}"]'
+            yield "  end"
+
+
+def _waits(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
+    """Which component has something in it that waits for something of which other one.
+
+    Role bindings aside: one of them belongs to two components, and would make circles of them.
+    """
+    home = _home(parts, names)
+    return {
+        (home[needed], names[urn])
+        for urn, part in parts.items()
+        for resource in part
+        for needed in resource.dependencies
+        if not _is_binding(resource) and home.get(needed, names[urn]) != names[urn]
+    }
+
+
+def _grants(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
+    """Which component has an identity with a role on something of which other one."""
+    home = _home(parts, names)
+    kinds = {resource.urn: _kind(resource) for part in parts.values() for resource in part}
+    found = set()
+    for part in parts.values():
+        for binding in filter(_is_binding, part):
+            ends = [urn for urn in binding.dependencies if urn in home]
+            members = {home[urn] for urn in ends if kinds[urn] in _IDENTITIES}
+            targets = {home[urn] for urn in ends if kinds[urn] not in _IDENTITIES}
+            found |= {(member, target) for member in members for target in targets if member != target}
+    return found
+
+
+def _home(parts: Parts, names: Mapping[str, str]) -> dict[str, str]:
+    """The component's name of every resource, by URN."""
+    return {resource.urn: names[urn] for urn, part in parts.items() for resource in part}
+
+
+def _without_detours(edges: set[Edge]) -> list[Edge]:
+    """The edges but for those that follow from others."""
+    kept = sorted(edges)
+    for edge in list(kept):
+        others = [other for other in kept if other != edge]
+        if _leads(others, *edge):
+            kept = others
+    return kept
+
+
+def _leads(edges: list[Edge], start: str, end: str) -> bool:
+    """Whether a way leads from `start` to `end`."""
+    reached, waiting = {start}, [start]
+    while waiting:
+        here = waiting.pop()
+        new = {then for first, then in edges if first == here} - reached
+        reached |= new
+        waiting += new
+    return end in reached

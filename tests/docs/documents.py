@@ -1,0 +1,120 @@
+"""The documents of the project, and what is in them."""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT: Final = Path(__file__).parent.parent.parent
+DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# What running text in backticks begins with when it is a command that can be tried.
+_TRIED: Final = re.compile(r"(make|pulumi|(\.venv[\w-]*/bin/)?python) ")
+
+_SHELL: Final = ("sh", "bash", "shell", "console")
+_ASSIGNMENT: Final = re.compile(r"[A-Z_]+=.*")
+_OPERATORS: Final = ("&&", "||", "|", ";", "&")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that a document tells its reader to run.
+
+    Args:
+        document: The document.
+        line: Its line there, from 1; of a block, the block's first.
+        words: The program and its arguments, without assignments of variables before it.
+    """
+
+    document: Path
+    line: int
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.document.relative_to(ROOT)}:{self.line}: {' '.join(self.words)}"
+
+
+@cache
+def tokens(document: Path) -> list[Token]:
+    """The document's tokens, those in running text too."""
+    found = []
+    for token in MarkdownIt("commonmark").enable("table").parse(document.read_text()):
+        for inline in token.children or ():
+            inline.map = token.map
+        found += [token, *(token.children or ())]
+    return found
+
+
+def blocks(document: Path) -> Iterator[tuple[int, str]]:
+    """Every fenced block of shell commands with the line that it begins in."""
+    for token in tokens(document):
+        if token.type == "fence" and token.info.strip() in _SHELL:
+            yield _line(token) + 1, token.content
+
+
+def commands(document: Path) -> Iterator[Command]:
+    """The commands of the blocks, and those in running text that can be tried."""
+    for line, text in blocks(document):
+        for words in _split(text):
+            yield Command(document, line, words)
+    for token in tokens(document):
+        if token.type == "code_inline" and _TRIED.match(token.content):
+            for words in _split(token.content):
+                yield Command(document, _line(token), words)
+
+
+def headings(document: Path) -> set[str]:
+    """The anchors of a document, as the forges make them of its headings."""
+    found: list[str] = []
+    seen: Counter[str] = Counter()
+    before = ""
+    for token in tokens(document):
+        if token.type == "inline" and before == "heading_open":
+            text = "".join(each.content for each in token.children or ())
+            slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+            found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            seen[slug] += 1
+        before = token.type
+    return set(found)
+
+
+def links(document: Path) -> Iterator[tuple[int, str]]:
+    """Every link with its line."""
+    for token in tokens(document):
+        if token.type == "link_open":
+            yield _line(token), str(token.attrs["href"])
+
+
+def words_in_code(document: Path) -> Iterator[tuple[int, str]]:
+    """Every piece of running text in backticks, with its line."""
+    for token in tokens(document):
+        if token.type == "code_inline":
+            yield _line(token), token.content
+
+
+def _line(token: Token) -> int:
+    return (token.map or [0])[0] + 1
+
+
+def _split(text: str) -> Iterator[tuple[str, ...]]:
+    """The simple commands of a script; what stands in `$(...)` is one of its own."""
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="();&|")
+        lexer.commenters = "#"
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if word in _OPERATORS or set(word) <= set("()"):
+                while words and _ASSIGNMENT.fullmatch(words[0]):
+                    del words[0]
+                if words:
+                    yield tuple(words)
+                words = []
+            else:
+                words.append(word)

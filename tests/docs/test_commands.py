@@ -1,0 +1,201 @@
+"""Every command that a document tells its reader to run is tried, as far as it can be without a cloud."""
+
+import argparse
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from documentation import settings_reference
+from documentation.scenarios import scenarios, stack_file
+from finetune.recipe import load_recipe
+from rehearsal.engine_lookup import TOOLS
+from rehearsal.project import known_stacks, parse_override
+from tests import plans
+from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
+
+# Programs that need an account, and what any shell has.
+UNTRIED: Final = {"gcloud", "kubectl", "cd", "echo", "export", "git", "mktemp"}
+COMMANDS: Final = [command for document in DOCUMENTS for command in commands(document)]
+
+
+def of_program(*names: str) -> list[Command]:
+    """The commands of a program, the same words once."""
+    found = {each.words: each for each in reversed(COMMANDS) if Path(each.words[0]).name in names}
+    return sorted(found.values(), key=str)
+
+
+def settings_commands() -> Iterator[tuple[str, Command]]:
+    """Every `pulumi config set` and `rm` with the scenario that it is about, empty for any of them."""
+    for command in of_program("pulumi"):
+        if command.words[1:3] in (("config", "set"), ("config", "rm")):
+            about = command.document.stem
+            yield about if about in scenarios() else "", command
+    for stack in known_stacks():
+        path = ROOT / f"Pulumi.{stack}.yaml"
+        for line, text in enumerate(path.read_text().splitlines(), start=1):
+            told = re.search(r"#.*?(pulumi config (?:set|rm) .+?)(?:`|\s{2}|\s\(|$)", text)
+            if told:
+                yield stack_file(stack)["scenario"], Command(path, line, tuple(told[1].split()))
+
+
+def is_placeholder(word: str) -> bool:
+    """Whether a word stands for something of the reader's, such as MY_PROJECT."""
+    return bool(re.search(r"[A-Z]{2}|<|^[A-Z]+$", word))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_shell_can_read_every_block(document: Path) -> None:
+    for line, text in blocks(document):
+        read = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
+        assert not read.returncode, f"line {line}: {read.stderr}"
+
+
+def test_no_program_is_used_that_nobody_tries() -> None:
+    tried = {"make", "pulumi", "python"}
+    strange = [str(each) for each in COMMANDS if Path(each.words[0]).name not in UNTRIED | tried]
+    assert not strange
+
+
+@pytest.mark.parametrize("command", of_program("make"), ids=str)
+def test_make_has_the_target(command: Command) -> None:
+    wanted = [word for word in command.words[1:] if "=" not in word]
+    done = subprocess.run(["make", "-n", *wanted], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    for word in command.words[1:]:
+        name, equals, value = word.partition("=")
+        if equals:
+            assert re.search(rf"^{name} \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        if name == "STACK" and not is_placeholder(value):
+            assert value in known_stacks()
+
+
+# The project's own programs
+
+
+class Parsed(Exception):
+    """A command line was read to its end."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+
+
+@pytest.mark.parametrize("command", of_program("python"), ids=str)
+def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command.words[1] == "-m", "a document runs Python with -m only"
+    module, arguments = command.words[2], command.words[3:]
+    assert find_spec(module)
+    parse = argparse.ArgumentParser.parse_args
+
+    def stop(parser: argparse.ArgumentParser, args: Any = None, namespace: Any = None) -> None:
+        raise Parsed(parse(parser, args, namespace))
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", stop)
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    with pytest.raises(Parsed) as parsed:
+        runpy.run_module(module, run_name="__main__")
+    VALUES.get(module, lambda options: None)(parsed.value.options)
+
+
+def _rehearsal(options: argparse.Namespace) -> None:
+    """The stack, its settings and the resource that is to fail are there."""
+    if is_placeholder(options.stack):
+        return
+    settings_reference.asked(options.stack, dict(parse_override(text) for text in options.set))
+    if options.fail_at:
+        assert plans.named(plans.shipped(options.stack), options.fail_at)
+
+
+def _finetune(options: argparse.Namespace) -> None:
+    """The recipe is there, and has the values that are to be others."""
+    if not is_placeholder(options.recipe):
+        load_recipe(options.recipe, options.overrides)
+
+
+# What is tried of the values, beyond that the program's parser takes them.
+VALUES: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
+    "rehearsal": _rehearsal,
+    "finetune": _finetune,
+}
+
+
+# Pulumi
+
+
+def engine() -> str:
+    """The engine's program, if it is here already."""
+    found = shutil.which("pulumi", path=f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}")
+    if not found:
+        pytest.skip("no pulumi on PATH or in .tools/; `make setup` gets one")
+    return found
+
+
+@cache
+def help_of(*words: str) -> str:
+    """What the engine says of a command."""
+    return subprocess.run([engine(), *words, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def usage_of(*words: str) -> str:
+    """How the engine writes a command, whatever alias `words` use."""
+    (usage,) = re.findall(r"^Usage:\n +(.*)", help_of(*words), re.MULTILINE)
+    return usage
+
+
+@pytest.mark.parametrize("command", of_program("pulumi"), ids=str)
+def test_the_engine_has_the_command_and_its_options(command: Command) -> None:
+    path: list[str] = []
+    for word in command.words[1:]:
+        if word.startswith("-") or "[command]" not in help_of(*path):
+            break
+        assert usage_of(*path, word) != usage_of(*path), f"pulumi {' '.join(path)} has no command {word}"
+        path.append(word)
+    known = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", help_of(*path)))
+    used = {word.partition("=")[0] for word in command.words if word.startswith("-")}
+    assert used <= known
+
+
+@pytest.mark.parametrize(("scenario", "command"), list(settings_commands()), ids=str)
+def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command: Command) -> None:
+    key, *values = [word for word in command.words[3:] if not word.startswith("-")]
+    if is_placeholder(key):
+        return
+    having = [each for each in scenarios() if key in settings_reference.asked(each)[1]]
+    assert (scenario or having) and (scenario or having[0]) in having
+    if values and not is_placeholder(values[0]):
+        settings_reference.asked(scenario or having[0], {key: values[0]})
+    if "--secret" in command.words:
+        assert settings_reference.asked(having[0])[1][key].values.startswith("secret")
+
+
+def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:
+    """The README's block, run to the line before the preview, for which the providers' plugins are needed."""
+    (block,) = [text for _, text in blocks(ROOT / "README.md") if "PULUMI_CONFIG_PASSPHRASE" in text]
+    script, preview, rest = block.partition("pulumi preview --diff")
+    assert preview and not rest.strip()
+    for name in ("Pulumi.yaml", "Pulumi.a4-ray.yaml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    path = f"{Path(engine()).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": path, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    written = yaml.safe_load((tmp_path / "Pulumi.a4-ray.yaml").read_text())["config"]
+    assert written["gcp:project"] == "my-project"
+    assert written["llm-stacks:capacity.reservation"] == "my-reservation"
+    assert list(written["llm-stacks:hfToken"]) == ["secure"]

@@ -1,0 +1,120 @@
+"""What `make docs` writes is what is committed, and it says everything."""
+
+from pathlib import Path
+
+import pytest
+
+from documentation import picture, settings_reference
+from documentation.errors import DocumentationError
+from documentation.pages import page_of, pages
+from documentation.scenarios import scenarios
+from rehearsal import Plan, Planned
+from stacks.settings import Training
+from tests import plans
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[Path, str]:
+    return pages(plans.shipped)
+
+
+def test_the_committed_pages_are_what_the_program_says(generated: dict[Path, str]) -> None:
+    stale = [str(path.relative_to(ROOT)) for path, text in generated.items() if path.read_text() != text]
+    assert not stale, "`make docs` writes them anew; read the diff"
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_every_scenario_has_a_page_that_says_how_to_run_it_and_what_it_costs(scenario: str) -> None:
+    headings = [line for line in page_of(scenario).read_text().splitlines() if line.startswith("## ")]
+    for heading in (
+        "## Run, watch, resume",
+        "## What it costs",
+        "## Destroy",
+        "## What to expect",
+        "## What is created, and in which order",
+    ):
+        assert heading in headings
+    assert f"(docs/stacks/{scenario}.md)" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_every_setting_that_the_program_asks_for_is_in_the_reference(
+    scenario: str, generated: dict[Path, str]
+) -> None:
+    page = generated[ROOT / "docs" / "settings.md"].partition(f"\n## {scenario}\n")[2].partition("\n## ")[0]
+    rows = {line.split(" | ")[0].strip("|` "): line for line in page.splitlines() if line.startswith("| `")}
+    _, asked = settings_reference.asked(scenario)
+    assert list(rows) == list(asked)
+    assert "secret" in rows["hfToken"]
+    assert "required" in rows["gcp:project"]
+
+
+def test_a_key_that_others_leave_without_a_meaning_is_a_setting_too() -> None:
+    _, asked = settings_reference.asked("l4-kueue", {"clusterMode": "autopilot"})
+    assert "Autopilot chooses machines by itself" in asked["zones"].values
+
+
+def test_a_setting_without_a_description_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = (Training.__doc__ or "").replace("`recipe`. Name of a file in", "Some file of")
+    monkeypatch.setattr(Training, "__doc__", silent)
+    with pytest.raises(DocumentationError, match="recipe of a4-accelerate: say what it is"):
+        settings_reference.page()
+
+
+def test_a_description_of_no_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Training, "__doc__", (Training.__doc__ or "").replace("`bucketName`", "`bucket`"))
+    with pytest.raises(DocumentationError, match="bucketName of a4-accelerate"):
+        settings_reference.page()
+
+
+# The picture
+
+
+def test_a_component_waits_for_what_its_resources_wait_for() -> None:
+    drawn = picture.section("small", plan_of_three())
+    assert "Network --> AutopilotCluster" in drawn
+    assert "AutopilotCluster --> RayJob" in drawn
+
+
+def test_an_arrow_that_follows_from_others_is_left_out() -> None:
+    assert "Network --> RayJob" not in picture.section("small", plan_of_three())
+
+
+def test_who_has_a_role_on_what_is_no_order_of_creation() -> None:
+    drawn = picture.section("a4-ray", plans.shipped("a4-ray"))
+    assert "AutopilotCluster -.-> Bucket" in drawn
+    assert "AutopilotCluster --> Bucket" not in drawn
+
+
+def test_a_component_of_no_group_is_named() -> None:
+    with pytest.raises(DocumentationError, match=r"no group for Volcano: add it to GROUPS"):
+        picture.section("small", Plan(resources=(STACK, component("Volcano")), changes={}))
+
+
+def test_a_resource_outside_of_all_components_is_named() -> None:
+    loose = resource("gcp:storage/bucket:Bucket", "loose", parent=STACK.urn)
+    with pytest.raises(DocumentationError, match="loose .*is in no component"):
+        picture.section("small", Plan(resources=(STACK, loose), changes={}))
+
+
+def resource(type: str, name: str, parent: str, needs: tuple[str, ...] = ()) -> Planned:
+    urn = f"urn:pulumi:small::llm-stacks::{type}::{name}"
+    return Planned(type=type, name=name, urn=urn, parent=parent, op="create", inputs={}, dependencies=needs)
+
+
+STACK = resource("pulumi:pulumi:Stack", "llm-stacks-small", parent="")
+
+
+def component(kind: str) -> Planned:
+    return resource(f"llm-stacks:components:{kind}", "small", parent=STACK.urn)
+
+
+def plan_of_three() -> Plan:
+    """A job that waits for a cluster and for the network that the cluster waits for."""
+    network, cluster, job = component("Network"), component("AutopilotCluster"), component("RayJob")
+    subnet = resource("gcp:compute/subnetwork:Subnetwork", "small-subnet", network.urn)
+    nodes = resource("gcp:container/cluster:Cluster", "small-cluster", cluster.urn, (subnet.urn,))
+    work = resource("kubernetes:ray.io/v1:RayJob", "small-job", job.urn, (nodes.urn, subnet.urn))
+    return Plan(resources=(STACK, network, cluster, job, subnet, nodes, work), changes={})

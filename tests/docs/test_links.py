@@ -1,0 +1,50 @@
+"""What a document points to is there."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs.documents import DOCUMENTS, ROOT, headings, links, words_in_code
+
+ROOMS: Final = sorted(path.parent.name for path in ROOT.glob("*/__init__.py")) + [
+    "docs",
+    "tools",
+    "workloads",
+]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for line, link in links(document):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (document.parent / file).resolve() if file else document
+        assert target.is_relative_to(ROOT) and target.exists(), f"line {line}: {link}"
+        if anchor:
+            assert anchor in headings(target), f"line {line}: {link}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_are_named_exist(document: Path) -> None:
+    for line, text in words_in_code(document):
+        if re.fullmatch(rf"({'|'.join(ROOMS)})/([\w./-]*/)?([\w-]*\.\w+)?", text):
+            assert (ROOT / text).exists(), f"line {line}: {text}"
+
+
+def test_every_document_can_be_reached_from_the_readme() -> None:
+    reached, waiting = {DOCUMENTS[0]}, [DOCUMENTS[0]]
+    while waiting:
+        here = waiting.pop()
+        for _, link in links(here):
+            target = (here.parent / link.partition("#")[0]).resolve()
+            found = (
+                [target] if target in DOCUMENTS else sorted(target.glob("*.md")) if target.is_dir() else []
+            )
+            for document in found:
+                if document not in reached:
+                    reached.add(document)
+                    waiting.append(document)
+    assert not set(DOCUMENTS) - reached
