@@ -44,14 +44,11 @@ def test_no_token_stands_in_where_none_is_needed() -> None:
     assert found.stood_in == ["gcp:project"]
 
 
-def test_a_value_that_is_encrypted_in_the_stack_file_is_stood_in_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_that_is_encrypted_in_the_stack_file_is_stood_in_for(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text(
         "config:\n  gcp:project: p\n  llm-stacks:hfToken:\n    secure: v1:abc\nencryptionsalt: v1:def\n"
     )
-    monkeypatch.setattr(project, "ROOT", tmp_path)
-    found = project.configuration("mine", {})
+    found = project.configuration("mine", {}, tmp_path)
     assert "llm-stacks:hfToken" in found.stood_in
     assert found.plain["gcp:project"] == "p"
 
