@@ -10,12 +10,13 @@ MAXTEXT := .venv-maxtext
 RECIPE ?= llama3-8b
 # pyenv's own: its python3.12 on PATH runs only where 3.12 is also chosen.
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
+HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	format inventory lock bench bench-training clean test-maxtext check-maxtext tpu-compile
+	format inventory lock bench bench-training clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -32,11 +33,11 @@ rehearse-cluster: .venv/.ready ## the same, its Kubernetes objects on a local co
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
 
-test: test-infrastructure test-training ## all tests
+test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones of test-maxtext
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m rehearsal.engine
-	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/control_plane --numprocesses 2
+	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane --numprocesses 2
 
 test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m rehearsal.engine
@@ -46,7 +47,12 @@ test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
-	$(MAXTEXT)/bin/python -m pytest tests/maxtext
+	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
+
+test-maxtext-quick:
+	@if $(HAS_PYTHON312); then $(MAKE) --no-print-directory $(MAXTEXT)/.ready && \
+		$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs; \
+	else echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"; fi
 
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and hold it to its bars
 	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
@@ -99,7 +105,7 @@ $(TRAINING)/.ready: workloads/finetune/requirements-test.txt .venv/.ready
 	@touch $@
 
 $(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt .venv/.ready
-	@$(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' || \
+	@$(HAS_PYTHON312) || \
 		{ echo "MaxText needs Python 3.12; run make with PYTHON312=path/to/python3.12" >&2; exit 1; }
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON312) $(MAXTEXT)
 	$(BIN)/uv pip install --quiet --python $(MAXTEXT)/bin/python --require-hashes -r $<

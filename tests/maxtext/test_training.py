@@ -16,6 +16,8 @@ from tiny import PERIOD, STEPS, data_settings, make_recipe
 from maxtext_driver import __main__ as command
 from maxtext_driver.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 1e-5
 
 

@@ -58,6 +58,7 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     """The figures of a recipe; raises CompilerRefused with the last line that the compiler wrote."""
     environment = {
         **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[1]),
         "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
         "JAX_PLATFORMS": "cpu",
         # There is no metadata server to ask about the slice, and the lock is for those who have a TPU.
