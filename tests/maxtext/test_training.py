@@ -5,6 +5,7 @@ rows of text: a resumed run that took up the rows anew, or in another order, wou
 """
 
 import json
+from collections.abc import Iterator
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -19,6 +20,16 @@ from maxtext_driver.run_folder import RunFolder
 pytestmark = pytest.mark.slow
 
 TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """One Ray for all jobs."""
+    import ray
+
+    ray.init(num_cpus=4, include_dashboard=False)
+    yield
+    ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +56,7 @@ def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for step in (7, 10):
         (output / "faults" / str(step)).touch()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as told:
+        patch.setattr(command, "dry_run", lambda arguments: 0)
         patch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
         patch.setattr(ray_driver, "WORKER_FAILURES", 1)
         assert submit(recipe, output) == 1
@@ -103,15 +115,8 @@ def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
 
 
 def submit(recipe: Path, output: Path) -> int:
-    """The command on a Ray of its own, started and ended here."""
-    import ray
-
-    try:
-        return command.main(
-            ["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"]
-        )
-    finally:
-        ray.shutdown()
+    """The command, as a job of the cluster."""
+    return command.main(["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"])
 
 
 def losses(run: Path) -> dict[int, float]:

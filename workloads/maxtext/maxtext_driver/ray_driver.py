@@ -37,7 +37,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Ray would pass on what a worker prints twice: as its output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
-    ray.init()
+    ray.init(ignore_reinit_error=True)
     trainer = JaxTrainer(
         train_on_worker,
         train_loop_config={
