@@ -24,17 +24,10 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """One Ray for all jobs; a busy machine may not start it in the half minute that Ray gives itself."""
+    """One Ray for all jobs."""
     import ray
 
-    for _ in range(5):
-        try:
-            ray.init(num_cpus=4, include_dashboard=False)
-            break
-        except Exception as error:
-            if "timed out during startup" not in str(error):
-                raise
-            ray.shutdown()
+    ray.init(num_cpus=4, include_dashboard=False)
     yield
     ray.shutdown()
 
