@@ -34,13 +34,13 @@ class Hub:
 
     Args:
         clients: Of Google's APIs: whoever answers in Google's place answers here too.
-        token: A Hugging Face token.
+        token: A Hugging Face token; without one the Hub answers as it does to anybody.
     """
 
-    def __init__(self, clients: Clients, token: str) -> None:
+    def __init__(self, clients: Clients, token: str | None) -> None:
         huggingface_hub.set_client_factory(_client)
         endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
-        self._api = HfApi(endpoint=endpoint, token=token)
+        self._api = HfApi(endpoint=endpoint, token=token or False)
         self._pause = clients.pause
 
     def owner(self) -> str:

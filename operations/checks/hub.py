@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
@@ -15,21 +15,30 @@ from operations.hub import Hub, HubError, read_token
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of, pods_of
 from workloads.finetune.recipe import RECIPES, Recipe, load_recipe
+from workloads.maxtext.maxtext_driver import recipe as maxtext
+
+# Where a stack with a token keeps it.
+_TOKEN: Final = "gcp:secretmanager/secretVersion:SecretVersion"
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That the token is one, and that its account may download what the plan trains and serves."""
+    wanted = repositories(plan)
+    if not wanted:
+        yield fine("nothing of it is used")
+        return
     remedy = f"pulumi config set --secret hfToken --stack {plan.stack}"
     try:
-        token = read_token(plan.stack)
+        token = read_token(plan.stack) if any(plan.of_type(_TOKEN)) else None
     except OperationError as error:
         yield unknown(str(error), f"{remedy}, or put the token into the environment as HF_TOKEN")
         return
     hub = Hub(clients, token)
     try:
-        owner = hub.owner()
-        yield fine(f"the token is {owner}'s")
-        for kind, name in repositories(plan):
+        owner = hub.owner() if token else "whoever has no token"
+        if token:
+            yield fine(f"the token is {owner}'s")
+        for kind, name in wanted:
             yield _readable(hub, owner, kind, name)
     except HubError as error:
         yield unknown(str(error), "try again; https://status.huggingface.co says how it is")
@@ -50,6 +59,7 @@ def repositories(plan: StackPlan) -> list[tuple[str, str]]:
     for pods in [*pods_of(plan), *cloud_run_of(plan)]:
         for container in pods.spec["containers"]:
             found |= {("model", name): None for name in _served(container)}
+    found |= {("dataset", name): None for name in _read_by_maxtext(plan)}
     return list(found)
 
 
@@ -95,3 +105,14 @@ def _served(container: dict[str, Any]) -> list[str]:
     words = [*(container.get("command") or container.get("commands") or ()), *(container.get("args") or ())]
     after = words[words.index("serve") + 1 :][:1] if "serve" in words else []
     return [str(word) for word in after if re.fullmatch(r"[\w.-]+/[\w.-]+", str(word))]
+
+
+def _read_by_maxtext(plan: StackPlan) -> Iterator[str]:
+    """Data sets of the Hub whose files MaxText reads, by the job's command or by its recipe."""
+    for resource in plan.resources:
+        command = str(resource.inputs.get("spec", {}).get("entrypoint", ""))
+        recipe = re.search(r"-m maxtext_driver --recipe (\S+)", command)
+        if recipe:
+            files = re.search(r"grain_train_files=(\S+)", command)
+            told = files[1] if files else maxtext.load_recipe(recipe[1]).maxtext.get("grain_train_files", "")
+            yield from re.findall(r"hf://datasets/([^/]+/[^/]+)/", str(told))

@@ -76,6 +76,7 @@ def tpu_job() -> dict[str, Any]:
         "name": "j",
         "namespace": "ray",
         "cluster": {"rayClusterSpec": tpu_cluster()["spec"], "shutdownAfterJobFinishes": True},
+        "limit": {},
         "recipe": "r",
         "mount": "/data",
         "run": "x",

@@ -16,6 +16,7 @@ _USUAL = {
     "cloudrun-vllm": ("subnet=shared",),
     "dev": ("bucketName=my-bucket",),
     "l4-kueue": ("maxRunHours=12",),
+    "tpu-maxtext": ("gcp:region=us-central1", "zone=us-central1-b"),
 }
 
 

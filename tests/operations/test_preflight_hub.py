@@ -85,6 +85,37 @@ def test_what_is_asked_of_the_hub_is_what_the_plan_trains(stack: str, names: set
     assert {name for _, name in repositories(planned(stack))} == names
 
 
+FINEWEB = "recipe=llama3-8b-fineweb-edu"
+FILES = "dataset=hf://datasets/team/texts/*.parquet"
+
+
+@pytest.mark.parametrize(
+    ("setting", "name"),
+    [(FINEWEB, "HuggingFaceFW/fineweb-edu"), (FILES, "team/texts")],
+    ids=("recipe", "setting"),
+)
+def test_a_stack_without_a_token_has_its_public_data_set_looked_up(
+    google: GoogleServer, monkeypatch: pytest.MonkeyPatch, setting: str, name: str
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    plan = planned("tpu-maxtext", f"imageUri={IMAGE}", setting)
+    assert repositories(plan) == [("dataset", name)]
+    good_project.plant_hub(google, plan)
+    assert levels(check(google, plan, "Hugging Face")) == {Level.FINE}
+    missing = Page(code=404, content={}, headers={"X-Error-Code": "RepoNotFound"})
+    google.plant_page(f"huggingface/api/datasets/{name}/auth-check", missing)
+    found = only(check(google, plan, "Hugging Face"), Level.PROBLEM)
+    assert found.what == f"there is no dataset {name}, or not for whoever has no token"
+
+
+def test_a_stack_that_trains_on_made_up_data_needs_nothing_of_the_hub(
+    google: GoogleServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HF_TOKEN")
+    plan = planned("tpu-maxtext", f"imageUri={IMAGE}")
+    assert [finding.what for finding in check(google, plan, "Hugging Face")] == ["nothing of it is used"]
+
+
 def test_the_model_that_is_served_is_asked_for_too() -> None:
     plan = planned("l4-kueue")
     assert ("model", "google/gemma-3-12b-it") in repositories(plan)

@@ -68,9 +68,10 @@ def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google
 def test_every_node_runs_as_the_nodes_own_account() -> None:
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
-        (account,) = rehearsal.world.of_type("gcp:serviceaccount/account:Account")
+        accounts = {item.name: item for item in rehearsal.world.of_type("gcp:serviceaccount/account:Account")}
         (cluster,) = rehearsal.world.of_type("gcp:container/cluster:Cluster")
         pools = list(rehearsal.world.of_type(NODE_POOL))
+    account = accounts[f"{STACK}-nodes"]
     assert len(pools) == 2
     for item in (cluster, *pools):
         assert item.inputs["nodeConfig"]["serviceAccount"] == account.outputs["email"], item.name

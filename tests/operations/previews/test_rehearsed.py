@@ -47,7 +47,7 @@ def test_the_same_program_changes_nothing(target: Path) -> None:
 def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> None:
     (target / f"Pulumi.{STACK}.yaml").open("a").write("  llm-stacks:clusterName: of-the-target\n")
     edit(target / "stacks" / "l4_kueue.py", '"deny-ingress", ', "")
-    edit(target / "components" / "node_pool.py", 'disk_type="pd-balanced"', 'disk_type="pd-ssd"')
+    edit(target / "components" / "node_pool.py", '"pd-balanced"', '"pd-ssd"')
     found = preview(target)
     assert found.failure == ""
     replaced = {change.name: change for change in found.of(Kind.REPLACE)}
