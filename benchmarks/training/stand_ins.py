@@ -45,12 +45,13 @@ def make_models(path: Path) -> None:
     tiny.make_text_model(path / "small-text")
     tiny.make_model(path / "small-vision")
     for kind in ("text", "vision"):
-        processor = (AutoProcessor if kind == "vision" else AutoTokenizer).from_pretrained(
+        processor: Any = (AutoProcessor if kind == "vision" else AutoTokenizer).from_pretrained(
             path / f"small-{kind}"
         )
-        _teach_words(getattr(processor, "tokenizer", processor))
+        tokenizer = getattr(processor, "tokenizer", processor)
+        _teach_words(tokenizer)
         config: Any = AutoConfig.from_pretrained(path / f"small-{kind}")
-        config.get_text_config().vocab_size = len(getattr(processor, "tokenizer", processor))
+        config.get_text_config().vocab_size = len(tokenizer)
         _save(config, processor, path / f"tiny-{kind}")
         _enlarge(config, processor)
         _save(config, processor, path / f"mid-{kind}")
