@@ -11,12 +11,11 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from rehearsal.clock import Clock
 from rehearsal.discovery import Call, Discovery
+from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.world import Refusal
 
 BUILD: Final = "pulumi-python:dynamic/cloudbuild:Build"
@@ -82,7 +81,7 @@ class Kept:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class CloudBuildServer:
+class CloudBuildServer(LoopbackServer):
     """The server, for as long as the context.
 
     Args:
@@ -104,31 +103,12 @@ class CloudBuildServer:
         self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
         self._apis = [Discovery("cloudbuild.v1"), Discovery("logging.v2")]
 
-    def __enter__(self) -> Self:
-        """Listens on a port of its own."""
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops listening."""
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
     @property
     def environment(self) -> dict[str, str]:
         """With these variables a program's builds come here."""
-        address = f"http://127.0.0.1:{self._http.server_address[1]}"
         return {
-            "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{address}/v1/",
-            "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{address}/v2/",
+            "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{self.address}/v1/",
+            "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{self.address}/v2/",
         }
 
     @property
@@ -143,6 +123,13 @@ class CloudBuildServer:
     def fail(self, method: Method, failure: Failure, times: int = 1) -> None:
         """Answers the next calls of a method with an error."""
         self._failures[method].extend([failure] * times)
+
+    def serve(self, request: Request) -> None:
+        """Answers with JSON."""
+        code, message = self.answer(request.command, request.path, json.loads(request.body() or b"{}"))
+        request.answer(
+            code, json.dumps(message).encode(), {"Content-Type": "application/json; charset=UTF-8"}
+        )
 
     def answer(self, verb: str, url: str, body: Any) -> tuple[int, dict[str, Any]]:
         """HTTP status and message for a request."""
@@ -272,33 +259,3 @@ def _short(call: Call) -> Method | None:
     name = call.method.removeprefix(_BUILDS)
     methods: dict[str, Method] = {"create": "create", "get": "get", "list": "list", "cancel": "cancel"}
     return methods.get(name)
-
-
-def _handler(server: CloudBuildServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """JSON in, JSON out."""
-
-        protocol_version = "HTTP/1.1"
-        # One packet per answer; two would each wait for the other side.
-        wbufsize = -1
-
-        def do_GET(self) -> None:
-            self._serve()
-
-        def do_POST(self) -> None:
-            self._serve()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: whoever needs the calls reads `CloudBuildServer.calls`."""
-
-        def _serve(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            code, message = server.answer(self.command, self.path, json.loads(sent or b"{}"))
-            answer = json.dumps(message).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json; charset=UTF-8")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-    return Handler

@@ -1,5 +1,6 @@
 """One control plane for all tests of the folder: it takes a quarter of a minute to start."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,14 @@ from rehearsal.control_plane.api import Api, until
 from rehearsal.live_cluster import install_ray
 
 KUEUE = "kueue-system"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ended_in_good_order() -> Iterator[None]:
+    """Tests that are told to end take their control plane with them, as they do after Ctrl-C."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ def look(rehearsal: Rehearsal, plane: ControlPlane, google: GoogleServer) -> Rep
         Resource(type=item.type, name=item.name, id=item.id, outputs=item.outputs)
         for item in rehearsal.world.items
     )
-    clients = Clients("rehearsal-project", google.endpoint)
+    clients = Clients("rehearsal-project", google.address)
     return Look("l4-kueue", State(resources=tuple(resources)), clients, plane.kubeconfig).report()
 
 

@@ -147,7 +147,7 @@ def plant_hub(server: GoogleServer, plan: StackPlan) -> None:
 
 def plant_registry(server: GoogleServer) -> None:
     """Docker Hub with the image that serves: anybody gets a token for it first."""
-    realm = f'Bearer realm="{server.endpoint}/registry/token",service="registry.docker.io",scope="pull"'
+    realm = f'Bearer realm="{server.address}/registry/token",service="registry.docker.io",scope="pull"'
     server.plant_page("registry/token", Page(content={"token": "anybody"}))
     server.plant_page(manifest(), Page(refusal=Page(code=401, headers={"WWW-Authenticate": realm})))
     plant_image(server, IMAGE)

@@ -5,18 +5,16 @@ planted is empty, anything else that nobody planted is not found.
 """
 
 import json
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import unquote
 
 from rehearsal.discovery import Call, Discovery
+from rehearsal.loopback import LoopbackServer, Request
 
 Handler = Callable[[Call, Any], Any]
 _LISTS: Final = ("list", "aggregatedList", "search")
@@ -41,6 +39,16 @@ class Fault(Exception):
     body: bytes | None = None
     cut: bool = False
     hang: bool = False
+
+    def serve(self, server: LoopbackServer, request: Request, message: Any) -> None:
+        """Answers a request with the fault; `message` where it has no body of its own."""
+        content = self.body if self.body is not None else json.dumps(message).encode()
+        if self.hang:
+            server.hold(request)
+        elif self.cut:
+            request.answer_half(self.code, content)
+        else:
+            request.answer(self.code, content)
 
 
 NOT_FOUND: Final = Fault(code=404, status="NOT_FOUND", message="Requested entity was not found.")
@@ -78,12 +86,12 @@ class _Planted:
     answer: Any
 
 
-class GoogleServer:
+class GoogleServer(LoopbackServer):
     """The server, for as long as the context.
 
     Attributes:
         calls: Every call that arrived and that its API has, in order.
-        endpoint: Address to give to `Clients`; `ENDPOINT/compute.v1/` stands for Compute Engine.
+        address: To give to `Clients`; `ADDRESS/compute.v1/` stands for Compute Engine.
     """
 
     def __init__(self) -> None:
@@ -92,28 +100,6 @@ class GoogleServer:
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         self._lasting: dict[str, Fault] = {}
         self._pages: dict[str, Page] = {}
-        self._stopping = threading.Event()
-
-    def __enter__(self) -> Self:
-        """Listens on a port of its own."""
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
-        self.endpoint = f"http://127.0.0.1:{self._http.server_address[1]}"
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stops listening."""
-        self._stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
     def plant(self, api: str, method: str, answer: Any, **address: str) -> None:
         """Says what a method answers.
@@ -133,7 +119,7 @@ class GoogleServer:
         self._planted[f"{api}/{method}"].insert(0, _Planted(address=address, answer=answer))
 
     def plant_page(self, path: str, answer: Page) -> None:
-        """Says what the address `ENDPOINT/path` answers, for servers that are not Google's."""
+        """Says what the address `ADDRESS/path` answers, for servers that are not Google's."""
         self._pages[path] = answer
 
     def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
@@ -151,6 +137,20 @@ class GoogleServer:
     def called(self, method: str) -> list[Call]:
         """The calls of a method."""
         return [call for call in self.calls if call.method == method]
+
+    def serve(self, request: Request) -> None:
+        """Answers with a page, a fault, or JSON."""
+        sent = request.body()
+        page = self.page(request.path, "Authorization" in request.headers)
+        if page:
+            request.answer_json(page.code, page.content, page.headers)
+            return
+        fault, message = self.respond(request.command, request.path, json.loads(sent or b"{}"))
+        if not fault:
+            request.answer_json(200, message)
+            return
+        error = {"code": fault.code, "message": fault.message, "status": fault.status}
+        fault.serve(self, request, {"error": error})
 
     def respond(self, verb: str, url: str, body: Any) -> tuple[Fault | None, Any]:
         """A fault or the message for a request."""
@@ -176,10 +176,6 @@ class GoogleServer:
         """The page at an address, None where none was planted."""
         found = self._pages.get(url.lstrip("/").partition("?")[0])
         return found.refusal if found and found.refusal and not authorized else found
-
-    def hold(self) -> None:
-        """Waits for the server's end."""
-        self._stopping.wait()
 
     def _answer(self, key: str, call: Call, body: Any) -> tuple[Fault | None, Any]:
         for planted in self._planted[key]:
@@ -219,67 +215,3 @@ def exists(api: str) -> bool:
     """Whether there is a description of that name."""
     documents = resources.files("googleapiclient") / "discovery_cache" / "documents"
     return (documents / f"{api}.json").is_file()
-
-
-def _handler(server: GoogleServer) -> type[BaseHTTPRequestHandler]:
-    class JsonHandler(BaseHTTPRequestHandler):
-        """JSON in, JSON out."""
-
-        protocol_version = "HTTP/1.1"
-        # One packet per answer; two would each wait for the other side.
-        wbufsize = -1
-
-        def do_GET(self) -> None:
-            self._serve()
-
-        def do_HEAD(self) -> None:
-            self._serve()
-
-        def do_POST(self) -> None:
-            self._serve()
-
-        def do_DELETE(self) -> None:
-            self._serve()
-
-        def do_PATCH(self) -> None:
-            self._serve()
-
-        def do_PUT(self) -> None:
-            self._serve()
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: whoever needs the calls reads `GoogleServer.calls`."""
-
-        def _serve(self) -> None:
-            sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            page = server.page(self.path, "Authorization" in self.headers)
-            if page:
-                self._send(page.code, json.dumps(page.content).encode(), page.headers)
-                return
-            fault, message = server.respond(self.command, self.path, json.loads(sent or b"{}"))
-            if fault and fault.hang:
-                server.hold()
-                self.close_connection = True
-                return
-            content = json.dumps(message).encode()
-            if fault:
-                error = {"code": fault.code, "message": fault.message, "status": fault.status}
-                content = fault.body if fault.body is not None else json.dumps({"error": error}).encode()
-            cut = {"Content-Length": str(len(content) + 100)} if fault and fault.cut else {}
-            self._send(fault.code if fault else 200, content, cut)
-            if cut:
-                self.close_connection = True
-
-        def _send(self, code: int, content: bytes, headers: Mapping[str, str]) -> None:
-            described = {
-                "Content-Type": "application/json; charset=UTF-8",
-                "Content-Length": str(len(content)),
-                **headers,
-            }
-            self.send_response(code)
-            for name, text in described.items():
-                self.send_header(name, text)
-            self.end_headers()
-            self.wfile.write(b"" if self.command == "HEAD" else content)
-
-    return JsonHandler

@@ -80,7 +80,7 @@ def printed(name: str) -> str:
     """What a sample's command prints."""
     output = io.StringIO()
     with GoogleServer() as server, _token(), planned_once(), redirect_stdout(output):
-        main([*SAMPLES[name](server), "--endpoint", server.endpoint])
+        main([*SAMPLES[name](server), "--endpoint", server.address])
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 

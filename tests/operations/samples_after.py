@@ -24,12 +24,12 @@ from operations.state import Resource, State
 from operations.status import command as status
 from operations.status.look import Look
 from rehearsal.discovery import Call
-from tests.operations import status_samples as samples
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.planned import planned
 from tests.operations.project import PROJECT, REGION, ZONE, Project
-from tests.operations.status_samples import condition, event, pod, unscheduled, workload
+from tests.operations.status import samples
+from tests.operations.status.samples import condition, event, pod, unscheduled, workload
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operations-after.md"
 WIDTH: Final = 118
@@ -114,7 +114,7 @@ def _metrics(call: Call, _body: Any) -> Any:
 
 
 def _clients(server: GoogleServer) -> Clients:
-    return Clients(PROJECT, server.endpoint)
+    return Clients(PROJECT, server.address)
 
 
 SAMPLES: Final[dict[str, Callable[[GoogleServer], None]]] = {"leftovers": _leftovers, "status": _status}

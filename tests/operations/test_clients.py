@@ -30,7 +30,7 @@ def google() -> Iterator[GoogleServer]:
 
 
 def clients(server: GoogleServer, pause: Callable[[float], None] = lambda _seconds: None) -> Clients:
-    return Clients("my-project", server.endpoint, timeout_s=0.5, pause=pause)
+    return Clients("my-project", server.address, timeout_s=0.5, pause=pause)
 
 
 def region(asked: Clients, name: str = "us-central1") -> dict[str, object]:

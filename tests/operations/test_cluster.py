@@ -2,9 +2,7 @@
 
 import base64
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +13,34 @@ from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.status.cluster import from_google
 from rehearsal.control_plane.certificates import SERVER, Authority
+from rehearsal.loopback import LoopbackServer, Request
 from tests.operations.google_server import GoogleServer
 
 TOKEN = "ya29.planted-in-a-test"
 
 
-class Tls:
+class Tls(LoopbackServer):
     """An API server behind TLS that answers whoever shows the token."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder / "keys", "cluster-ca")
         pair = self.authority.issue("apiserver", SERVER)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pair.certificate, pair.key)
-        self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(pair.certificate, pair.key)
 
     def described(self, authority: Authority | None = None) -> dict[str, Any]:
         """The cluster as GKE describes it."""
         certificate = (authority or self.authority).pair.certificate.read_bytes()
         return {
-            "endpoint": f"127.0.0.1:{self._http.server_address[1]}",
+            "endpoint": self.address.removeprefix("http://"),
             "masterAuth": {"clusterCaCertificate": base64.b64encode(certificate).decode()},
         }
 
-    def stop(self) -> None:
-        """Stops listening."""
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        allowed = self.headers["Authorization"] == f"Bearer {TOKEN}"
+    def serve(self, request: Request) -> None:
+        """Answers with a list, or refuses."""
+        allowed = request.headers["Authorization"] == f"Bearer {TOKEN}"
         content = b'{"items": [{"metadata": {"name": "a"}}]}' if allowed else b'{"message": "Unauthorized"}'
-        self.send_response(200 if allowed else 401)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing."""
+        request.answer(200 if allowed else 401, content)
 
 
 class Credentials(google.auth.credentials.Credentials):
@@ -74,15 +56,14 @@ class Credentials(google.auth.credentials.Credentials):
 
 @pytest.fixture
 def tls(tmp_path: Path) -> Iterator[Tls]:
-    server = Tls(tmp_path)
-    yield server
-    server.stop()
+    with Tls(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture
 def clients(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Clients:
     monkeypatch.setattr("operations.clients._credentials", lambda *_: Credentials(TOKEN))
-    return Clients("p", google.endpoint)
+    return Clients("p", google.address)
 
 
 def test_the_cluster_is_asked_with_the_operators_token(tls: Tls, clients: Clients) -> None:
@@ -100,7 +81,7 @@ def test_a_token_that_the_cluster_refuses_is_said_and_not_shown(
 ) -> None:
     monkeypatch.setattr("operations.clients._credentials", lambda *_: Credentials("ya29.another"))
     with pytest.raises(CallError) as refused:
-        from_google(Clients("p", google.endpoint), tls.described()).every("/api/v1/nodes")
+        from_google(Clients("p", google.address), tls.described()).every("/api/v1/nodes")
     assert refused.value.refused
     assert "ya29" not in str(refused.value)
 

@@ -44,7 +44,7 @@ def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_EN
 
 
 def price(server: GoogleServer, key: str, unit: str) -> prices.Price:
-    clients = Clients("my-project", server.endpoint, timeout_s=0.5, pause=lambda _seconds: None)
+    clients = Clients("my-project", server.address, timeout_s=0.5, pause=lambda _seconds: None)
     return CatalogPrices(clients, "us-central1").of(key, unit)
 
 
@@ -184,7 +184,7 @@ def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, 
 
 def command(server: GoogleServer, stack: str, *more: str) -> int:
     with planned_once():
-        return main(["cost", "--stack", stack, "--endpoint", server.endpoint, *more])
+        return main(["cost", "--stack", stack, "--endpoint", server.address, *more])
 
 
 def test_the_command_adds_up_hour_run_and_forgotten_month(

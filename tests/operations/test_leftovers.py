@@ -32,7 +32,7 @@ API_OFF = Fault(
 
 
 def place(google: GoogleServer, wanted: Footprint) -> Place:
-    clients = Clients(PROJECT, google.endpoint, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
     return Place(clients=clients, project=PROJECT, regions=wanted.regions, repositories=wanted.repositories)
 
 
@@ -257,7 +257,7 @@ def run(l4_kueue: Lived, google: GoogleServer, monkeypatch: pytest.MonkeyPatch) 
 
     def run(*words: str, answer: str = "") -> int:
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
-        return main(["leftovers", "--stack", "l4-kueue", "--endpoint", google.endpoint, *words])
+        return main(["leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words])
 
     return run
 

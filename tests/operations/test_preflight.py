@@ -254,7 +254,7 @@ def test_an_api_that_is_not_enabled_is_told_by_name(google: GoogleServer) -> Non
 
 def command(server: GoogleServer, stack: str, *more: str) -> int:
     with planned_once():
-        return main(["preflight", "--stack", stack, "--endpoint", server.endpoint, *more])
+        return main(["preflight", "--stack", stack, "--endpoint", server.address, *more])
 
 
 def test_the_command_shows_all_findings_and_its_status_says_how_it_went(

@@ -5,13 +5,12 @@ Routes and shapes: https://docs.github.com/rest/issues/comments, https://docs.gi
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
+
+from rehearsal.loopback import LoopbackServer, Request
 
 TOKEN: Final = "token-of-the-job"
 COMMIT: Final = "c" * 40
@@ -38,7 +37,7 @@ class Asked:
 
 
 @dataclass
-class ForgeServer:
+class ForgeServer(LoopbackServer):
     """Keeps the comments of one merge request, number 5 of project `42` or `owner/name`.
 
     Attributes:
@@ -57,34 +56,6 @@ class ForgeServer:
     lose_creation: bool = False
     pulls: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def __enter__(self) -> Self:
-        forge = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _do(self) -> None:
-                forge._answer(self)
-
-            do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _do
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
     def add(self, body: str, *, mine: bool = True) -> Stored:
         """A comment that is there already."""
         stored = Stored(id=1 + max((each.id for each in self.comments), default=100), body=body, mine=mine)
@@ -96,10 +67,10 @@ class ForgeServer:
         """The methods that were asked."""
         return [each.method for each in self.asked]
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def serve(self, request: Request) -> None:
+        """Does what the request asks, or fails as the test says."""
         address = urlsplit(request.path)
-        length = int(request.headers.get("Content-Length") or 0)
-        body = json.loads(request.rfile.read(length)) if length else {}
+        body = json.loads(request.body() or b"{}")
         headers = request.headers
         authorized = TOKEN in (headers.get("PRIVATE-TOKEN"), (headers.get("Authorization") or "")[7:])
         self.asked.append(Asked(request.command, address.path, authorized))
@@ -117,10 +88,7 @@ class ForgeServer:
                 request.close_connection = True
                 return
         text = b"" if value is None else json.dumps(value).encode()
-        request.send_response(status)
-        request.send_header("Content-Length", str(len(text)))
-        request.end_headers()
-        request.wfile.write(text)
+        request.answer(status, text)
 
     def _do(
         self, method: str, path: str, query: Mapping[str, list[str]], body: Mapping[str, Any]

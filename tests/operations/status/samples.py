@@ -1,8 +1,12 @@
-"""Objects as a cluster shows them, shortened to what matters."""
+"""Objects as a cluster shows them and metrics as the training writes them, shortened to what matters."""
 
+import json
 from typing import Any
 
 Object = dict[str, Any]
+
+NS = "llm"
+LICENCE = "ValueError: model google/gemma-3-4b-it is gated and the token in HF_TOKEN gives no access"
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/{0}/pods"
@@ -97,3 +101,14 @@ def workload(
         },
         "status": {"conditions": [*conditions]},
     }
+
+
+METRICS = [
+    {"step": 1, "steps": 40, "loss": 2.5, "tokens_per_second": 900.0, "seconds_left": 4000.0},
+    {"step": 2, "eval_loss": 2.25, "eval_token_accuracy": 0.5},
+    {"step": 2, "steps": 40, "loss": 2.0, "tokens_per_second": 1000.0, "seconds_left": 3900.0},
+]
+
+
+def lines_of(*metrics: Object) -> bytes:
+    return "".join(f"{json.dumps(each)}\n" for each in metrics).encode()

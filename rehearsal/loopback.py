@@ -1,0 +1,98 @@
+"""An HTTP server on loopback: what the stand-ins for Google's APIs and for other servers listen with."""
+
+import json
+import ssl
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Request(BaseHTTPRequestHandler):
+    """One request after the other of a connection that stays open."""
+
+    protocol_version = "HTTP/1.1"
+    # One packet per answer; two would each wait for the other side.
+    wbufsize = -1
+
+    def body(self) -> bytes:
+        """What was sent with the request; to be read before the answer."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def answer(self, code: int, content: bytes, headers: Mapping[str, str] = _NONE) -> None:
+        """Sends an answer."""
+        described = {"Content-Length": str(len(content)), **headers}
+        self.send_response(code)
+        for name, text in described.items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(b"" if self.command == "HEAD" else content)
+
+    def answer_json(self, code: int, message: Any, headers: Mapping[str, str] = _NONE) -> None:
+        """Sends an answer as Google's APIs do."""
+        content = json.dumps(message).encode()
+        self.answer(code, content, {"Content-Type": "application/json; charset=UTF-8", **headers})
+
+    def answer_half(self, code: int, content: bytes) -> None:
+        """Sends the beginning of an answer, and ends the connection."""
+        self.answer(code, content, {"Content-Length": str(len(content) + 100)})
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: whoever needs the requests keeps them."""
+
+
+class LoopbackServer(ABC):
+    """A server on a port of its own, for as long as the context.
+
+    Attributes:
+        address: Where it listens, `http://127.0.0.1:PORT`.
+        tls: How to listen with TLS; None for plain HTTP.
+    """
+
+    tls: ssl.SSLContext | None = None
+
+    def __enter__(self) -> Self:
+        """Starts to listen."""
+        server = self
+
+        class Handler(Request):
+            def _serve(self) -> None:
+                server.serve(self)
+
+            do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+        self._stopping = threading.Event()
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        if self.tls:
+            self._http.socket = self.tls.wrap_socket(self._http.socket, server_side=True)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        self.address = f"http://127.0.0.1:{self._http.server_port}"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ends the requests that are held, and stops listening."""
+        self._stopping.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @abstractmethod
+    def serve(self, request: Request) -> None:
+        """Answers a request; called on a thread of the connection's own."""
+
+    def hold(self, request: Request) -> None:
+        """Leaves a request without an answer until the server stops."""
+        self._stopping.wait()
+        request.close_connection = True

@@ -1,0 +1,144 @@
+"""`python -m operations status`, as it is typed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from operations.__main__ import main
+from operations.status import command
+from operations.status.report import Health, Line, Report
+from tests.operations.conftest import Lived
+from tests.operations.google_server import REFUSED, GoogleServer
+from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.status import samples
+from tests.operations.status.samples import (
+    METRICS,
+    NS,
+    lines_of,
+    waiting,
+)
+
+
+@pytest.fixture
+def run(
+    l4_kueue: Lived,
+    google: GoogleServer,
+    cluster: KubernetesServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., int]:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    where = ["--endpoint", google.address, "--kubeconfig", str(cluster.kubeconfig(tmp_path))]
+    return lambda *words: main(["status", "--stack", "l4-kueue", *where, *words])
+
+
+def test_a_stack_that_works_is_exit_status_0(
+    run: Callable[..., int], metrics: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics(lines_of(*METRICS))
+    assert run() == 0
+    assert "step 2 of 40, loss 2.0000" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_needs_somebody_is_exit_status_1_with_the_remedy(
+    run: Callable[..., int], cluster: KubernetesServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.plant(samples.PODS.format(NS), waiting("p", "ImagePullBackOff"), waiting("q", "ImagePullBackOff"))
+    assert run() == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 pods: check imageUri and who may read it" in shown
+
+
+def test_what_cannot_be_looked_at_is_exit_status_2(
+    run: Callable[..., int], cluster: KubernetesServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.fail("/api", REFUSED)
+    assert run() == 2
+    assert "could not look at /api/v1/nodes: " in capsys.readouterr().out
+
+
+def test_a_program_reads_the_same(
+    run: Callable[..., int],
+    cluster: KubernetesServer,
+    metrics: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics(lines_of(*METRICS))
+    cluster.plant(samples.NODES, samples.node("a"))
+    assert run("--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["course"]["last"]["loss"] == 2.0
+    assert {each["kind"]: each["health"] for each in said["lines"]} == {"cluster": "good", "nodes": "good"}
+
+
+def test_the_loss_curve_is_a_picture_that_fetches_nothing(
+    run: Callable[..., int], metrics: Callable[..., None], tmp_path: Path
+) -> None:
+    metrics(lines_of(*METRICS))
+    file = tmp_path / "loss.svg"
+    assert run("--plot", str(file)) == 0
+    text = file.read_text()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "training" in text and "evaluation" in text
+    named = [name for each in root.iter() for name in each.attrib]
+    assert not [name for name in named if name.endswith(("href", "src"))]
+    assert "url(" not in text and "@import" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--plot", "loss.svg"), "the training has not logged a loss yet"),
+        (("--plot", "loss.png"), "name a file that ends in .svg"),
+        (("--follow", "--json"), "leave --json and --plot out"),
+        (("--kubeconfig", "nowhere"), "nowhere is no kubeconfig"),
+        (("--kubeconfig", "Makefile"), "Makefile is no kubeconfig"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(
+    words: tuple[str, ...], said: str, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("operations status: ")
+    assert said in error
+
+
+def test_a_stack_that_is_down_has_no_status(
+    run: Callable[..., int],
+    l4_kueue: Lived,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
+    assert run() == 2
+    assert "nothing of stack l4-kueue is up; pulumi up" in capsys.readouterr().err
+
+
+def test_follow_shows_one_look_after_the_other_until_it_is_interrupted() -> None:
+    reports = iter(
+        Report(
+            stack="s",
+            lines=(Line(kind="job", name="j", state=state, health=health),),
+            course=None,
+            unseen=(),
+        )
+        for state, health in (("starting", Health.WAITING), ("running", Health.GOOD), ("failed", Health.BAD))
+    )
+    waits: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+
+    console = Console(record=True, force_terminal=True, width=100)
+    assert command.follow(lambda: next(reports), console, pause) == 1
+    shown = console.export_text()
+    assert "starting" in shown and "failed" in shown

@@ -1,0 +1,80 @@
+"""What cannot be looked at is named, and the rest is shown."""
+
+from collections.abc import Callable
+
+import pytest
+
+from operations.clients import Clients
+from operations.status.look import Look
+from operations.status.report import Health, Report
+from tests.operations.conftest import Lived
+from tests.operations.google_server import A_PAGE, CUT, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
+from tests.operations.kubernetes_server import KubernetesServer, Object
+from tests.operations.project import PROJECT
+from tests.operations.status import samples
+from tests.operations.status.reading import line, why
+from tests.operations.status.samples import METRICS, NS, lines_of
+
+
+@pytest.mark.parametrize("fault", [REFUSED, UNAVAILABLE, A_PAGE, HALF, CUT, SLOW])
+def test_what_the_cluster_does_not_say_is_named_and_the_rest_is_shown(
+    fault: Fault, look: Callable[[], Report], cluster: KubernetesServer, metrics: Callable[..., None]
+) -> None:
+    metrics(lines_of(*METRICS))
+    cluster.plant(samples.NODES, samples.node("a"))
+    cluster.fail(samples.PODS.format(NS), fault)
+    report = look()
+    assert line(report, "nodes").state == "1 of 1 ready"
+    assert report.course
+    (unseen,) = report.unseen
+    assert unseen.startswith("/api/v1/namespaces/llm/pods: /api/v1/namespaces/llm/pods: ")
+    assert "\n" not in unseen
+
+
+@pytest.mark.parametrize("tree", [{}, {"metadata": {}}, {"metadata": None}])
+def test_objects_that_are_none_are_named(
+    tree: Object, look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    cluster.plant(samples.JOBS.format(NS), tree)
+    cluster.plant(samples.PODS.format(NS), tree)
+    assert [each.partition(" (")[0] for each in look().unseen] == [
+        "jobs: the answer is not understood",
+        "pods: the answer is not understood",
+    ]
+
+
+def test_a_pod_without_a_state_is_shown_as_unknown(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    cluster.plant(samples.PODS.format(NS), {"metadata": {"name": "x"}, "status": []})
+    assert line(look(), "pod").state == "unknown"
+
+
+def test_a_cluster_that_is_gone_is_said(look: Callable[[], Report], google: GoogleServer) -> None:
+    google.fail("container.v1", "container.projects.locations.clusters.get", Fault(code=404, message="gone"))
+    found = line(look(), "cluster")
+    assert (found.state, found.health) == ("gone", Health.BAD)
+
+
+def test_a_pool_without_machines_says_why(look: Callable[[], Report], google: GoogleServer) -> None:
+    message = "[GCE_STOCKOUT]: Instance creation failed: The zone does not have enough resources available."
+    pool = {
+        "name": "l4-pool",
+        "status": "ERROR",
+        "conditions": [{"code": "GCE_STOCKOUT", "message": message}],
+    }
+    google.plant(
+        "container.v1",
+        "container.projects.locations.clusters.get",
+        {"name": "c", "status": "RUNNING", "nodePools": [pool]},
+    )
+    assert why(look(), "node pool") == "stockout: Google has no such machine there now"
+
+
+def test_a_cluster_that_is_being_made_has_nothing_to_look_into(l4_kueue: Lived, google: GoogleServer) -> None:
+    answer = {"name": "c", "status": "PROVISIONING"}
+    google.plant("container.v1", "container.projects.locations.clusters.get", answer)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    report = Look("l4-kueue", l4_kueue.alive, clients).report()
+    assert line(report, "cluster").state == "provisioning"
+    assert report.unseen == ("inside the cluster: the cluster has no address yet",)
