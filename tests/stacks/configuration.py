@@ -1,0 +1,64 @@
+"""Configurations of the scenarios, read as a program reads its own."""
+
+import pulumi
+import pytest
+
+from stacks import settings
+from stacks.settings import Settings, SettingsError
+
+GOOD = {
+    "llm-stacks:scenario": "a4-ray",
+    "gcp:project": "my-project",
+    "gcp:region": "us-central1",
+    "llm-stacks:hfToken": "hf_secret_of_the_test",
+    "llm-stacks:imageUri": f"us-docker.pkg.dev/my-project/images/finetune@sha256:{'a' * 64}",
+    "llm-stacks:capacity.reservation": "my-reservation",
+}
+# What makes of GOOD a configuration of cloudrun-vllm.
+CLOUDRUN: dict[str, str | None] = {
+    "llm-stacks:scenario": "cloudrun-vllm",
+    "llm-stacks:capacity.reservation": None,
+}
+# The same of l4-kueue.
+L4_KUEUE: dict[str, str | None] = {
+    "llm-stacks:scenario": "l4-kueue",
+    "llm-stacks:capacity.reservation": None,
+}
+# The same of tpu-maxtext.
+TPU_MAXTEXT: dict[str, str | None] = {
+    "llm-stacks:scenario": "tpu-maxtext",
+    "llm-stacks:capacity.reservation": None,
+    "gcp:region": "us-east5",
+    "llm-stacks:hfToken": None,
+}
+_TOKEN = ("llm-stacks:hfToken",)
+
+
+class _NoResources(pulumi.runtime.Mocks):
+    """Settings are read before anything is registered."""
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict]:
+        raise AssertionError(f"{args.name} was registered while the settings were read")
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict, None]:
+        raise AssertionError(f"{args.token} was called while the settings were read")
+
+
+def load(
+    changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN, *, stack: str = "a4-ray"
+) -> Settings:
+    """Loads GOOD with `changes`; None removes a key."""
+    pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack=stack)
+    values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    pulumi.runtime.set_all_config(values, list(secrets))
+    try:
+        return settings.load()
+    finally:
+        pulumi.runtime.set_all_config({}, [])
+
+
+def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> list[str]:
+    """What is said of GOOD with `changes`."""
+    with pytest.raises(SettingsError) as error:
+        load(changes, secrets)
+    return list(error.value.problems)

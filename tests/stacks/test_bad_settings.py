@@ -1,0 +1,285 @@
+"""What a person reads when the configuration says what cannot be."""
+
+import pytest
+
+from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
+
+V6E = (
+    "asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, us-east5-b, "
+    "us-east5-a"
+)
+BAD: list[tuple[dict[str, str | None], str]] = [
+    ({"gcp:project": None}, "gcp:project: missing; set it with `pulumi config set gcp:project MY_PROJECT`"),
+    (
+        {"gcp:project": "123456789012"},
+        "gcp:project: '123456789012' is not a project id (6 to 30 lower-case letters, digits and hyphens, "
+        "not the project's number)",
+    ),
+    (
+        {"gcp:region": "us-central1-a"},
+        "gcp:region: 'us-central1-a' is not a region such as us-central1 (not a zone)",
+    ),
+    (
+        {"llm-stacks:hfToken": None},
+        "hfToken: missing: a Hugging Face read token; `pulumi config set --secret hfToken` asks for it and "
+        "stores it encrypted",
+    ),
+    (
+        {"llm-stacks:scanImages": "true"},
+        "scanImages: the image that is built would be scanned, and with imageUri none is; remove one of "
+        "the two",
+    ),
+    (
+        {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
+        "imageUri: 'us-docker.pkg.dev/p/i/finetune:latest' is not an image by digest, "
+        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
+    ),
+    ({"llm-stacks:workers": "two"}, "workers: 'two' is not a whole number from 1 to 64"),
+    ({"llm-stacks:workers": "0"}, "workers: '0' is not a whole number from 1 to 64"),
+    ({"llm-stacks:forceDestroy": "yes"}, "forceDestroy: 'yes' is neither true nor false"),
+    ({"llm-stacks:waitForTraining": "1"}, "waitForTraining: '1' is neither true nor false"),
+    (
+        {"llm-stacks:rayCluster": "perjob"},
+        "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?",
+    ),
+    (
+        {"llm-stacks:capacity.type": "reserved"},
+        "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart; "
+        "did you mean reservation?",
+    ),
+    (
+        {"llm-stacks:capacity.reservation": None},
+        "capacity.reservation: missing, and capacity.type is reservation; name the reservation with "
+        "`pulumi config set capacity.reservation MY_RESERVATION`, or choose capacity.type spot, flexStart or "
+        "onDemand",
+    ),
+    (
+        {"llm-stacks:capacity.type": "spot"},
+        "capacity.reservation: only capacity.type reservation consumes a reservation, and spot would ignore "
+        "it; remove capacity.reservation or set capacity.type to reservation",
+    ),
+    (
+        {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
+        "capacity.reservation: 'https://compute.googleapis.com/r/1' is neither the name of a reservation nor "
+        "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
+    ),
+    ({"llm-stacks:imageUrl": "x"}, "imageUrl: unknown key; did you mean imageUri?"),
+    ({"llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
+    (
+        {"llm-stack:workers": "2"},
+        "llm-stack:workers: unknown namespace llm-stack; did you mean llm-stacks:workers?",
+    ),
+    (
+        {"llm-stacks:clusterName": "My_Cluster"},
+        "clusterName: 'My_Cluster' is not 3 to 40 lower-case letters, digits and hyphens that start with a "
+        "letter",
+    ),
+    (
+        {"llm-stacks:scenario": None},
+        "scenario: missing; set it with `pulumi config set scenario "
+        "a4-ray|a4-accelerate|cloudrun-vllm|l4-kueue|tpu-maxtext`",
+    ),
+    (
+        {"llm-stacks:scenario": "a4ray"},
+        "scenario: 'a4ray' is not one of a4-ray, a4-accelerate, cloudrun-vllm, l4-kueue, tpu-maxtext; "
+        "did you mean a4-ray?",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
+        "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
+        "gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, recipe, "
+        "scanImages, scenario, subnet",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:maxInstances": "0"},
+        "maxInstances: '0' is not a whole number from 1 to 100",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:minInstances": "2"},
+        "minInstances: 2 instances are kept and maxInstances allows 1; raise maxInstances or lower "
+        "minInstances",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:subnet": "projects/p/regions/r/subnetworks/s"},
+        "subnet: 'projects/p/regions/r/subnetworks/s' is not 3 to 63 lower-case letters, digits and hyphens "
+        "that start with a letter",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": "me@example.com"},
+        "invokers: 'me@example.com' is not an IAM member such as user:NAME@EXAMPLE.COM, "
+        "group:NAME@EXAMPLE.COM or serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com", "allusers"]'},
+        "invokers: 'allusers' is not an IAM member such as user:NAME@EXAMPLE.COM, group:NAME@EXAMPLE.COM or "
+        "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com"'},
+        "invokers: '[\"user:me@example.com\"' is neither an IAM member nor a list of IAM members",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": "allAuthenticatedUsers"},
+        "invokers: allAuthenticatedUsers is everybody with a Google account; write allUsers if you mean the "
+        "whole world, or name users and groups",
+    ),
+    (
+        {**L4_KUEUE, "gcp:region": "us-east5"},
+        "gcp:region: us-east5 has no zone with L4 GPUs; these have: asia-east1, asia-northeast1, "
+        "asia-northeast3, asia-south1, asia-southeast1, europe-west1, europe-west2, europe-west3, "
+        "europe-west4, europe-west6, me-central2, northamerica-northeast2, us-central1, us-east1, us-east4, "
+        "us-west1, us-west4",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:zones": "us-central1-f"},
+        "zones: us-central1-f is no zone of us-central1 with L4 GPUs; these are: us-central1-a, "
+        "us-central1-b, us-central1-c",
+    ),
+    ({**L4_KUEUE, "llm-stacks:zones": "[]"}, "zones: '[]' is neither a zone nor a list of zones"),
+    (
+        {**L4_KUEUE, "llm-stacks:zones": '["us-central1-a", "us-central1-b"]'},
+        "zones: 3 machines do not spread evenly over 2 zones; give one zone, or set minNodes below nodes and "
+        "let the autoscaler spread them",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:machineType": "g2-standard-16"},
+        "machineType: g2-standard-16 has 1 GPU, and one serving replica takes 2 of a machine; choose one of "
+        "g2-standard-24, g2-standard-48, g2-standard-96",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:machineType": "a2-highgpu-1g"},
+        "machineType: 'a2-highgpu-1g' is not one of g2-standard-4, g2-standard-8, g2-standard-12, "
+        "g2-standard-16, g2-standard-24, g2-standard-32, g2-standard-48, g2-standard-96",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:nodes": "1"},
+        "nodes: 1 x g2-standard-24 gives 2 GPUs, and the fine-tune takes 4; set nodes to 2 or more",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:minNodes": "4"},
+        "minNodes: 4 machines are kept and nodes allows 3; raise nodes or lower minNodes",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:capacity.type": "flexStart", "llm-stacks:minNodes": "1"},
+        "minNodes: capacity.type flexStart starts machines when pods ask for them; set minNodes to 0",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:clusterMode": "autopilot", "llm-stacks:zones": "us-central1-a"},
+        "zones: Autopilot chooses machines by itself; remove it with `pulumi config rm zones`",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:trainingPriority": "lowest"},
+        "trainingPriority: 'lowest' is not one of high, low; did you mean low?",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingPriority": "urgent"},
+        "servingPriority: 'urgent' is not one of high, low",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingModel": "gemma"},
+        "servingModel: 'gemma' is not a model of the Hugging Face Hub such as google/gemma-3-12b-it",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingReplicas": "-1"},
+        "servingReplicas: '-1' is not a whole number from 0 to 100",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:clusterMode": "auto"},
+        "clusterMode: 'auto' is not one of standard, autopilot; did you mean autopilot?",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:topology": "3x3"},
+        "topology: '3x3' is no shape of a TPU v6e slice; these are: 1x1, 2x2, 2x4, 4x4, 4x8, 8x8, "
+        "8x16, 16x16",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:topology": "2x4", "llm-stacks:recipe": "llama3-8b-tutorial"},
+        "topology: a 2x4 slice has 8 chips, and the recipe llama3-8b-tutorial divides the model over 16; "
+        "set topology to 4x4 or choose another recipe",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5"},
+        "zone: 'us-east5' is not a zone such as us-east5-b (not a region)",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-central1-b"},
+        "zone: us-central1-b is no zone of us-east5, the stack's gcp:region",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-c"},
+        f"zone: us-east5-c has no TPU v6e; it is in {V6E}",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-b", "llm-stacks:capacity.type": "flexStart"},
+        "zone: us-east5-b has no TPU v6e with flex-start; it is in asia-northeast1-b, us-east5-a",
+    ),
+    (
+        {**TPU_MAXTEXT, "gcp:region": "us-west1"},
+        f"gcp:region: us-west1 has no TPU v6e; it is in {V6E}",
+    ),
+    (
+        {
+            **TPU_MAXTEXT,
+            "gcp:region": "us-west1",
+            "llm-stacks:capacity.type": "reservation",
+            "llm-stacks:capacity.reservation": "mine",
+        },
+        "gcp:region: us-west1 has no TPU v6e; set the zone of the reservation with `pulumi config set zone "
+        f"ZONE`; v6e is in {V6E}",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4"},
+        "dataset: 'allenai/c4' is not Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of "
+        "the stack's bucket /data/FOLDER/*.parquet",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:dataset": "/data/a;reboot/*.parquet"},
+        "dataset: '/data/a;reboot/*.parquet' is not Parquet files such as "
+        "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
+        "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
+        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, maxRunHours, "
+        "recipe, scanImages, scenario, topology, waitForTraining, zone",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(" ")[0] for _, message in BAD])
+def test_bad_input_is_refused_with_the_key_and_the_remedy(changes: dict, message: str) -> None:
+    assert problems(changes) == [message]
+
+
+def test_a_list_of_two_wrong_zones_is_two_problems() -> None:
+    found = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
+    assert [problem.split(" is ")[0] for problem in found] == [
+        "zones: us-central1-f",
+        "zones: europe-west4-a",
+    ]
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+    (problem,) = problems({"llm-stacks:recipe": "gemma-3-4b-visoin"})
+    assert problem.startswith("recipe: ")
+    assert "did you mean gemma-3-4b-vision" in problem
+    (problem,) = problems({**TPU_MAXTEXT, "llm-stacks:recipe": "llama3-8b-turorial"})
+    assert "did you mean llama3-8b-tutorial" in problem
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    found = problems({"gcp:project": None, "llm-stacks:workers": "x", "llm-stacks:typo": "1"})
+    assert [problem.split(":")[0] for problem in found] == ["gcp", "workers", "typo"]
+
+
+def test_a_token_in_plain_text_is_refused_and_not_repeated() -> None:
+    (problem,) = problems({}, secrets=())
+    assert problem.startswith("hfToken: is stored in plain text")
+    assert "hf_secret_of_the_test" not in problem
+
+
+@pytest.mark.parametrize("token", ["", "hf_one\n", "hf one"])
+def test_a_token_that_was_pasted_wrongly_is_refused_and_not_repeated(token: str) -> None:
+    (problem,) = problems({"llm-stacks:hfToken": token})
+    assert problem.startswith("hfToken: is empty or holds white space")
+    assert not token.strip() or token.strip() not in problem
