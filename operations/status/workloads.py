@@ -112,8 +112,7 @@ def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Itera
             filter(None, [spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")])
         )
         if workload not in pending:
-            state = "admitted" if holds(workload, "Admitted") else "quota reserved"
-            yield Line(kind="queue", name=_name(workload), state=state, detail=detail)
+            yield _in_quota(workload, detail)
             continue
         place = places.get(_name(workload))
         yield Line(
@@ -126,6 +125,20 @@ def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Itera
         )
 
 
+def _in_quota(workload: Object, detail: str) -> Line:
+    name = _name(workload)
+    # Kueue takes the quota back when the pods have gone, which training gives its time to save.
+    if holds(workload, "Evicted"):
+        why = Why(text="pre-empted by a higher priority" if _preempted(workload) else "evicted", bad=False)
+        return Line(kind="queue", name=name, state="stopping", detail=detail, health=Health.WAITING, why=why)
+    state = "admitted" if holds(workload, "Admitted") else "quota reserved"
+    return Line(kind="queue", name=name, state=state, detail=detail)
+
+
+def _preempted(workload: Object) -> bool:
+    return holds(workload, "Evicted") and condition_of(workload, "Evicted").get("reason") == _PREEMPTED
+
+
 def _why_pending(workload: Object) -> Why:
     reserved = condition_of(workload, "QuotaReserved")
     message = str(reserved.get("message") or "")
@@ -136,8 +149,7 @@ def _why_pending(workload: Object) -> Why:
     short = "waits for quota in the queue"
     if "insufficient unused quota" in message or "insufficient quota" in message:
         short += f": {words.first_sentence([message])}"
-    evicted = condition_of(workload, "Evicted")
-    if evicted.get("status") == "True" and evicted.get("reason") == _PREEMPTED:
+    if _preempted(workload):
         return Why(text=f"pre-empted by a higher priority; {short}", bad=False)
     return Why(text=short, bad=False)
 

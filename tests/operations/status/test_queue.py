@@ -36,6 +36,16 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
     assert lines[1].why and "insufficient unused quota for nvidia.com/gpu" in lines[1].why.text
 
 
+def test_training_that_saves_before_it_gives_its_gpus_up_is_stopping(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    admitted = [condition("QuotaReserved", True), condition("Admitted", True)]
+    cluster.plant(samples.WORKLOADS.format(NS), workload("training", *admitted, PREEMPTED))
+    report = look()
+    assert line(report, "queue").state == "stopping"
+    assert why(report, "queue") == "pre-empted by a higher priority"
+
+
 def test_kueues_own_count_of_places_weighs_more(
     look: Callable[[], Report], cluster: KubernetesServer
 ) -> None:
