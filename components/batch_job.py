@@ -66,4 +66,13 @@ class BatchJob(pulumi.ComponentResource):
             args.manifest,
             {**values, "name": self.job_name, "annotations": {} if args.wait else _DO_NOT_WAIT},
         ).create(f"{name}-job", options)
+        self._kubectl = args.namespace.kubectl
         self.register_outputs({"name": self.job_name})
+
+    def commands(self) -> dict[str, pulumi.Input[str]]:
+        """Commands that show the job and the log of its pods, by the name of the stack's output."""
+        pods = f"--selector batch.kubernetes.io/job-name={self.job_name}"
+        return {
+            "watchJob": f"{self._kubectl} get job {self.job_name} --watch",
+            "watchTraining": f"{self._kubectl} logs --follow --tail=-1 {pods}",
+        }

@@ -41,12 +41,14 @@ class Namespace(pulumi.ComponentResource):
     Attributes:
         namespace: Its name.
         cluster: Cluster that it is in.
+        kubectl: Start of a command about what is in it.
     """
 
     def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:Namespace", name, None, opts)
         self.namespace = args.namespace
         self.cluster = args.cluster
+        self.kubectl = f"kubectl --namespace {args.namespace}"
         self._namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata=kubernetes.meta.v1.ObjectMetaArgs(name=args.namespace, labels=_POD_SECURITY),

@@ -80,7 +80,17 @@ class RayJob(pulumi.ComponentResource):
             self.result = pulumi.Output.all(job.status).apply(
                 lambda status: _result(self.job_name, status[0])
             )
+        self._kubectl = namespace.kubectl
         self.register_outputs({"name": self.job_name})
+
+    def commands(self) -> dict[str, pulumi.Input[str]]:
+        """Commands that show the job, its training's log and Ray's dashboard, by the name of the output."""
+        cluster = f"{self._kubectl} get rayjob {self.job_name} --output jsonpath={{.status.rayClusterName}}"
+        return {
+            "watchJob": f"{self._kubectl} get rayjob {self.job_name} --watch",
+            "watchTraining": f"{self._kubectl} logs --follow job/{self.job_name}",
+            "openDashboard": f"{self._kubectl} port-forward service/$({cluster})-head-svc 8265:8265",
+        }
 
 
 class _RayJobObject(pulumi.CustomResource):

@@ -6,7 +6,7 @@ import pulumi
 
 from components.batch_job import BatchJob, BatchJobArgs
 from components.fingerprint import fingerprint
-from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, Ground, lay_ground, warn_of_missing_a4
+from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, lay_ground, warn_of_missing_a4
 from stacks.settings import A4Accelerate
 
 NAME: Final = "a4-accelerate"
@@ -14,7 +14,7 @@ MANIFESTS: Final = WORKLOADS / NAME
 
 
 def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands for the operator."""
+    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     warn_of_missing_a4(settings.capacity)
     ground = lay_ground(NAME, settings, namespace="training", network_policies=[INGRESS_FROM_INSIDE])
     # The same code on the same libraries is the same run, and resumes.
@@ -39,15 +39,8 @@ def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
             max_hours=settings.max_run_hours,
         ),
     )
-    return _outputs(ground, job, run)
-
-
-def _outputs(ground: Ground, job: BatchJob, run: str) -> dict[str, pulumi.Input[str]]:
-    """Commands to copy, in the order in which an operator needs them."""
-    kubectl = f"kubectl --namespace {ground.namespace.namespace}"
     return {
         "connect": ground.cluster.connect,
-        "watchJob": f"{kubectl} get job {job.job_name} --watch",
-        "watchTraining": f"{kubectl} logs --follow job/{job.job_name}",
+        **job.commands(),
         **ground.bucket.commands(run),
     }

@@ -12,7 +12,6 @@ from stacks.gke_training import (
     INGRESS_FROM_INSIDE,
     INGRESS_FROM_RAY_PLATFORM,
     WORKLOADS,
-    Ground,
     lay_ground,
     warn_of_missing_a4,
 )
@@ -24,7 +23,7 @@ GPUS_PER_WORKER: Final = 8
 
 
 def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands for the operator."""
+    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     warn_of_missing_a4(settings.capacity)
     ground = lay_ground(
         NAME,
@@ -67,18 +66,9 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
             max_hours=settings.max_run_hours,
         ),
     )
-    return _outputs(ground, job, run)
-
-
-def _outputs(ground: Ground, job: RayJob, run: str) -> dict[str, pulumi.Input[str]]:
-    """Commands to copy, in the order in which an operator needs them."""
-    kubectl = f"kubectl --namespace {ground.namespace.namespace}"
-    head = f"{kubectl} get rayjob {job.job_name} --output jsonpath={{.status.rayClusterName}}"
     return {
         "connect": ground.cluster.connect,
-        "watchJob": f"{kubectl} get rayjob {job.job_name} --watch",
-        "watchTraining": f"{kubectl} logs --follow job/{job.job_name}",
-        "openDashboard": f"{kubectl} port-forward service/$({head})-head-svc 8265:8265",
+        **job.commands(),
         **ground.bucket.commands(run),
         "result": job.result,
     }

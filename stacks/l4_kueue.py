@@ -172,7 +172,7 @@ def _outputs(
     settings: L4Kueue, ground: Ground, server: ModelServer, job: BatchJob, run: str
 ) -> dict[str, pulumi.Input[str]]:
     """Commands to copy, in the order in which an operator needs them; `up` waited for none of it."""
-    kubectl = f"kubectl --namespace {ground.namespace.namespace}"
+    kubectl = ground.namespace.kubectl
     message = '{"role": "user", "content": "Why is the sky blue?"}'
     question = f'{{"model": "{settings.serving_model}", "messages": [{message}]}}'
     return {
@@ -184,7 +184,6 @@ def _outputs(
             "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
             f"--header 'Content-Type: application/json' --data '{question}'"
         ),
-        "watchJob": f"{kubectl} get job {job.job_name} --watch",
-        "watchTraining": f"{kubectl} logs --follow --selector batch.kubernetes.io/job-name={job.job_name}",
+        **job.commands(),
         **ground.bucket.commands(run),
     }

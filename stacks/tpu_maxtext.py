@@ -33,7 +33,7 @@ _SLICE_DISK_GB: Final = 200
 
 
 def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands for the operator."""
+    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     tpu_slice = settings.machines.slice
     ground = lay_ground(
         NAME,
@@ -90,7 +90,12 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
             alone=True,
         ),
     )
-    return _outputs(ground, job, run)
+    return {
+        "connect": ground.cluster.connect,
+        **job.commands(),
+        **ground.bucket.commands(run, result="checkpoints"),
+        "result": job.result,
+    }
 
 
 def _head_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
@@ -124,17 +129,3 @@ def _slice_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
             capacity=capacity,
         ),
     )
-
-
-def _outputs(ground: Ground, job: RayJob, run: str) -> dict[str, pulumi.Input[str]]:
-    """Commands to copy, in the order in which an operator needs them."""
-    kubectl = f"kubectl --namespace {ground.namespace.namespace}"
-    head = f"{kubectl} get rayjob {job.job_name} --output jsonpath={{.status.rayClusterName}}"
-    return {
-        "connect": ground.cluster.connect,
-        "watchJob": f"{kubectl} get rayjob {job.job_name} --watch",
-        "watchTraining": f"{kubectl} logs --follow job/{job.job_name}",
-        "openDashboard": f"{kubectl} port-forward service/$({head})-head-svc 8265:8265",
-        **ground.bucket.commands(run, result="checkpoints"),
-        "result": job.result,
-    }

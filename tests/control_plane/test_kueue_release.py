@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pulumi
-import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 import pytest
 import yaml
@@ -12,6 +11,7 @@ import yaml
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.kueue import chart_version, configured
+from tests.rehearsal.small import make_cluster
 
 SETTINGS = {"scenario": "small"}
 CONFIGURATION = {
@@ -27,19 +27,7 @@ def program(
     """A cluster with Kueue in it and one flavor of nodes."""
 
     def run() -> None:
-        api = gcp.projects.Service("container", service="container.googleapis.com")
-        cluster = gcp.container.Cluster(
-            "cluster",
-            location="us-central1",
-            enable_autopilot=True,
-            deletion_protection=False,
-            opts=pulumi.ResourceOptions(depends_on=[api]),
-        )
-        provider = kubernetes.Provider(
-            "provider",
-            kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
-            cluster_identifier=cluster.self_link,
-        )
+        _, provider = make_cluster()
         home = kubernetes.core.v1.Namespace(
             "home",
             metadata=kubernetes.meta.v1.ObjectMetaArgs(name="kueue-system"),

@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+import pulumi
+import pulumi_kubernetes as kubernetes
 import pytest
 
 from rehearsal import Rehearsal, RehearsalError
@@ -10,6 +12,7 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
 from rehearsal.live_cluster import CRDS
 from tests import inventory, plans
+from tests.rehearsal.small import make_cluster
 
 STACKS = [
     path.stem
@@ -123,23 +126,7 @@ def test_a_misspelt_field_is_refused(api: Api) -> None:
 
 def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -> None:
     def program() -> None:
-        import pulumi
-        import pulumi_gcp as gcp
-        import pulumi_kubernetes as kubernetes
-
-        api = gcp.projects.Service("container", service="container.googleapis.com")
-        cluster = gcp.container.Cluster(
-            "cluster",
-            location="us-central1",
-            enable_autopilot=True,
-            deletion_protection=False,
-            opts=pulumi.ResourceOptions(depends_on=[api]),
-        )
-        provider = kubernetes.Provider(
-            "provider",
-            kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
-            cluster_identifier=cluster.self_link,
-        )
+        cluster, provider = make_cluster()
         # No schema of ours knows that the number of pods is no budget.
         kubernetes.policy.v1.PodDisruptionBudget(
             "budget",

@@ -13,6 +13,25 @@ TOKEN = "hf_planted_in_a_test"
 SETTINGS = {"scenario": "small", "hfToken": TOKEN}
 
 
+def make_cluster(**more: Any) -> tuple[gcp.container.Cluster, kubernetes.Provider]:
+    """An Autopilot cluster after its API, and the way into it."""
+    container = gcp.projects.Service("container", service="container.googleapis.com")
+    cluster = gcp.container.Cluster(
+        "cluster",
+        location="us-central1",
+        enable_autopilot=True,
+        deletion_protection=False,
+        opts=pulumi.ResourceOptions(depends_on=[container]),
+        **more,
+    )
+    provider = kubernetes.Provider(
+        "provider",
+        kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
+        cluster_identifier=cluster.self_link,
+    )
+    return cluster, provider
+
+
 @dataclass
 class Small:
     """A cluster with a namespace, a secret and code in it, and a bucket.
@@ -29,22 +48,9 @@ class Small:
 
     def __call__(self) -> None:
         compute = gcp.projects.Service("compute", service="compute.googleapis.com")
-        container = gcp.projects.Service("container", service="container.googleapis.com")
         awaited = pulumi.ResourceOptions(depends_on=[compute] if self.wait_for_api else [])
         network = gcp.compute.Network("network", auto_create_subnetworks=False, opts=awaited)
-        cluster = gcp.container.Cluster(
-            "cluster",
-            location="us-central1",
-            enable_autopilot=True,
-            network=network.id,
-            deletion_protection=False,
-            opts=pulumi.ResourceOptions(depends_on=[container]),
-        )
-        provider = kubernetes.Provider(
-            "provider",
-            kubeconfig=pulumi.Output.concat("server: https://", cluster.endpoint),
-            cluster_identifier=cluster.self_link,
-        )
+        cluster, provider = make_cluster(network=network.id)
         inside = pulumi.ResourceOptions(provider=provider, deleted_with=cluster)
         namespace = kubernetes.core.v1.Namespace("namespace", metadata={"name": "ray"}, opts=inside)
         home = kubernetes.meta.v1.ObjectMetaArgs(namespace=namespace.metadata.name)
