@@ -45,7 +45,8 @@ test: test-maxtext-quick test-infrastructure test-training ## all tests but the 
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m rehearsal.engine
-	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane --numprocesses 2
+	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
+		--numprocesses 2 --dist worksteal
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m rehearsal.engine
@@ -57,10 +58,13 @@ test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
 
+ifeq ($(shell $(HAS_PYTHON312) && echo yes),yes)
+test-maxtext-quick: $(MAXTEXT)/.ready
+	$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs
+else
 test-maxtext-quick:
-	@if $(HAS_PYTHON312); then $(MAKE) --no-print-directory $(MAXTEXT)/.ready && \
-		$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs; \
-	else echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"; fi
+	@echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"
+endif
 
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and hold it to its bars
 	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)

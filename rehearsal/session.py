@@ -88,6 +88,7 @@ class Rehearsal:
         self._plane = plane
         self.cluster: LiveCluster | None = None
         self._servers: list[Server] = []
+        self._encrypted: dict[tuple[str, str], Any] = {}
         self.last = Result(changes={}, intervals=[], seconds=0.0)
 
     def __enter__(self) -> Self:
@@ -280,7 +281,12 @@ class Rehearsal:
         runpy.run_path(str(self._checkout / "__main__.py"), run_name="__main__")
 
     def _write_configuration(self, salt: str | None) -> None:
-        settings = {"config": dict(self.configuration.plain)}
+        secrets = {
+            key: self._encrypted[key, value]
+            for key, value in self.configuration.secret.items()
+            if (key, value) in self._encrypted
+        }
+        settings = {"config": {**self.configuration.plain, **secrets}}
         name = project.PROJECT_FILE.name
         shutil.copyfile(self._checkout / name, self._directory / name)
         self._stack_file.write_text(
@@ -318,7 +324,10 @@ class Rehearsal:
     def _encrypt_secrets(self) -> None:
         """Hands secrets to the engine through its standard input: arguments are open to every process."""
         for key, value in self.configuration.secret.items():
-            self.engine(["config", "set", "--secret", key], text=value)
+            if (key, value) not in self._encrypted:
+                self.engine(["config", "set", "--secret", key], text=value)
+                written = yaml.safe_load(self._stack_file.read_text())
+                self._encrypted[key, value] = written["config"][key]
 
     def _environment(self) -> dict[str, str]:
         return {

@@ -35,6 +35,11 @@ def named(plan: Plan, name: str) -> Planned:
     return resource
 
 
+def changes(plan: Plan) -> dict[str, str]:
+    """What would happen to each resource that would not stay as it is, by its name."""
+    return {each.name: each.op for each in plan.resources if each.op != "same"}
+
+
 def pod_specs(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every pod spec of a plan with the name of the resource that it is in."""
     for resource in plan.resources:

@@ -1,5 +1,6 @@
 """What must hold of the a4-accelerate stack, on the real engine."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,14 +15,8 @@ JOB = "kubernetes:batch/v1:Job"
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
-    return plan_with()
-
-
-def plan_with(**overrides: str) -> Plan:
-    keys = {key.replace("_", "."): value for key, value in overrides.items()}
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE, **keys}) as rehearsal:
-        return rehearsal.preview()
+def plan(plan_with: Callable[..., Plan]) -> Plan:
+    return plan_with(imageUri=plans.IMAGE)
 
 
 def spec(plan: Plan) -> dict[str, Any]:
@@ -61,7 +56,9 @@ def test_one_pod_takes_the_whole_node_with_a_process_for_each_gpu(plan: Plan) ->
         ),
     ],
 )
-def test_the_pod_asks_for_the_capacity(overrides: dict[str, str], selectors: dict[str, str]) -> None:
+def test_the_pod_asks_for_the_capacity(
+    overrides: dict[str, str], selectors: dict[str, str], plan_with: Callable[..., Plan]
+) -> None:
     assert selectors.items() <= pod(plan_with(**overrides))["nodeSelector"].items()
 
 
@@ -89,19 +86,21 @@ def test_the_shipped_recipe_is_sharded_evaluated_and_saved_on_the_way(plan: Plan
     assert recipe.training.save_every_steps < steps
 
 
-def test_another_reservation_runs_the_job_again_and_resumes_its_run() -> None:
+def test_another_reservation_runs_the_job_again_and_resumes_its_run(plan_with: Callable[..., Plan]) -> None:
     before, after = (plan_with(capacity_reservation=name) for name in ("one", "two"))
     assert options(before)["run"] == options(after)["run"]
     names = {plans.only(each, ":batch/v1:Job").inputs["metadata"]["name"] for each in (before, after)}
     assert len(names) == 2
 
 
-def test_another_image_is_another_run(plan: Plan) -> None:
+def test_another_image_is_another_run(plan: Plan, plan_with: Callable[..., Plan]) -> None:
     other = plan_with(imageUri=f"docker.io/team/finetune@sha256:{'b' * 64}")
     assert options(plan)["run"] != options(other)["run"]
 
 
-def test_up_does_not_wait_for_the_training_unless_it_is_told_to(plan: Plan) -> None:
+def test_up_does_not_wait_for_the_training_unless_it_is_told_to(
+    plan: Plan, plan_with: Callable[..., Plan]
+) -> None:
     annotation = {"pulumi.com/skipAwait": "true"}
     metadata = plans.only(plan, ":batch/v1:Job").inputs["metadata"]
     assert metadata["annotations"] == annotation

@@ -1,14 +1,13 @@
 """What must hold of the a4-ray stack, on the real engine."""
 
 import re
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rehearsal import Plan, Rehearsal, RehearsalError
-from stacks import gke_training, pins
+from stacks import pins
 from tests import plans
 
 STACK = "a4-ray"
@@ -21,30 +20,14 @@ def plan() -> Plan:
         return rehearsal.preview()
 
 
-@pytest.fixture
-def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of workloads/ that the program uses and a test may edit."""
-    copy = tmp_path / "workloads"
-    shutil.copytree(ROOT / "workloads", copy)
-    monkeypatch.setattr(gke_training, "FINETUNE", copy / "finetune")
-    yield copy / "finetune" / "training.py"
-
-
-def plan_with(**overrides: str) -> Plan:
-    with Rehearsal(STACK, {key.replace("_", "."): value for key, value in overrides.items()}) as rehearsal:
-        return rehearsal.preview()
-
-
 # Identities and what they may do
 
 
-def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        members = {
-            item.inputs["member"]
-            for item in rehearsal.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
-        }
+def test_only_the_trainings_own_service_account_writes_to_the_bucket(standing: Rehearsal) -> None:
+    members = {
+        item.inputs["member"]
+        for item in standing.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+    }
     (member,) = members
     assert re.fullmatch(
         r"principal://iam\.googleapis\.com/projects/\d+/locations/global/workloadIdentityPools/"
@@ -53,7 +36,7 @@ def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
     )
 
 
-def test_the_nodes_may_pull_the_image_and_nothing_else(plan: Plan) -> None:
+def test_the_nodes_may_pull_the_image_and_nothing_else(plan: Plan, plan_with: Callable[..., Plan]) -> None:
     pull = plans.only(plan, ":RepositoryIamMember").inputs
     assert (pull["repository"], pull["role"]) == ("images", "roles/artifactregistry.reader")
     elsewhere = plan_with(imageUri=f"docker.io/team/finetune@sha256:{'a' * 64}")
@@ -105,7 +88,9 @@ def test_only_the_namespace_and_the_platform_reach_ray(plan: Plan) -> None:
         ),
     ],
 )
-def test_the_workers_ask_for_b200_of_the_capacity(overrides: dict, selectors: dict) -> None:
+def test_the_workers_ask_for_b200_of_the_capacity(
+    overrides: dict, selectors: dict, plan_with: Callable[..., Plan]
+) -> None:
     plan = plan_with(**overrides)
     (workers,) = plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert workers["template"]["spec"]["nodeSelector"] == {
@@ -115,7 +100,7 @@ def test_the_workers_ask_for_b200_of_the_capacity(overrides: dict, selectors: di
     }
 
 
-def test_as_many_processes_are_started_as_there_are_gpus() -> None:
+def test_as_many_processes_are_started_as_there_are_gpus(plan_with: Callable[..., Plan]) -> None:
     spec = plans.only(plan_with(workers="3"), ":ray.io/v1:RayJob").inputs["spec"]
     (workers,) = spec["rayClusterSpec"]["workerGroupSpecs"]
     assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (3, 3, 3)
@@ -124,42 +109,36 @@ def test_as_many_processes_are_started_as_there_are_gpus() -> None:
 # What runs again, and what does not
 
 
-@pytest.mark.parametrize("ray_cluster", ["perJob", "shared"])
 def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(
-    training_code: Path, ray_cluster: str
+    training_code: Path, next_plan: Callable[..., Plan]
 ) -> None:
-    with Rehearsal(STACK, {"rayCluster": ray_cluster}) as rehearsal:
+    training_code.write_text(training_code.read_text() + "# one line more\n")
+    assert plans.changes(next_plan()) == {"a4-ray-code": "replace", "a4-ray-ray-job": "replace"}
+
+
+def test_on_a_shared_ray_cluster_it_replaces_no_more(training_code: Path) -> None:
+    with Rehearsal(STACK, {"rayCluster": "shared"}) as rehearsal:
         rehearsal.up()
         training_code.write_text(training_code.read_text() + "# one line more\n")
-        changed = rehearsal.preview()
-        assert {(each.name, each.op) for each in changed.resources if each.op != "same"} == {
-            ("a4-ray-code", "replace"),
-            ("a4-ray-ray-job", "replace"),
-        }
+        assert plans.changes(rehearsal.preview()) == {"a4-ray-code": "replace", "a4-ray-ray-job": "replace"}
         rehearsal.up()
         assert rehearsal.preview().changed == 0
 
 
-def test_another_reservation_runs_the_job_again_and_resumes_its_run() -> None:
-    with Rehearsal(STACK, {"capacity.reservation": "one"}) as rehearsal:
-        rehearsal.up()
-        before = _job(rehearsal)
-        rehearsal.configure({"capacity.reservation": "two"})
-        changed = {each.name for each in rehearsal.preview().resources if each.op != "same"}
-        rehearsal.up()
-        after = _job(rehearsal)
-    assert changed == {"a4-ray-ray-job"}
+def test_another_reservation_runs_the_job_again_and_resumes_its_run(
+    standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    before, plan = _job(standing), next_plan(capacity_reservation="another")
+    assert set(plans.changes(plan)) == {"a4-ray-ray-job"}
+    after = plans.only(plan, ":ray.io/v1:RayJob").inputs
     assert before["metadata"]["name"] != after["metadata"]["name"]
     assert before["spec"]["entrypoint"] == after["spec"]["entrypoint"]
 
 
-def test_another_image_is_another_run() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        before = _job(rehearsal)["spec"]["entrypoint"]
-        rehearsal.configure({"imageUri": f"docker.io/team/finetune@sha256:{'b' * 64}"})
-        rehearsal.up()
-        assert _job(rehearsal)["spec"]["entrypoint"] != before
+def test_another_image_is_another_run(standing: Rehearsal, next_plan: Callable[..., Plan]) -> None:
+    plan = next_plan(imageUri=f"docker.io/team/finetune@sha256:{'b' * 64}")
+    after = plans.only(plan, ":ray.io/v1:RayJob").inputs
+    assert after["spec"]["entrypoint"] != _job(standing)["spec"]["entrypoint"]
 
 
 def _job(rehearsal: Rehearsal) -> dict:
@@ -177,7 +156,7 @@ def test_a_job_brings_its_own_ray_cluster_and_takes_it_down(plan: Plan) -> None:
     assert not plans.of_type(plan, ":ray.io/v1:RayCluster")
 
 
-def test_a_shared_ray_cluster_outlives_its_jobs() -> None:
+def test_a_shared_ray_cluster_outlives_its_jobs(plan_with: Callable[..., Plan]) -> None:
     plan = plan_with(rayCluster="shared")
     cluster = plans.only(plan, ":ray.io/v1:RayCluster")
     spec = plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]
@@ -186,7 +165,9 @@ def test_a_shared_ray_cluster_outlives_its_jobs() -> None:
     assert not {"rayClusterSpec", "shutdownAfterJobFinishes"} & set(spec)
 
 
-def test_up_does_not_wait_for_the_training_unless_it_is_told_to(plan: Plan) -> None:
+def test_up_does_not_wait_for_the_training_unless_it_is_told_to(
+    plan: Plan, plan_with: Callable[..., Plan]
+) -> None:
     assert "annotations" not in plans.only(plan, ":ray.io/v1:RayJob").inputs["metadata"]
     waiting = plans.only(plan_with(waitForTraining="true"), ":ray.io/v1:RayJob")
     assert "pulumi.com/waitFor" in waiting.inputs["metadata"]["annotations"]

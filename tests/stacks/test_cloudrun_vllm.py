@@ -2,8 +2,7 @@
 
 import json
 import shlex
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from rehearsal import Plan, Rehearsal, RehearsalError
 from rehearsal.world import Item
-from stacks import cloudrun_vllm
 from tests import plans
 
 STACK = "cloudrun-vllm"
@@ -24,20 +22,6 @@ LONGEST_GPU_TASK, LONGEST_PROBE = 3600, 240
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        return rehearsal.preview()
-
-
-@pytest.fixture
-def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the training package that the program uses and a test may edit."""
-    copy = tmp_path / "finetune"
-    shutil.copytree(ROOT / "workloads" / "finetune", copy)
-    monkeypatch.setattr(cloudrun_vllm, "FINETUNE", copy)
-    yield copy / "training.py"
-
-
-def plan_with(**overrides: str) -> Plan:
-    with Rehearsal(STACK, overrides) as rehearsal:
         return rehearsal.preview()
 
 
@@ -71,13 +55,11 @@ def test_no_binding_is_wider_than_one_bucket_or_secret(plan: Plan) -> None:
         assert resource.type.endswith((":BucketIAMMember", ":SecretIamMember")), resource.name
 
 
-def test_the_job_writes_to_the_bucket_and_the_service_only_reads() -> None:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        roles = _roles(rehearsal, "gcp:storage/bucketIAMMember:BucketIAMMember")
-        readers_of_the_token = _roles(rehearsal, "gcp:secretmanager/secretIamMember:SecretIamMember")
-        job = f"serviceAccount:{_live(rehearsal, JOB)['template']['template']['serviceAccount']}"
-        service = f"serviceAccount:{_live(rehearsal, SERVICE)['template']['serviceAccount']}"
+def test_the_job_writes_to_the_bucket_and_the_service_only_reads(standing: Rehearsal) -> None:
+    roles = _roles(standing, "gcp:storage/bucketIAMMember:BucketIAMMember")
+    readers_of_the_token = _roles(standing, "gcp:secretmanager/secretIamMember:SecretIamMember")
+    job = f"serviceAccount:{_live(standing, JOB)['template']['template']['serviceAccount']}"
+    service = f"serviceAccount:{_live(standing, SERVICE)['template']['serviceAccount']}"
     assert job != service
     assert roles == {
         job: {"roles/storage.objectUser", "roles/storage.legacyBucketReader"},
@@ -101,11 +83,9 @@ def _live(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
 # The token
 
 
-def test_the_job_gets_one_version_of_the_token_by_reference_and_the_service_none() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        job = container(_live(rehearsal, JOB)["template"]["template"])
-        service = container(_live(rehearsal, SERVICE)["template"])
+def test_the_job_gets_one_version_of_the_token_by_reference_and_the_service_none(standing: Rehearsal) -> None:
+    job = container(_live(standing, JOB)["template"]["template"])
+    service = container(_live(standing, SERVICE)["template"])
     (token,) = [variable for variable in job["envs"] if variable["name"] == "HF_TOKEN"]
     assert token == {
         "name": "HF_TOKEN",
@@ -122,7 +102,7 @@ def test_the_service_is_private(plan: Plan) -> None:
     assert plans.named(plan, SERVICE).inputs["invokerIamDisabled"] is False
 
 
-def test_invokers_may_call_the_service_and_nothing_more() -> None:
+def test_invokers_may_call_the_service_and_nothing_more(plan_with: Callable[..., Plan]) -> None:
     members = ["user:me@example.com", "group:team@example.com"]
     plan = plan_with(invokers=json.dumps(members))
     given = [binding.inputs for binding in plans.of_type(plan, ":ServiceIamMember")]
@@ -130,7 +110,7 @@ def test_invokers_may_call_the_service_and_nothing_more() -> None:
     assert {binding["role"] for binding in given} == {"roles/run.invoker"}
 
 
-def test_only_the_word_all_users_makes_it_public(plan: Plan) -> None:
+def test_only_the_word_all_users_makes_it_public(plan: Plan, plan_with: Callable[..., Plan]) -> None:
     assert "allUsers" not in plans.text(plan)
     (binding,) = plans.of_type(plan_with(invokers="allUsers"), ":ServiceIamMember")
     assert binding.inputs["member"] == "allUsers"
@@ -159,11 +139,9 @@ def test_a_task_may_take_as_long_as_cloud_run_allows_and_is_tried_again(plan: Pl
     assert plans.only(plan, ":Job").inputs["template"]["taskCount"] == 1
 
 
-def test_up_waits_longer_than_all_tries_of_the_job_take() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        patience = _timeouts(rehearsal, JOB)
-        tries = _live(rehearsal, JOB)["template"]["template"]["maxRetries"] + 1
+def test_up_waits_longer_than_all_tries_of_the_job_take(standing: Rehearsal) -> None:
+    patience = _timeouts(standing, JOB)
+    tries = _live(standing, JOB)["template"]["template"]["maxRetries"] + 1
     assert min(patience["create"], patience["update"]) > tries * LONGEST_GPU_TASK
 
 
@@ -194,7 +172,7 @@ def test_the_service_scales_to_zero_and_to_one_gpu(stack: str) -> None:
     assert scaling == {"minInstanceCount": 0, "maxInstanceCount": 1}
 
 
-def test_instances_are_a_setting() -> None:
+def test_instances_are_a_setting(plan_with: Callable[..., Plan]) -> None:
     scaling = revision(plan_with(minInstances="1", maxInstances="3"))["scaling"]
     assert scaling == {"minInstanceCount": 1, "maxInstanceCount": 3}
 
@@ -238,11 +216,9 @@ def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
 # Network
 
 
-def test_all_traffic_goes_through_the_stacks_subnet() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        (subnet,) = rehearsal.world.of_type("gcp:compute/subnetwork:Subnetwork")
-        templates = _live(rehearsal, JOB)["template"]["template"], _live(rehearsal, SERVICE)["template"]
+def test_all_traffic_goes_through_the_stacks_subnet(standing: Rehearsal) -> None:
+    (subnet,) = standing.world.of_type("gcp:compute/subnetwork:Subnetwork")
+    templates = _live(standing, JOB)["template"]["template"], _live(standing, SERVICE)["template"]
     for template in templates:
         assert template["vpcAccess"] == {
             "egress": "ALL_TRAFFIC",
@@ -341,30 +317,25 @@ def _run_of(rehearsal: Rehearsal) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}])
-def test_what_concerns_the_service_alone_does_not_run_the_job(overrides: dict[str, str]) -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        rehearsal.configure(overrides)
-        preview = rehearsal.preview()
-        rehearsal.up()
-    assert JOB not in {name for name, _ in changed(preview)}
+def test_what_concerns_the_service_alone_does_not_run_the_job(
+    overrides: dict[str, str], next_plan: Callable[..., Plan]
+) -> None:
+    changed = plans.changes(next_plan(**overrides))
+    assert changed
+    assert JOB not in changed
 
 
-def test_the_execution_has_a_name_that_cloud_run_takes() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        job = _live(rehearsal, JOB)
+def test_the_execution_has_a_name_that_cloud_run_takes(standing: Rehearsal) -> None:
+    job = _live(standing, JOB)
     assert len(f"{job['name']}-{job['runExecutionToken']}") < 63
 
 
 # The outputs
 
 
-def test_the_curl_command_asks_for_the_model_that_is_served() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        outputs = _outputs(rehearsal)
-        served = container(_live(rehearsal, SERVICE)["template"])["commands"]
+def test_the_curl_command_asks_for_the_model_that_is_served(standing: Rehearsal) -> None:
+    outputs = _outputs(standing)
+    served = container(_live(standing, SERVICE)["template"])["commands"]
     words = shlex.split(outputs["ask"])
     assert words[0] == "curl"
     assert f"{outputs['url']}/v1/chat/completions" in words
@@ -389,8 +360,6 @@ def test_nothing_refuses_to_be_deleted(plan: Plan) -> None:
         assert plans.named(plan, name).inputs["deletionProtection"] is False
 
 
-def test_destroy_does_not_wait_for_the_hour_in_which_cloud_run_holds_the_subnet() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        for name in ("subnet", "network"):
-            assert _timeouts(rehearsal, f"{STACK}-{name}")["delete"] <= 5 * 60
+def test_destroy_does_not_wait_for_the_hour_in_which_cloud_run_holds_the_subnet(standing: Rehearsal) -> None:
+    for name in ("subnet", "network"):
+        assert _timeouts(standing, f"{STACK}-{name}")["delete"] <= 5 * 60

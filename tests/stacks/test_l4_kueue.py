@@ -1,5 +1,6 @@
 """What must hold of the l4-kueue stack, on the real engine."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,8 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module")
-def autopilot() -> Plan:
+def autopilot(plan_with: Callable[..., Plan]) -> Plan:
     return plan_with(clusterMode="autopilot")
-
-
-def plan_with(**overrides: str) -> Plan:
-    with Rehearsal(STACK, {key.replace("_", "."): value for key, value in overrides.items()}) as rehearsal:
-        return rehearsal.preview()
 
 
 def serving(plan: Plan) -> dict[str, Any]:
@@ -57,20 +53,16 @@ def kueue_configuration(plan: Plan) -> dict[str, Any]:
 # Identities and what they may do
 
 
-def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        members = {str(item.inputs["member"]) for item in rehearsal.world.items if "member" in item.inputs}
+def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google(standing: Rehearsal) -> None:
+    members = {str(item.inputs["member"]) for item in standing.world.items if "member" in item.inputs}
     of_pods = {member for member in members if member.startswith("principal://")}
     assert {member.rpartition("/subject/")[2] for member in of_pods} == {"ns/llm/sa/finetune"}
 
 
-def test_every_node_runs_as_the_nodes_own_account() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        accounts = {item.name: item for item in rehearsal.world.of_type("gcp:serviceaccount/account:Account")}
-        (cluster,) = rehearsal.world.of_type("gcp:container/cluster:Cluster")
-        pools = list(rehearsal.world.of_type(NODE_POOL))
+def test_every_node_runs_as_the_nodes_own_account(standing: Rehearsal) -> None:
+    accounts = {item.name: item for item in standing.world.of_type("gcp:serviceaccount/account:Account")}
+    (cluster,) = standing.world.of_type("gcp:container/cluster:Cluster")
+    pools = list(standing.world.of_type(NODE_POOL))
     account = accounts[f"{STACK}-nodes"]
     assert len(pools) == 2
     for item in (cluster, *pools):
@@ -108,7 +100,7 @@ def test_three_pods_find_quota_and_the_fourth_waits_for_gpus_alone(plan: Plan) -
     assert 4 * int(container["resources"]["requests"]["nvidia.com/gpu"]) > 6
 
 
-def test_the_queue_gives_no_more_than_the_nodes_have(plan: Plan) -> None:
+def test_the_queue_gives_no_more_than_the_nodes_have(plan: Plan, plan_with: Callable[..., Plan]) -> None:
     # g2-standard-24: 24 vCPU, 96 GiB and a boot disk of 200 GB, less what GKE and its daemons take.
     assert quotas(plan) == {
         "nvidia.com/gpu": "6",
@@ -137,7 +129,9 @@ def test_every_priority_that_may_be_set_has_a_class(plan: Plan) -> None:
     assert classes == set(settings.PRIORITIES)
 
 
-def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving() -> None:
+def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving(
+    plan_with: Callable[..., Plan],
+) -> None:
     labels = {
         each["metadata"]["labels"][PRIORITY]
         for each in _workloads(plan_with(trainingPriority="high")).values()
@@ -178,7 +172,7 @@ def test_a_server_that_takes_long_to_start_keeps_its_gpus_meanwhile(plan: Plan) 
 # Serving
 
 
-def test_replicas_are_what_the_setting_says() -> None:
+def test_replicas_are_what_the_setting_says(plan_with: Callable[..., Plan]) -> None:
     assert serving(plan_with(servingReplicas="4"))["spec"]["replicas"] == 4
 
 
@@ -197,7 +191,7 @@ def test_a_changed_server_replaces_one_replica_at_a_time_and_needs_no_spare_gpus
     assert budget["selector"] == serving(plan)["spec"]["selector"]
 
 
-def test_the_model_is_spread_over_the_gpus_that_the_pod_has() -> None:
+def test_the_model_is_spread_over_the_gpus_that_the_pod_has(plan_with: Callable[..., Plan]) -> None:
     spec = serving(plan_with(servingModel="google/gemma-3-4b-it"))["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["args"][0] == "google/gemma-3-4b-it"
@@ -321,7 +315,7 @@ def test_gke_and_kueue_have_nodes_that_no_gpu_pod_needs(plan: Plan) -> None:
     assert not {"guestAccelerators", "taints", "spot"} & set(pool["nodeConfig"])
 
 
-def test_fewer_kept_nodes_let_the_autoscaler_decide_up_to_the_quota() -> None:
+def test_fewer_kept_nodes_let_the_autoscaler_decide_up_to_the_quota(plan_with: Callable[..., Plan]) -> None:
     pool = _l4_pool(plan_with(minNodes="0", zones='["us-central1-a", "us-central1-b"]'))
     assert pool["autoscaling"] == {"totalMinNodeCount": 0, "totalMaxNodeCount": 3, "locationPolicy": "ANY"}
     assert "nodeCount" not in pool
@@ -345,7 +339,9 @@ def test_fewer_kept_nodes_let_the_autoscaler_decide_up_to_the_quota() -> None:
         ),
     ],
 )
-def test_the_pool_takes_its_machines_from_the_capacity(overrides: dict, node: dict, repaired: bool) -> None:
+def test_the_pool_takes_its_machines_from_the_capacity(
+    overrides: dict, node: dict, repaired: bool, plan_with: Callable[..., Plan]
+) -> None:
     pool = _l4_pool(plan_with(**overrides))
     assert node.items() <= pool["nodeConfig"].items()
     assert pool["management"]["autoRepair"] is repaired

@@ -1,7 +1,6 @@
 """How the l4-kueue stack changes, what waits for what, and its end, on the real engine."""
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,9 @@ import pytest
 from components import kueue
 from rehearsal import Plan, Planned, Rehearsal, RehearsalError
 from rehearsal.world import NODE_POOL, Item
-from stacks import gke_training
 from tests import plans
 
 STACK = "l4-kueue"
-ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -22,41 +19,25 @@ def plan() -> Plan:
         return rehearsal.preview()
 
 
-@pytest.fixture
-def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of workloads/ that the program uses and a test may edit."""
-    copy = tmp_path / "workloads"
-    shutil.copytree(ROOT / "workloads", copy)
-    monkeypatch.setattr(gke_training, "WORKLOADS", copy)
-    yield copy / "finetune" / "training.py"
-
-
-def changes(rehearsal: Rehearsal) -> dict[str, str]:
-    return {each.name: each.op for each in rehearsal.preview().resources if each.op != "same"}
-
-
 # What runs again, and what does not
 
 
-def test_scaling_serving_touches_the_deployment_alone() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        rehearsal.configure({"servingReplicas": "2"})
-        assert changes(rehearsal) == {"l4-kueue-serving": "update"}
+def test_scaling_serving_touches_the_deployment_alone(next_plan: Callable[..., Plan]) -> None:
+    assert plans.changes(next_plan(servingReplicas="2")) == {"l4-kueue-serving": "update"}
 
 
-def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(training_code: Path) -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        training_code.write_text(training_code.read_text() + "# one line more\n")
-        assert changes(rehearsal) == {"l4-kueue-code": "replace", "l4-kueue-job": "replace"}
+def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(
+    training_code: Path, next_plan: Callable[..., Plan]
+) -> None:
+    training_code.write_text(training_code.read_text() + "# one line more\n")
+    assert plans.changes(next_plan()) == {"l4-kueue-code": "replace", "l4-kueue-job": "replace"}
 
 
-def test_more_nodes_are_more_quota_and_nothing_is_made_anew() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        rehearsal.configure({"nodes": "4"})
-        assert changes(rehearsal) == {"l4-kueue-l4-pool": "update", "l4-kueue-cluster-queue": "update"}
+def test_more_nodes_are_more_quota_and_nothing_is_made_anew(next_plan: Callable[..., Plan]) -> None:
+    assert plans.changes(next_plan(nodes="4")) == {
+        "l4-kueue-l4-pool": "update",
+        "l4-kueue-cluster-queue": "update",
+    }
 
 
 def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
@@ -110,7 +91,7 @@ def test_the_fine_tune_starts_when_its_pods_can_meet_and_write(plan: Plan) -> No
         "l4-kueue-finetune-service",
         "l4-kueue-code",
         "l4-kueue-finetune-objects",
-        "l4-kueue-nodes-pull-images",
+        "l4-kueue-nodes-pull-images-l4-kueue",
     } <= _waits_for(plan, "l4-kueue-job")
 
 

@@ -4,7 +4,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,6 @@ def any_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "any-slice"
 
 
-def plan_with(**overrides: str) -> Plan:
-    with Rehearsal(STACK, {key.replace("_", "."): value for key, value in overrides.items()}) as rehearsal:
-        return rehearsal.preview()
-
-
 def job(plan: Plan) -> dict[str, Any]:
     return plans.only(plan, ":ray.io/v1:RayJob").inputs["spec"]
 
@@ -63,10 +58,6 @@ def slice_pool(plan: Plan) -> dict[str, Any]:
     return plans.named(plan, SLICE_POOL).inputs
 
 
-def changes(rehearsal: Rehearsal) -> dict[str, str]:
-    return {each.name: each.op for each in rehearsal.preview().resources if each.op != "same"}
-
-
 # The slice
 
 
@@ -75,7 +66,7 @@ def changes(rehearsal: Rehearsal) -> dict[str, str]:
     [("2x4", "ct6e-standard-8t", 1), ("4x4", "ct6e-standard-4t", 4), ("8x8", "ct6e-standard-4t", 16)],
 )
 def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
-    topology: str, machine: str, hosts: int, any_slice: str
+    topology: str, machine: str, hosts: int, any_slice: str, plan_with: Callable[..., Plan]
 ) -> None:
     plan = plan_with(topology=topology, recipe=any_slice)
     pool = slice_pool(plan)
@@ -90,7 +81,9 @@ def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
 
 
 @pytest.mark.parametrize(("overrides", "zone"), [({}, "us-east5-b"), ({"zone": "us-east5-a"}, "us-east5-a")])
-def test_cluster_and_nodes_are_in_the_zone_of_the_slice(overrides: dict[str, str], zone: str) -> None:
+def test_cluster_and_nodes_are_in_the_zone_of_the_slice(
+    overrides: dict[str, str], zone: str, plan_with: Callable[..., Plan]
+) -> None:
     plan = plan_with(**overrides)
     cluster = plans.named(plan, "tpu-maxtext-cluster").inputs
     assert cluster["location"] == zone
@@ -123,14 +116,16 @@ def test_cluster_and_nodes_are_in_the_zone_of_the_slice(overrides: dict[str, str
         ),
     ],
 )
-def test_the_slice_comes_from_the_capacity(overrides: dict[str, str], config: dict[str, Any]) -> None:
+def test_the_slice_comes_from_the_capacity(
+    overrides: dict[str, str], config: dict[str, Any], plan_with: Callable[..., Plan]
+) -> None:
     pool = slice_pool(plan_with(**overrides))
     assert pool["nodeCount"] == 4
     assert {key: pool["nodeConfig"].get(key) for key in config} == config
     assert pool["management"]["autoRepair"] is True
 
 
-def test_flex_start_makes_the_whole_slice_when_pods_ask_for_it() -> None:
+def test_flex_start_makes_the_whole_slice_when_pods_ask_for_it(plan_with: Callable[..., Plan]) -> None:
     pool = slice_pool(plan_with(capacity_type="flexStart"))
     assert "nodeCount" not in pool
     assert (pool["autoscaling"]["totalMinNodeCount"], pool["autoscaling"]["totalMaxNodeCount"]) == (0, 4)
@@ -218,13 +213,11 @@ def test_renaming_a_checkpoint_is_one_step(plan: Plan) -> None:
     assert bucket["uniformBucketLevelAccess"] is True
 
 
-def test_only_the_trainings_own_service_account_writes_to_the_bucket() -> None:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        members = {
-            item.inputs["member"]
-            for item in rehearsal.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
-        }
+def test_only_the_trainings_own_service_account_writes_to_the_bucket(standing: Rehearsal) -> None:
+    members = {
+        item.inputs["member"]
+        for item in standing.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+    }
     assert [member.rpartition("/subject/")[2] for member in members] == ["ns/ray/sa/maxtext"]
 
 
@@ -240,20 +233,18 @@ def test_without_a_token_there_is_no_secret_and_no_api_for_one(plan: Plan) -> No
                 assert variable["valueFrom"]["secretKeyRef"]["optional"] is True, name
 
 
-def test_with_a_token_the_pods_wait_for_it() -> None:
+def test_with_a_token_the_pods_wait_for_it(plan_with: Callable[..., Plan]) -> None:
     plan = plan_with(hfToken="hf_mine")
     waited = plans.ancestors(plan, plans.named(plan, "tpu-maxtext-ray-job"))
     assert "tpu-maxtext-hf-token-for-pods" in waited
 
 
-def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run() -> None:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        before = run_of(rehearsal)
-        rehearsal.configure({"imageUri": plans.IMAGE, "hfToken": "hf_mine"})
-        assert changes(rehearsal)["tpu-maxtext-ray-job"] == "replace"
-        rehearsal.up()
-        assert run_of(rehearsal) == before
+def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run(
+    standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    plan = next_plan(hfToken="hf_mine")
+    assert plans.changes(plan)["tpu-maxtext-ray-job"] == "replace"
+    assert run_of(job(plan)) == run_of(job_of(standing))
 
 
 # What the driver is asked
@@ -279,7 +270,10 @@ def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run() -> No
     ],
 )
 def test_the_driver_understands_what_it_is_asked(
-    settings: dict[str, str], expected: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, str],
+    expected: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    plan_with: Callable[..., Plan],
 ) -> None:
     monkeypatch.syspath_prepend(MAXTEXT)
     from maxtext_driver.__main__ import make_parser
@@ -324,21 +318,22 @@ def test_one_changed_line_of_the_driver_replaces_the_code_and_the_job(package: P
         rehearsal.up()
         code = package / "maxtext_driver" / "worker.py"
         code.write_text(code.read_text() + "# one line more\n")
-        assert changes(rehearsal) == {"tpu-maxtext-code": "replace", "tpu-maxtext-ray-job": "replace"}
+        assert plans.changes(rehearsal.preview()) == {
+            "tpu-maxtext-code": "replace",
+            "tpu-maxtext-ray-job": "replace",
+        }
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert len(rehearsal.builds.builds) == 1
 
 
 @pytest.mark.parametrize("settings", [{"recipe": "llama3-8b-tutorial"}, {"dataset": "/data/mine/*.parquet"}])
-def test_another_recipe_or_data_set_is_another_run(settings: dict[str, str]) -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        before = run_of(rehearsal)
-        rehearsal.configure(settings)
-        assert changes(rehearsal) == {"tpu-maxtext-ray-job": "replace"}
-        rehearsal.up()
-        assert run_of(rehearsal) != before
+def test_another_recipe_or_data_set_is_another_run(
+    settings: dict[str, str], standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    plan = next_plan(**settings)
+    assert plans.changes(plan) == {"tpu-maxtext-ray-job": "replace"}
+    assert run_of(job(plan)) != run_of(job_of(standing))
 
 
 def test_a_job_gives_the_slice_back_before_the_next_one_begins() -> None:
@@ -350,29 +345,29 @@ def test_a_job_gives_the_slice_back_before_the_next_one_begins() -> None:
     assert ended.index("delete-replaced") < ended.index("create-replacement")
 
 
-def test_another_capacity_replaces_the_slice_and_leaves_the_run_as_it_is() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        before = run_of(rehearsal)
-        rehearsal.configure({"capacity.type": "spot"})
-        assert changes(rehearsal) == {SLICE_POOL: "replace"}
-        rehearsal.up()
-        assert run_of(rehearsal) == before
+def test_another_capacity_replaces_the_slice_and_leaves_the_run_as_it_is(
+    next_plan: Callable[..., Plan],
+) -> None:
+    assert plans.changes(next_plan(capacity_type="spot")) == {SLICE_POOL: "replace"}
 
 
 def test_another_topology_is_another_slice_and_another_run(any_slice: str) -> None:
     with Rehearsal(STACK, {"recipe": any_slice}) as rehearsal:
         rehearsal.up()
-        before = run_of(rehearsal)
+        before = run_of(job_of(rehearsal))
         rehearsal.configure({"recipe": any_slice, "topology": "4x8"})
-        assert set(changes(rehearsal)) == {SLICE_POOL, "tpu-maxtext-ray-job"}
+        assert set(plans.changes(rehearsal.preview())) == {SLICE_POOL, "tpu-maxtext-ray-job"}
         rehearsal.up()
-        assert run_of(rehearsal) != before
+        assert run_of(job_of(rehearsal)) != before
 
 
-def run_of(rehearsal: Rehearsal) -> str:
+def job_of(rehearsal: Rehearsal) -> dict[str, Any]:
     (item,) = rehearsal.world.of_type("kubernetes:ray.io/v1:RayJob")
-    found = re.search(r"--run (\S+)", item.inputs["spec"]["entrypoint"])
+    return item.inputs["spec"]
+
+
+def run_of(spec: dict[str, Any]) -> str:
+    found = re.search(r"--run (\S+)", spec["entrypoint"])
     assert found
     return found[1]
 
@@ -397,11 +392,9 @@ def test_up_that_waits_ends_with_the_training() -> None:
         assert rehearsal.world.items == []
 
 
-def test_the_outputs_are_commands_for_this_run() -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        resources = rehearsal.state()["deployment"]["resources"]
-        run = run_of(rehearsal)
+def test_the_outputs_are_commands_for_this_run(standing: Rehearsal) -> None:
+    resources = standing.state()["deployment"]["resources"]
+    run = run_of(job_of(standing))
     (said,) = [each["outputs"] for each in resources if each["type"] == "pulumi:pulumi:Stack"]
     assert "--location us-east5-b" in said["connect"]
     assert said["copyCheckpoints"].endswith(f"/{run}/checkpoints .")

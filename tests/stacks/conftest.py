@@ -1,0 +1,66 @@
+"""A module's stack, planned with any settings and made once, for tests that look and change nothing.
+
+`STACK` of the test module names the stack.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rehearsal import Plan, Rehearsal
+from stacks import cloudrun_vllm, gke_training
+from tests import plans
+
+_GIVEN = {"imageUri": plans.IMAGE}
+
+
+@pytest.fixture(scope="module")
+def plan_with(request: pytest.FixtureRequest) -> Iterator[Callable[..., Plan]]:
+    """What would be made with settings over the stack file's; `capacity_type` is `capacity.type`."""
+    with Rehearsal(request.module.STACK) as rehearsal:
+
+        @cache
+        def plan(**settings: str) -> Plan:
+            rehearsal.configure(_keys(settings))
+            return rehearsal.preview()
+
+        yield plan
+
+
+@pytest.fixture(scope="module")
+def standing(request: pytest.FixtureRequest) -> Iterator[Rehearsal]:
+    """The stack when it is up, with an image that was given to it."""
+    with Rehearsal(request.module.STACK, _GIVEN) as rehearsal:
+        rehearsal.up()
+        yield rehearsal
+
+
+@pytest.fixture
+def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
+    """What the next `up` of the standing stack would do, with other settings or as it is."""
+
+    def plan(**settings: str) -> Plan:
+        standing.configure({**_GIVEN, **_keys(settings)})
+        try:
+            return standing.preview()
+        finally:
+            standing.configure(_GIVEN)
+
+    return plan
+
+
+@pytest.fixture
+def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module of a copy of the fine-tuning package that the program uses and a test may edit."""
+    copy = tmp_path / "finetune"
+    shutil.copytree(gke_training.FINETUNE, copy)
+    for scenario in (gke_training, cloudrun_vllm):
+        monkeypatch.setattr(scenario, "FINETUNE", copy)
+    return copy / "training.py"
+
+
+def _keys(settings: Mapping[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in settings.items()}
