@@ -22,7 +22,7 @@ HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
+.PHONY: help has-python312 setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
 	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
 	format inventory docs lock bench bench-training clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
@@ -57,6 +57,9 @@ test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
+
+has-python312:
+	@$(HAS_PYTHON312)
 
 ifeq ($(shell $(HAS_PYTHON312) && echo yes),yes)
 test-maxtext-quick: $(MAXTEXT)/.ready
