@@ -125,7 +125,8 @@ def _installed(say: Say) -> automation.PulumiCommand | None:
     def install() -> None:
         try:
             found.append(automation.PulumiCommand.install(root=str(TOOLS)))
-        except Exception as error:  # noqa: BLE001 - whatever stops the installer, building is next
+        # Whatever stops the installer, building is next.
+        except Exception as error:
             say(f"not installed: {error}")
 
     thread = threading.Thread(target=install, daemon=True)

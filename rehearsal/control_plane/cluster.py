@@ -114,8 +114,11 @@ class ControlPlane:
     def await_nodes(self, names: list[str]) -> None:
         """Waits until nodes are ready and the taint is gone that says they are not."""
         for name in names:
-            tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-            until(lambda: f"node {name} to be ready", lambda: _is_usable(self.api.get(tree)), _PATIENCE)  # noqa: B023
+            self._await_node(name)
+
+    def _await_node(self, name: str) -> None:
+        tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        until(lambda: f"node {name} to be ready", lambda: _is_usable(self.api.get(tree)), _PATIENCE)
 
     def _start(self) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
