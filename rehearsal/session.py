@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 import pulumi.automation as automation
 import yaml
 from pulumi.automation._stack import StackInitMode
+from pulumi.runtime import _grpc_settings
 
 from components.build_context import ARCHIVES
 from rehearsal import checkouts, engine_lookup, plan, plan_checks, project
@@ -33,6 +34,10 @@ from rehearsal.world import CLUSTER, World
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
     from rehearsal.live_cluster import LiveCluster
+
+# One process talks to many engines here, one after the other. A new one may listen on the port of one that
+# has gone, and gRPC would refuse it for some seconds without a look, by what it remembers of that port.
+_grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1))
 
 _PASSPHRASE: Final = "rehearsal"
 # Operations at once. The engine's default depends on the machine's cores, the timeline should not.

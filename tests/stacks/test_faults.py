@@ -27,7 +27,7 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
             with pytest.raises(RehearsalError) as failed:
                 rehearsal.up()
             struck = before - rehearsal.faults
-            assert struck
+            assert struck, str(failed.value)
             assert all(f"creation of {name} fail" in str(failed.value) for name in struck)
         rehearsal.up()
         assert rehearsal.preview().changed == 0
