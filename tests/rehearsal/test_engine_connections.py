@@ -1,6 +1,7 @@
 """The program of a rehearsal reaches its engine, wherever earlier ones have listened."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import grpc
@@ -21,7 +22,10 @@ def engine(port: int = 0) -> tuple[grpc.Server, int]:
 
 def answer(port: int) -> grpc.StatusCode:
     """What a program is answered that connects to the engine at a port."""
-    stub: Any = Settings(project="p", stack="s", engine=f"127.0.0.1:{port}").engine
+    # Settings are of the context that makes them; this one ends with the question.
+    stub: Any = copy_context().run(
+        lambda: Settings(project="p", stack="s", engine=f"127.0.0.1:{port}").engine
+    )
     with pytest.raises(grpc.RpcError) as error:
         stub.Log(engine_pb2.LogRequest(message="hello"))
     failed: Any = error.value
