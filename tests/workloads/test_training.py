@@ -104,14 +104,14 @@ def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
 
     wishes = iter([Wish.GO_ON] * 2 + [Wish.SAVE] * 6)
     saved: list[str] = []
-    save = RunFolder.save_checkpoint
+    complete = RunFolder.complete_checkpoint
 
-    def note(run: RunFolder, source: Path, name: str) -> None:
+    def note(run: RunFolder, name: str, files: dict[str, int]) -> None:
         saved.append(name[:19])
-        save(run, source, name)
+        complete(run, name, files)
 
     monkeypatch.setattr(local_driver.LocalDriver, "wish", lambda _: next(wishes))
-    monkeypatch.setattr(RunFolder, "save_checkpoint", note)
+    monkeypatch.setattr(RunFolder, "complete_checkpoint", note)
     assert train(recipe, tmp_path, "mine") == 0
     assert saved == [f"checkpoint-{step:08d}" for step in (2, 3, 4, 6, 8)]
     assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
