@@ -22,8 +22,8 @@ HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help has-python312 setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training test-cluster check check-training \
-	provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
+.PHONY: help has-python312 setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training \
+	test-cluster check check-training provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
 	format inventory docs lock bench bench-training clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
 help: ## this list

@@ -31,6 +31,12 @@ def plan_with(request: pytest.FixtureRequest) -> Iterator[Callable[..., Plan]]:
 
 
 @pytest.fixture(scope="module")
+def plan(plan_with: Callable[..., Plan]) -> Plan:
+    """The stack file's plan, with an image that was given to it."""
+    return plan_with(**_GIVEN)
+
+
+@pytest.fixture(scope="module")
 def standing(request: pytest.FixtureRequest) -> Iterator[Rehearsal]:
     """The stack when it is up, with an image that was given to it."""
     with Rehearsal(request.module.STACK, _GIVEN) as rehearsal:

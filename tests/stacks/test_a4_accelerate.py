@@ -14,11 +14,6 @@ STACK = "a4-accelerate"
 JOB = "kubernetes:batch/v1:Job"
 
 
-@pytest.fixture(scope="module")
-def plan(plan_with: Callable[..., Plan]) -> Plan:
-    return plan_with(imageUri=plans.IMAGE)
-
-
 def spec(plan: Plan) -> dict[str, Any]:
     return plans.only(plan, ":batch/v1:Job").inputs["spec"]
 

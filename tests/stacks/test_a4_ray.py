@@ -14,12 +14,6 @@ STACK = "a4-ray"
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        return rehearsal.preview()
-
-
 # Identities and what they may do
 
 

@@ -19,12 +19,6 @@ JOB, SERVICE = f"{STACK}-job", f"{STACK}-service"
 LONGEST_GPU_TASK, LONGEST_PROBE = 3600, 240
 
 
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        return rehearsal.preview()
-
-
 def task(plan: Plan) -> dict[str, Any]:
     return plans.only(plan, ":Job").inputs["template"]["template"]
 

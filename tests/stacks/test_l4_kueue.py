@@ -23,8 +23,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK) as rehearsal:
-        return rehearsal.preview()
+    return plans.shipped(STACK)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ STACK = "l4-kueue"
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    with Rehearsal(STACK) as rehearsal:
-        return rehearsal.preview()
+    return plans.shipped(STACK)
 
 
 # What runs again, and what does not

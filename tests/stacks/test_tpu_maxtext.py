@@ -23,12 +23,6 @@ MAXTEXT = ROOT / "workloads" / "maxtext"
 SLICE_POOL = "tpu-maxtext-slice-pool"
 
 
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
-        return rehearsal.preview()
-
-
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of workloads/maxtext that the program uses and a test may edit."""
