@@ -58,7 +58,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     command = ["local", "--recipe", str(recipe), "--storage", str(store), "--run", "mine", "--dry-run"]
     assert main([*command, "--set", "training.max_length=60"]) == 0
     printed = capsys.readouterr().out
-    for told in ("trainable  16,384 parameters", "6 held out", "left out as too long", "packed to 60 tokens"):
+    for told in ("trainable  18,432 parameters", "6 held out", "left out as too long", "packed to 60 tokens"):
         assert told in printed
     assert not store.exists()
 

@@ -34,13 +34,12 @@ def test_every_shipped_recipe_loads_by_its_name(name: str) -> None:
     assert load_recipe(name).model.name
 
 
-def test_the_vision_recipe_keeps_the_tutorial_s_values() -> None:
+def test_the_vision_recipe_takes_the_tutorial_s_rows_in_its_steps() -> None:
     recipe = load_recipe("gemma-3-4b-vision")
     training = recipe.training
     assert recipe.model.name == "google/gemma-3-4b-it"
     assert recipe.data.name == "philschmid/amazon-product-descriptions-vlm"
-    assert (recipe.lora.rank, recipe.lora.alpha, recipe.lora.dropout) == (16, 16, 0.05)
-    assert (training.epochs, training.learning_rate, training.max_grad_norm) == (3, 2e-4, 0.3)
+    assert (recipe.lora.rank, training.epochs, training.max_grad_norm) == (16, 3, 0.3)
     assert training.batch_size * training.accumulation_steps == 4
 
 
@@ -127,7 +126,7 @@ def test_the_emoji_recipe_is_the_tutorial_s_rows_and_prompt_and_ends_as_a_model_
     assert recipe.model.name == "google/gemma-3-1b-it"
     assert (recipe.data.name, recipe.data.rows, recipe.training.seed) == ("KomeijiForce/Text2Emoji", 1000, 42)
     assert recipe.data.prompt.format(text="I ate a banana") == "Translate to emoji: I ate a banana"
-    assert (recipe.model.quantization, recipe.model.precision, recipe.lora.rank) == ("nf4", "bf16", 8)
+    assert (recipe.model.quantization, recipe.model.precision, recipe.lora.rank) == ("nf4", "bf16", 16)
     assert recipe.training.packing and recipe.training.result == "model"
     assert recipe.data.image is None and recipe.data.system is None
 

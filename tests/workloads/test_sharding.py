@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of a row per process, a checkpoint every two, four test rows, the shipped dropout."""
+    """Six steps of a row per process, a checkpoint every two, four test rows, with dropout."""
     path = make_recipe(
         tmp_path_factory.mktemp("recipe") / "recipe.yaml",
         tiny,

@@ -24,7 +24,7 @@ def train(recipe: Path, store: Path, run: str) -> int:
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight steps, a checkpoint every two, the shipped dropout."""
+    """Eight steps, a checkpoint every two, with dropout."""
     return make_recipe(tmp_path_factory.mktemp("recipe") / "recipe.yaml", tiny)
 
 

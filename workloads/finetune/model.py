@@ -58,13 +58,19 @@ def fetch_model(name: str, patterns: list[str] = MODEL_FILES) -> Path:
     return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
 
 
-def load_model(model: Model, device: "torch.device") -> Any:
-    """The frozen base model on `device`, from disk alone."""
+def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
+    """The frozen base model on `device`, from disk alone; `packed` if it will see only packs of rows."""
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
+    from finetune.attention import PACKED_ROWS
+
     dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
-    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": "sdpa", "local_files_only": True}
+    options: dict[str, Any] = {
+        "dtype": dtype,
+        "attn_implementation": PACKED_ROWS if packed else "sdpa",
+        "local_files_only": True,
+    }
     if model.quantization == "nf4":
         options["device_map"] = {"": device}
         options["quantization_config"] = BitsAndBytesConfig(
@@ -93,17 +99,21 @@ def lora_config(lora: Lora, base: Any) -> "LoraConfig":
     """
     from peft import LoraConfig
 
+    from finetune.adapter import add_products
+
     names = [name for name, _ in base.named_modules()]
     if not any(re.fullmatch(lora.target_modules, name) for name in names):
         raise InputError(
             f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
         )
-    return LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.target_modules,
-        task_type="CAUSAL_LM",
+    return add_products(
+        LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules=lora.target_modules,
+            task_type="CAUSAL_LM",
+        )
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import trl.trainer.utils
 from datasets import Dataset
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
@@ -83,13 +84,14 @@ def build_trainer(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations."""
+    _score_replies_alone()
     processor = load_processor(recipe.model.name, pictures=recipe.data.image is not None)
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
         test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
     sharded = is_sharded(recipe.training)
     with loading_once(sharded):
-        model = load_model(recipe.model, arguments.device)
+        model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
     trainer = SFTTrainer(
         model=model,
         args=arguments,
@@ -109,6 +111,16 @@ def build_trainer(
     # ShowProgress prints the same figures in one readable line.
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _score_replies_alone() -> None:
+    """On a CPU, too, compare with the vocabulary only tokens that are trained.
+
+    The trainer does so wherever it has Triton. Elsewhere it scores whole prompts and throws the scores away,
+    for the sake of accelerators that compile for one shape.
+    """
+    heads: Any = trl.trainer.utils
+    heads._use_triton = lambda device: True
 
 
 def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:

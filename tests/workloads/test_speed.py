@@ -1,0 +1,154 @@
+"""What makes the recipes fast changes no figure: attention within rows, one product, replies alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import make_recipe
+
+from finetune.data import load_conversations
+from finetune.recipe import load_recipe
+from finetune.training import build_trainer, sft_arguments
+
+# In each pack: one row; rows of many lengths; longer than the window of 8; nothing but single tokens.
+PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("window", [None, 8], ids=["global", "sliding"])
+@pytest.mark.parametrize("lengths", PACKS, ids=str)
+def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int | None) -> None:
+    """And so do its gradients come out, to the precision of fp32."""
+    import torch
+
+    from finetune.attention import attend_within_rows
+
+    attention: Any = torch.nn.Module()
+    attention.num_key_value_groups = 2
+    torch.manual_seed(1)
+    tokens = sum(lengths)
+    query = torch.randn(1, 4, tokens, 16, requires_grad=True)
+    key, value = (torch.randn(1, 2, tokens, 16, requires_grad=True) for _ in range(2))
+    bounds = torch.tensor([0, *lengths]).cumsum(0).int()
+    weight = torch.randn(1, tokens, 4, 16)
+
+    packed, _ = attend_within_rows(
+        attention, query, key, value, None, cu_seq_lens_q=bounds, sliding_window=window, scaling=0.3
+    )
+    alone = torch.cat(
+        [
+            by_definition(*(states[:, :, start:end] for states in (query, key, value)), window)
+            for start, end in zip(bounds, bounds[1:], strict=False)
+        ],
+        dim=1,
+    )
+    torch.testing.assert_close(packed, alone)
+    inputs = (query, key, value)
+    for ours, theirs in zip(
+        torch.autograd.grad((packed * weight).sum(), inputs),
+        torch.autograd.grad((alone * weight).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def by_definition(query: Any, key: Any, value: Any, window: int | None) -> Any:
+    """Softmax over the scores of the tokens before, those in the window, scaled by 0.3."""
+    import torch
+
+    scores = query @ key.repeat_interleave(2, 1).transpose(2, 3) * 0.3
+    distance = torch.arange(query.shape[2])[:, None] - torch.arange(query.shape[2])[None]
+    hidden = (distance < 0) | (distance >= (window or query.shape[2]))
+    weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+    return (weights @ value.repeat_interleave(2, 1)).transpose(1, 2)
+
+
+def test_rows_that_are_not_packed_are_refused_rather_than_mixed(tiny: Path) -> None:
+    import torch
+
+    from finetune.model import load_model
+    from finetune.recipe import Model
+
+    base = Model(name=str(tiny / "text-model"), quantization="none", precision="fp32")
+    model = load_model(base, torch.device("cpu"), packed=True)
+    with pytest.raises(ValueError, match="attends within the rows of a pack"):
+        model(input_ids=torch.tensor([[2, 5, 6]]))
+
+
+@pytest.fixture(params=["none", "nf4"])
+def layer(request: pytest.FixtureRequest, tiny: Path) -> Any:
+    """An adapted layer of the emoji recipe, plain and with 4-bit weights, its adapter trained already."""
+    import torch
+    from peft import get_peft_model
+
+    from finetune.model import load_model, lora_config
+    from finetune.recipe import Lora, Model
+
+    base = load_model(
+        Model(name=str(tiny / "text-model"), quantization=request.param, precision="bf16"),
+        torch.device("cpu"),
+    )
+    lora = Lora(rank=8, alpha=16, dropout=0, target_modules=r".*\.up_proj")
+    torch.manual_seed(2)
+    model = get_peft_model(base, lora_config(lora, base))
+    (first, *_) = [module for name, module in model.named_modules() if name.endswith("layers.0.mlp.up_proj")]
+    torch.nn.init.normal_(first.lora_B["default"].weight, std=0.1)
+    return first
+
+
+def test_the_adapter_adds_what_peft_adds(layer: Any) -> None:
+    import torch
+    from peft.tuners.lora import Linear
+
+    results = []
+    for forward in (type(layer).forward, Linear.forward):
+        rows = torch.linspace(-1, 1, 6 * layer.in_features, dtype=torch.bfloat16)
+        rows = rows.view(2, 3, -1).requires_grad_()
+        # As the trainer runs it: weights in bf16, the adapter in fp32.
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            output = forward(layer, rows)
+        adapter = [layer.lora_A["default"].weight, layer.lora_B["default"].weight]
+        results.append((output, *torch.autograd.grad(output.float().square().sum(), [rows, *adapter])))
+    assert type(layer) is not Linear and layer.lora_A["default"].weight.dtype == torch.float32
+    for ours, theirs in zip(*results, strict=True):
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+        torch.testing.assert_close(ours.float(), theirs.float(), rtol=0.03, atol=0.03)
+
+
+def test_the_adapter_keeps_no_copy_of_its_input_in_fp32(layer: Any) -> None:
+    """PEFT's own layer does, on weights in bf16: twice the memory of the activations it is for."""
+    import torch
+
+    kept: list[torch.dtype] = []
+    rows = torch.zeros(2, 3, layer.in_features, dtype=torch.bfloat16, requires_grad=True)
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.numel() == rows.numel() and tensor.shape != layer.lora_A["default"].weight.shape:
+            kept.append(tensor.dtype)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        layer(rows)
+    assert kept and set(kept) == {torch.bfloat16}
+
+
+def test_only_tokens_of_replies_are_compared_with_the_vocabulary(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trl.trainer.utils
+
+    recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")), [])
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    trainer = build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
+    scored = []
+    score = trl.trainer.utils._ChunkedLogProbFunction.apply
+
+    def count(hidden: Any, *others: Any) -> Any:
+        scored.append(len(hidden))
+        return score(hidden, *others)
+
+    monkeypatch.setattr(trl.trainer.utils._ChunkedLogProbFunction, "apply", count)
+    batch = next(iter(trainer.get_train_dataloader()))
+    trainer.compute_loss(trainer.model, batch)
+    replied = int((batch["labels"][:, 1:] != -100).sum())
+    assert scored == [replied]
+    assert 0 < replied < batch["labels"].numel() / 2
