@@ -176,7 +176,7 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
     recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
     model, data, tokens = STAND_INS[shipped]
     recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
-    # None is shipped with it: a run that goes on must draw the masks that one without a pause would have drawn.
+    # None is shipped with it, and a run that goes on must draw the masks that it would have drawn unpaused.
     recipe["lora"]["dropout"] = 0.05
     recipe["data"]["name"] = str(tiny / data)
     if not recipe["data"].get("image"):
