@@ -14,39 +14,44 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 # Rows up to this many tokens are one group: below it another kernel costs more than what it leaves out.
-SHORT_ROW = 64
+SHORT_ROW = 128
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of about one length; of each of their tokens its place in the pack, and in rows side by side."""
+    """Rows of about one length."""
 
     rows: int
     longest: int
-    tokens: torch.Tensor
-    places: torch.Tensor
 
-    def side_by_side(self, pack: torch.Tensor) -> torch.Tensor:
-        """`[1, heads, tokens, width]` of the pack as `[rows, heads, longest, width]`."""
-        by_token = pack[0].transpose(0, 1).index_select(0, self.tokens)
-        filled = by_token.new_zeros(self.rows * self.longest, *by_token.shape[1:])
-        filled = filled.index_copy(0, self.places, by_token)
-        return filled.unflatten(0, (self.rows, self.longest)).transpose(1, 2)
-
-    def window(self, tokens: int | None) -> torch.Tensor | None:
+    def window(self, tokens: int | None, device: torch.device) -> torch.Tensor | None:
         """Which tokens see which, by position, where a row is longer than the layer's window."""
         if tokens is None or self.longest <= tokens:
             return None
-        seen = torch.ones(self.longest, self.longest, dtype=torch.bool, device=self.tokens.device)
+        seen = torch.ones(self.longest, self.longest, dtype=torch.bool, device=device)
         return seen.tril().triu(1 - tokens)[None, None]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """The groups of a pack, and where its tokens lie once they have been put one group after the other."""
+    """The groups of a pack, and each token's place when all their rows, filled up, lie end to end."""
 
     groups: list[_Group]
-    order: torch.Tensor
+    places: torch.Tensor
+
+    def side_by_side(self, pack: torch.Tensor) -> list[torch.Tensor]:
+        """`[1, heads, tokens, width]` as `[rows, heads, longest, width]` of each group."""
+        sizes = [group.rows * group.longest for group in self.groups]
+        by_token = pack[0].transpose(0, 1)
+        filled = by_token.new_zeros(sum(sizes), *by_token.shape[1:]).index_copy(0, self.places, by_token)
+        return [
+            states.unflatten(0, (group.rows, group.longest)).transpose(1, 2)
+            for group, states in zip(self.groups, filled.split(sizes), strict=True)
+        ]
+
+    def packed(self, attended: list[torch.Tensor]) -> torch.Tensor:
+        """`[rows, longest, heads, width]` of each group as `[1, tokens, heads, width]`."""
+        return torch.cat([states.flatten(0, 1) for states in attended]).index_select(0, self.places)[None]
 
 
 # For every layer of a step the same, and asking a GPU for the rows' lengths makes it wait.
@@ -77,12 +82,11 @@ def attend_within_rows(
         _rows[cu_seq_lens_q] = _find_rows(cu_seq_lens_q, query.device)
     rows: _Rows = _rows[cu_seq_lens_q]
     attended = []
-    for group in rows.groups:
-        side_by_side = [group.side_by_side(states) for states in (query, key, value)]
-        mask = group.window(sliding_window)
-        result, _none = sdpa_attention_forward(module, *side_by_side, mask, dropout=dropout, scaling=scaling)
-        attended.append(result.flatten(0, 1).index_select(0, group.places))
-    return torch.cat(attended).index_select(0, rows.order)[None], None
+    for group, *states in zip(rows.groups, *map(rows.side_by_side, (query, key, value)), strict=True):
+        mask = group.window(sliding_window, query.device)
+        result, _weights = sdpa_attention_forward(module, *states, mask, dropout=dropout, scaling=scaling)
+        attended.append(result)
+    return rows.packed(attended), None
 
 
 def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
@@ -91,15 +95,14 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
     for row in map(range, ends, ends[1:]):
         # Up to twice the length of another in the group: at most half of the places stay empty.
         by_size.setdefault(max(SHORT_ROW, 1 << (len(row) - 1).bit_length()), []).append(row)
-    groups = [_group(rows, device) for rows in by_size.values()]
-    return _Rows(groups, torch.cat([group.tokens for group in groups]).argsort())
-
-
-def _group(rows: list[range], device: torch.device) -> _Group:
-    longest = max(len(row) for row in rows)
-    tokens = torch.cat([torch.arange(row.start, row.stop) for row in rows])
-    places = torch.cat([torch.arange(len(row)) + number * longest for number, row in enumerate(rows)])
-    return _Group(len(rows), longest, tokens.to(device), places.to(device))
+    groups, places, start = [], torch.empty(ends[-1], dtype=torch.long), 0
+    for alike in by_size.values():
+        group = _Group(len(alike), max(map(len, alike)))
+        for row in alike:
+            places[row.start : row.stop] = torch.arange(len(row)) + start
+            start += group.longest
+        groups.append(group)
+    return _Rows(groups, places.to(device))
 
 
 PACKED_ROWS = "packed_rows"
