@@ -93,7 +93,7 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
     ends = bounds.tolist()
     by_size: dict[int, list[range]] = {}
     for row in map(range, ends, ends[1:]):
-        # Up to twice the length of another in the group: at most half of the places stay empty.
+        # Beyond SHORT_ROW up to twice as long as others in the group: at most half of the places stay empty.
         by_size.setdefault(max(SHORT_ROW, 1 << (len(row) - 1).bit_length()), []).append(row)
     groups, places, start = [], torch.empty(ends[-1], dtype=torch.long), 0
     for alike in by_size.values():
