@@ -1,4 +1,4 @@
-"""Shared by the workload tests: no network, no traces outside pytest's directory, one tiny model."""
+"""Shared by the workload tests: no network, no traces that outlast them, one tiny model."""
 
 import os
 import signal
@@ -19,12 +19,15 @@ sys.path[:0] = [str(WORKLOADS), str(HERE)]
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """For this process and those it starts; set before anything that reads it is imported."""
     home = tmp_path_factory.mktemp("home")
+    # Ray's sockets lie in it, whose paths have 107 bytes at most; pytest's own directory is too deep for that.
+    short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
         "HF_HOME": str(home / "hf"),
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": f"{WORKLOADS}:{HERE}",
         "RAY_AUTH_MODE": "disabled",
+        "RAY_TMPDIR": short.name,
         "RAY_USAGE_STATS_ENABLED": "0",
         "OMP_NUM_THREADS": "1",
         "TMPDIR": str(home),
@@ -34,6 +37,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.pop("HF_TOKEN", None)
     os.environ.pop("RAY_ADDRESS", None)
     yield
+    short.cleanup()
 
 
 @pytest.fixture(autouse=True)
