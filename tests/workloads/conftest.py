@@ -19,7 +19,7 @@ sys.path[:0] = [str(WORKLOADS), str(HERE)]
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """For this process and those it starts; set before anything that reads it is imported."""
     home = tmp_path_factory.mktemp("home")
-    # Ray's sockets lie in it, whose paths have 107 bytes at most; pytest's own directory is too deep for that.
+    # Ray's sockets lie in it, whose paths have 107 bytes at most; pytest's own directory is too deep.
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
