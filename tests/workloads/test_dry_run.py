@@ -22,6 +22,7 @@ def test_the_plan_of_a_text_run_is_what_the_run_did(run_name: str, request: pyte
     assert plan.steps == plan.sequences == len(losses(run))
     assert (plan.rows, plan.too_long, plan.test_rows) == (24, 0, 6)
     assert 0 < plan.reply_tokens < plan.tokens
+    assert 0 < plan.prefix < plan.tokens / 24
     with safe_open(run / "adapter" / "adapter_model.safetensors", "pt") as adapter:
         assert plan.trainable == sum(adapter.get_tensor(name).numel() for name in list(adapter.keys()))
 
@@ -58,7 +59,12 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     command = ["local", "--recipe", str(recipe), "--storage", str(store), "--run", "mine", "--dry-run"]
     assert main([*command, "--set", "training.max_length=60"]) == 0
     printed = capsys.readouterr().out
-    for told in ("trainable  18,432 parameters", "6 held out", "left out as too long", "packed to 60 tokens"):
+    for told in (
+        "trainable  18,432 parameters",
+        "6 held out",
+        "left out as too long",
+        "packed to 60 tokens, the 25 ",
+    ):
         assert told in printed
     assert not store.exists()
 

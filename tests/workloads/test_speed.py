@@ -1,5 +1,6 @@
-"""What makes the recipes fast changes no figure: attention within rows, one product, replies alone."""
+"""What makes recipes fast changes no figure: rows side by side, one prefix, one product, replies alone."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -7,17 +8,20 @@ import pytest
 from tiny import make_recipe
 
 from finetune.data import load_conversations
-from finetune.recipe import load_recipe
+from finetune.prefix import split_off_prefix
+from finetune.recipe import Recipe, load_recipe
+from finetune.tokens import NOT_TRAINED
 from finetune.training import build_trainer, sft_arguments
 
 # In each pack: one row; rows of many lengths; longer than the window of 8; nothing but single tokens.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
 
 
+@pytest.mark.parametrize("prefix", [0, 1, 11], ids="prefix-{}".format)
 @pytest.mark.parametrize("window", [None, 8], ids=["global", "sliding"])
 @pytest.mark.parametrize("lengths", PACKS, ids=str)
-def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int | None) -> None:
-    """And so do its gradients come out, to the precision of fp32."""
+def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int | None, prefix: int) -> None:
+    """Behind a prefix of its own; and so do its gradients come out, to the precision of fp32."""
     import torch
 
     from finetune.attention import attend_within_rows
@@ -25,22 +29,22 @@ def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int 
     attention: Any = torch.nn.Module()
     attention.num_key_value_groups = 2
     torch.manual_seed(1)
-    tokens = sum(lengths)
+    tokens = prefix + sum(lengths)
     query = torch.randn(1, 4, tokens, 16, requires_grad=True)
     key, value = (torch.randn(1, 2, tokens, 16, requires_grad=True) for _ in range(2))
-    bounds = torch.tensor([0, *lengths]).cumsum(0).int()
+    bounds = torch.tensor([prefix, *lengths]).cumsum(0).int()
     weight = torch.randn(1, tokens, 4, 16)
 
     packed, _ = attend_within_rows(
         attention, query, key, value, None, cu_seq_lens_q=bounds, sliding_window=window, scaling=0.3
     )
-    alone = torch.cat(
-        [
-            by_definition(*(states[:, :, start:end] for states in (query, key, value)), window)
-            for start, end in zip(bounds, bounds[1:], strict=False)
-        ],
-        dim=1,
-    )
+    rows = [torch.cat([torch.arange(prefix), torch.arange(*row)]) for row in itertools.pairwise(bounds)]
+    alone = [
+        by_definition(*(states[:, :, row] for states in (query, key, value)), window)[:, prefix:]
+        for row in rows
+    ]
+    first = by_definition(*(states[:, :, :prefix] for states in (query, key, value)), window)
+    alone = torch.cat([first, *alone], dim=1)
     torch.testing.assert_close(packed, alone)
     inputs = (query, key, value)
     for ours, theirs in zip(
@@ -72,6 +76,74 @@ def test_rows_that_are_not_packed_are_refused_rather_than_mixed(tiny: Path) -> N
     model = load_model(base, torch.device("cpu"), packed=True)
     with pytest.raises(ValueError, match="attends within the rows of a pack"):
         model(input_ids=torch.tensor([[2, 5, 6]]))
+
+
+@pytest.mark.parametrize("shipped", ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"])
+def test_the_prefix_of_all_rows_goes_through_the_model_once_a_batch(
+    shipped: str, tiny: Path, tmp_path: Path
+) -> None:
+    recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny, shipped)), [])
+    trainer = make_trainer(recipe, tmp_path)
+    instruction = recipe.data.prompt.split("{")[0].rstrip(" \n")
+    for batch in (*trainer.get_train_dataloader(), *trainer.get_eval_dataloader()):
+        text = trainer.processing_class.decode(batch["input_ids"][0])
+        assert text.count("<bos>") == text.count(instruction) == 1
+        assert len(batch["cu_seq_lens_q"]) > 2
+
+
+@pytest.mark.parametrize("shipped", ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"])
+def test_the_adapter_learns_from_a_shared_prefix_what_it_learns_from_one_in_each_row(
+    shipped: str, tiny: Path, tmp_path: Path
+) -> None:
+    """The gradients are those of the rows one by one, padded and unpacked."""
+    import torch
+
+    gradients = []
+    for packing in (True, False):
+        overrides = ["data.rows=6", "data.test_rows=1", "lora.dropout=0", f"training.packing={packing}"]
+        recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny, shipped)), overrides)
+        trainer = make_trainer(recipe, tmp_path)
+        weights = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
+        generator = torch.Generator().manual_seed(4)
+        for weight in weights.values():
+            weight.data = torch.randn(weight.shape, generator=generator) / 10
+        batch = trainer.data_collator(list(trainer.train_dataset))
+        loss = trainer.compute_loss(trainer.model, batch)
+        gradients.append(torch.autograd.grad(loss, list(weights.values())))
+    for shared, repeated in zip(*gradients, strict=True):
+        assert repeated.abs().max() > 1e-4
+        torch.testing.assert_close(shared, repeated, rtol=1e-3, atol=1e-5)
+
+
+def tokenised(*rows: tuple[list[int], list[int]]) -> Any:
+    """Rows of a prompt's tokens and a reply's."""
+    from datasets import Dataset
+
+    return Dataset.from_dict(
+        {
+            "input_ids": [prompt + reply for prompt, reply in rows],
+            "labels": [[NOT_TRAINED] * len(prompt) + reply for prompt, reply in rows],
+        }
+    )
+
+
+def test_every_row_keeps_a_token_of_its_prompt_before_its_reply() -> None:
+    """In a pack its first token stands behind another row, where it must not be learnt."""
+    prefix, rows, _ = split_off_prefix(tokenised(([2, 5, 6], [7, 8]), ([2, 5, 6], [7, 9])), None)
+    assert prefix == [2, 5]
+    assert rows["input_ids"] == [[6, 7, 8], [6, 7, 9]]
+    assert rows["labels"] == [[NOT_TRAINED, 7, 8], [NOT_TRAINED, 7, 9]]
+
+
+def test_the_prefix_is_that_of_the_rows_held_out_too() -> None:
+    prefix, rows, test_rows = split_off_prefix(tokenised(([2, 5, 6], [7])), tokenised(([2, 4, 6], [7])))
+    assert prefix == [2] and test_rows is not None
+    assert (rows["input_ids"][0], test_rows["input_ids"][0]) == ([5, 6, 7], [4, 6, 7])
+
+
+def make_trainer(recipe: Recipe, tmp_path: Path) -> Any:
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    return build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
 
 
 @pytest.fixture(params=["none", "nf4"])
@@ -137,8 +209,7 @@ def test_only_tokens_of_replies_are_compared_with_the_vocabulary(
     import trl.trainer.utils
 
     recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")), [])
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    trainer = build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
+    trainer = make_trainer(recipe, tmp_path)
     scored = []
     score = trl.trainer.utils._ChunkedLogProbFunction.apply
 

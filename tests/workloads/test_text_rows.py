@@ -32,17 +32,18 @@ def packed(request: pytest.FixtureRequest, tiny: Path, tmp_path: Path) -> Any:
 
 
 def sequences(trainer: Any, dataset: Any) -> list[tuple[str, str]]:
-    """Text and trained text of each row, out of the packs."""
+    """Text and trained text of each row, as the model is given them: behind the prefix of its batch."""
     decode = trainer.processing_class.decode
     found = []
     for pack in dataset:
-        start = 0
-        for length in pack["seq_lengths"]:
-            ids = pack["input_ids"][start : start + length]
-            labels = pack["labels"][start : start + length]
-            found.append((decode(ids), decode([label for label in labels if label != NOT_TRAINED])))
-            start += length
-        assert start == len(pack["input_ids"])
+        batch = trainer.data_collator([pack])
+        (ids,), (labels,) = batch["input_ids"].tolist(), batch["labels"].tolist()
+        prefix, *ends = batch["cu_seq_lens_q"].tolist()
+        assert ends[-1] == len(ids) == len(labels) <= trainer.args.max_length + prefix
+        for start, end in zip([prefix, *ends], ends, strict=False):
+            row = decode(ids[:prefix] + ids[start:end])
+            found.append((row, decode([label for label in labels[start:end] if label != NOT_TRAINED])))
+            assert batch["position_ids"][0, start:end].tolist() == list(range(prefix, prefix + end - start))
     return found
 
 

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from finetune.data import check_data, load_conversations
 from finetune.model import MODEL_FILES, check_model, fetch_model, load_processor, lora_config
+from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
 
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run in figures; tokens and sequences are those of one epoch, and `rows` those that are trained on."""
+    """A run in figures; tokens and sequences are those of one epoch, and `rows` those that are trained on.
+
+    `tokens` are those of the rows, each whole; `prefix` of them are the same in every row.
+    """
 
     rows: int
     too_long: int
     test_rows: int
     tokens: int
     reply_tokens: int
+    prefix: int
     sequences: int
     steps: int
     parameters: int
@@ -31,7 +36,8 @@ class Plan:
         """For people."""
         data, training, model = recipe.data, recipe.training, recipe.model
         left_out = f", {self.too_long:,} left out as too long" if self.too_long else ""
-        packed = f" packed to {training.max_length} tokens" if training.packing else ""
+        prefix = f"the {self.prefix} that every row begins with once a batch"
+        packed = f" packed to {training.max_length} tokens, {prefix}" if training.packing else ""
         share = self.trainable / self.parameters
         return [
             f"model      {model.name}, {self.parameters:,} parameters, quantization {model.quantization}",
@@ -57,7 +63,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     files = fetch_model(recipe.model.name, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
     rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    lengths = _lengths(recipe, rows, processor)
+    lengths = _lengths(recipe, rows, test_rows, processor)
     sequences = lengths.sequences
     training = recipe.training
     batches = ceil(sequences / (training.batch_size * processes))
@@ -68,6 +74,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         test_rows=len(test_rows or ()),
         tokens=lengths.tokens,
         reply_tokens=lengths.reply_tokens,
+        prefix=lengths.prefix,
         sequences=sequences,
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
@@ -81,21 +88,29 @@ class _Lengths:
     tokens: int
     reply_tokens: int
     sequences: int
+    prefix: int = 0
 
 
-def _lengths(recipe: Recipe, rows: "Dataset", processor: Any) -> _Lengths:
+def _lengths(recipe: Recipe, rows: "Dataset", test_rows: "Dataset | None", processor: Any) -> _Lengths:
     from trl import pack_dataset
 
-    training = recipe.training
+    max_length = recipe.training.max_length
     if recipe.data.image is not None:
         return _lengths_with_pictures(rows, processor)
-    tokens = to_tokens(rows, processor, training.max_length)
+    tokens = to_tokens(rows, processor, max_length)
     labels = tokens["labels"]
+    prefix: list[int] = []
+    sequences = tokens
+    if recipe.training.packing:
+        test_tokens = to_tokens(test_rows, processor, max_length) if test_rows else None
+        prefix, behind, _ = split_off_prefix(tokens, test_tokens)
+        sequences = pack_dataset(behind, cast(int, max_length) - len(prefix))
     return _Lengths(
         rows=len(tokens),
         tokens=sum(len(row) for row in labels),
         reply_tokens=sum(len(row) - row.count(NOT_TRAINED) for row in labels),
-        sequences=len(pack_dataset(tokens, training.max_length or 0) if training.packing else tokens),
+        sequences=len(sequences),
+        prefix=len(prefix),
     )
 
 

@@ -22,6 +22,7 @@ from finetune.driver import Driver
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, MetricsLog, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, lora_config, verify_adapter
+from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.ranks import agreed
 from finetune.recipe import Recipe
 from finetune.sharding import (
@@ -89,6 +90,10 @@ def build_trainer(
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
         test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
+    prefix: list[int] = []
+    if recipe.training.packing:
+        prefix, rows, test_rows = split_off_prefix(rows, test_rows)
+        arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
     sharded = is_sharded(recipe.training)
     with loading_once(sharded):
         model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
@@ -101,6 +106,8 @@ def build_trainer(
         peft_config=lora_config(recipe.lora, model),
         callbacks=callbacks,
     )
+    if recipe.training.packing:
+        trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
     if sharded:
         shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and from which a
