@@ -160,9 +160,9 @@ def make_model(path: Path) -> None:
 # Directories of model and data that stand in for a shipped recipe's, and tokens that hold two rows and more.
 STAND_INS = {
     "gemma-3-4b-vision": ("model", "data", None),
-    "gemma-3-1b-emoji": ("text-model", "emoji", 400),
-    "gemma-3-12b-text-to-sql": ("model", "sql", 800),
-    "gemma-3-4b-sql": ("model", "sql", 800),
+    "gemma-3-1b-emoji": ("text-model", "emoji", 200),
+    "gemma-3-12b-text-to-sql": ("model", "sql", 500),
+    "gemma-3-4b-sql": ("model", "sql", 450),
 }
 
 
