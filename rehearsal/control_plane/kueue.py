@@ -9,6 +9,7 @@ machine's business.
 import base64
 import json
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ import requests
 import yaml
 
 from rehearsal.control_plane import binaries
-from rehearsal.control_plane.api import Api, Object, is_true, until
+from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
 from rehearsal.control_plane.certificates import SERVER, Authority
 from rehearsal.control_plane.processes import Component, free_ports
 from rehearsal.errors import RehearsalError
@@ -104,15 +105,12 @@ class Kueue:
             WaitError: When objects with finalizers hold the CRDs back: nobody is there to release them.
         """
         self.stop()
-        for each in _webhooks("https://127.0.0.1", ""):
+        crds = [{**_CRD, "metadata": {"name": crd["metadata"]["name"]}} for crd in _crds()]
+        for each in (*_webhooks("https://127.0.0.1", ""), _secret(self._namespace), *crds):
             self._api.delete(each)
-        self._api.delete(_secret(self._namespace))
-        names = [crd["metadata"]["name"] for crd in _crds()]
-        for name in names:
-            self._api.delete({**_CRD, "metadata": {"name": name}})
         until(
-            lambda: f"the deletion of {', '.join(self._left(names))}: objects of these kinds still exist",
-            lambda: not self._left(names),
+            lambda: f"the deletion of {', '.join(map(_why, self._left(crds)))}",
+            lambda: not self._left(crds),
             _PATIENCE,
         )
         self.installed = False
@@ -123,8 +121,22 @@ class Kueue:
             self._component.stop()
         self._component = None
 
-    def _left(self, names: list[str]) -> list[str]:
-        return [name for name in names if self._api.get({**_CRD, "metadata": {"name": name}})]
+    def _left(self, crds: list[Object]) -> list[Object]:
+        return [found for crd in crds if (found := self._touch(crd))]
+
+    def _touch(self, crd: Object) -> Object | None:
+        """A CRD with an annotation that changes every few seconds, None when it has gone.
+
+        A deletion that fails once, as it may while the kind's storage wakes up, is tried again within
+        milliseconds; when that try meets the change of the first it is given up, and the API server looks
+        again when something other than its own condition changes (crd_finalizer.go of apiextensions-apiserver
+        0.36).
+        """
+        try:
+            touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
+            return self._api.patch(crd, touched)
+        except ApiError:
+            return self._api.get(crd)
 
     def _check(self, configuration: Mapping[str, Any]) -> None:
         """Lets the manager itself judge the configuration; without a cluster it does nothing more."""
@@ -267,6 +279,11 @@ def _webhooks(url: str, bundle: str) -> list[Object]:
             if webhook["name"].split(".")[0][1:] not in _EVERYWHERE:
                 webhook["namespaceSelector"] = {"matchExpressions": [selector]}
     return configurations
+
+
+def _why(crd: Object) -> str:
+    """A CRD that does not go, and what the API server says about it."""
+    return f"{crd['metadata']['name']} ({condition(crd, 'Terminating').get('message')})"
 
 
 def _answers(url: str) -> bool:

@@ -10,6 +10,8 @@ import yaml
 
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane import kueue as release
+from rehearsal.control_plane.api import WaitError, until
 from rehearsal.control_plane.kueue import chart_version, configured
 from tests.rehearsal.small import make_cluster
 
@@ -69,6 +71,32 @@ def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_withou
         rehearsal.destroy()
         assert not plane.kueue.installed
         assert rehearsal.cluster and rehearsal.cluster.left() == []
+
+
+def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One object of it has a finalizer, and the manager that would take it off has gone."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+    held = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "high", "finalizers": ["example.com/held"]},
+        "value": 1,
+    }
+    plane.api.apply(namespace)
+    plane.kueue.start({}, "kueue-system")
+    plane.api.create(held)
+    monkeypatch.setattr(release, "_PATIENCE", 1.0)
+    reason = (
+        r"deletion of workloadpriorityclasses\.kueue\.x-k8s\.io \(CustomResource deletion is in progress\)"
+    )
+    with pytest.raises(WaitError, match=reason):
+        plane.kueue.remove()
+    monkeypatch.undo()
+    plane.api.patch(held, {"metadata": {"finalizers": None}})
+    plane.kueue.remove()
+    assert not plane.kueue.installed
+    plane.api.delete(namespace)
+    until(lambda: "the namespace to go", lambda: plane.api.get(namespace) is None, 60)
 
 
 @pytest.mark.parametrize(
