@@ -16,6 +16,7 @@ from rehearsal.control_plane.kueue import chart_version, configured
 from tests.rehearsal.small import make_cluster
 
 SETTINGS = {"scenario": "small"}
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpriorityclasses.kueue.x-k8s.io"
 CONFIGURATION = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
     "kind": "Configuration",
@@ -91,6 +92,8 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     )
     with pytest.raises(WaitError, match=reason):
         plane.kueue.remove()
+    # A change that makes the API server look again, should it have forgotten the deletion.
+    assert "rehearsal/touched" in plane.api.request("GET", CRD_PATH)["metadata"]["annotations"]
     monkeypatch.undo()
     plane.api.patch(held, {"metadata": {"finalizers": None}})
     plane.kueue.remove()

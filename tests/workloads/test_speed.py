@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import make_recipe
+from tiny import make_recipe, make_trainer
 
-from finetune.data import load_conversations
 from finetune.prefix import split_off_prefix
-from finetune.recipe import Recipe, load_recipe
+from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
-from finetune.training import build_trainer, sft_arguments
 
 # In each pack: one row; rows of many lengths; longer than the window of 8; nothing but single tokens.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
@@ -95,7 +93,7 @@ def test_the_prefix_of_all_rows_goes_through_the_model_once_a_batch(
 def test_the_adapter_learns_from_a_shared_prefix_what_it_learns_from_one_in_each_row(
     shipped: str, tiny: Path, tmp_path: Path
 ) -> None:
-    """The gradients are those of the rows one by one, padded and unpacked."""
+    """The gradients are those of unpacked rows, padded to the longest, each with its whole prompt."""
     import torch
 
     gradients = []
@@ -139,11 +137,6 @@ def test_the_prefix_is_that_of_the_rows_held_out_too() -> None:
     prefix, rows, test_rows = split_off_prefix(tokenised(([2, 5, 6], [7])), tokenised(([2, 4, 6], [7])))
     assert prefix == [2] and test_rows is not None
     assert (rows["input_ids"][0], test_rows["input_ids"][0]) == ([5, 6, 7], [4, 6, 7])
-
-
-def make_trainer(recipe: Recipe, tmp_path: Path) -> Any:
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    return build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
 
 
 @pytest.fixture(params=["none", "nf4"])

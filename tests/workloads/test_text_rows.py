@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import make_recipe
+from tiny import make_recipe, make_trainer
 
 from finetune.data import load_conversations
 from finetune.errors import InputError
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from finetune.training import build_trainer, sft_arguments
 
 SHIPPED = ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"]
 
@@ -18,11 +17,6 @@ SHIPPED = ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"]
 def recipe_of(tiny: Path, tmp_path: Path, shipped: str, *overrides: str) -> Recipe:
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, shipped)
     return load_recipe(str(recipe), ["lora.dropout=0", *overrides])
-
-
-def make_trainer(recipe: Recipe, tmp_path: Path) -> Any:
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    return build_trainer(recipe, sft_arguments(recipe, tmp_path / "work"), rows, test_rows, [])
 
 
 @pytest.fixture(params=SHIPPED)

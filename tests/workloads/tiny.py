@@ -7,9 +7,12 @@ like Gemma 3's (it writes <bos>, folds the system message into the first user tu
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from finetune.recipe import Recipe
 
 SPECIAL_TOKENS = [
     "<pad>",
@@ -193,6 +196,15 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
     recipe["training"] |= training
     path.write_text(yaml.safe_dump(recipe))
     return path
+
+
+def make_trainer(recipe: "Recipe", path: Path) -> Any:
+    """The trainer of a recipe over its own rows; it works in `path`."""
+    from finetune.data import load_conversations
+    from finetune.training import build_trainer, sft_arguments
+
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    return build_trainer(recipe, sft_arguments(recipe, path / "work"), rows, test_rows, [])
 
 
 def _text_config(tokenizer: Any) -> dict[str, Any]:
