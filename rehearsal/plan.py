@@ -1,8 +1,8 @@
 """The plan of a preview: every resource with its inputs and what it waits for."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from rehearsal.recorder import UNCHANGED
@@ -10,6 +10,17 @@ from rehearsal.wire import scrubbed
 
 # The annotation by which pulumi-kubernetes knows an automatic name.
 AUTONAMED: Final = "pulumi.com/autonamed"
+# What a state says of a resource besides its inputs and what it waits for.
+_OPTIONS: Final = (
+    "provider",
+    "protect",
+    "deletedWith",
+    "replaceOnChanges",
+    "ignoreChanges",
+    "retainOnDelete",
+    "customTimeouts",
+    "resourceHooks",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +35,7 @@ class Planned:
         op: What would happen to it: `create`, `update`, `replace`, `delete`, `same`, ...
         inputs: Its inputs; secrets are the text `[secret]`.
         dependencies: URNs that it waits for.
+        options: Its resource options, by the names that the engine has for them.
     """
 
     type: str
@@ -33,6 +45,7 @@ class Planned:
     op: str
     inputs: dict[str, Any]
     dependencies: tuple[str, ...]
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +71,31 @@ class Plan:
         return json.dumps({"changes": self.changes, "resources": resources}, indent=2, sort_keys=True) + "\n"
 
 
-def read(report: str, changes: dict[str, int]) -> Plan:
-    """The plan in what `pulumi preview --json` prints, with the engine's own count of it."""
+def read(report: str, changes: dict[str, int], calls: Iterable[str] = ()) -> Plan:
+    """The plan of a preview.
+
+    Args:
+        report: What `pulumi preview --json` prints.
+        changes: The engine's own count of it.
+        calls: Lines of the file that the engine writes for `PULUMI_DEBUG_GRPC`. Of the resource options, the
+            report leaves out `deleteBeforeReplace` alone.
+    """
     steps: list[dict[str, Any]] = json.loads(report)["steps"]
     shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
-    return Plan(resources=tuple(_planned(step) for step in shown), changes=changes)
+    resources = [_planned(step) for step in shown]
+    for urn in _deleted_first(calls):
+        for resource in resources:
+            if resource.urn == urn:
+                resource.options["deleteBeforeReplace"] = True
+    return Plan(resources=tuple(resources), changes=changes)
+
+
+def _deleted_first(calls: Iterable[str]) -> Iterator[str]:
+    """URNs of the resources that were registered with `delete_before_replace`."""
+    for line in calls:
+        call = json.loads(line)
+        if call["method"].endswith("/RegisterResource") and call["request"].get("deleteBeforeReplace"):
+            yield call.get("response", {}).get("urn", "")
 
 
 def _planned(step: Mapping[str, Any]) -> Planned:
@@ -75,6 +108,7 @@ def _planned(step: Mapping[str, Any]) -> Planned:
         op=step["op"],
         inputs=_stated(scrubbed(state.get("inputs", {}))),
         dependencies=dependencies(state),
+        options={key: state[key] for key in _OPTIONS if state.get(key)},
     )
 
 

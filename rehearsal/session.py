@@ -170,7 +170,14 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message.
         """
-        found = plan.read(self.report(), self.last.changes)
+        calls = self._directory / "calls.json"
+        self._workspace.env_vars = {**self._environment(), "PULUMI_DEBUG_GRPC": str(calls)}
+        try:
+            report = self.report()
+            found = plan.read(report, self.last.changes, calls.read_text().splitlines())
+        finally:
+            self._workspace.env_vars = self._environment()
+            calls.unlink(missing_ok=True)
         wrong = [] if self.world.items else plan_checks.problems(found)
         if wrong:
             raise RehearsalError("\n".join(wrong))

@@ -31,13 +31,30 @@ def written(stack: str) -> list[dict[str, Any]]:
 
 
 def inventory(plan: Plan) -> list[dict[str, Any]]:
-    """Type, name and inputs of every resource, in an order that does not depend on the engine."""
+    """Type, name, inputs and options of every resource, in an order that does not depend on the engine."""
     rows = [_row(resource) for resource in plan.resources if not resource.type.startswith("pulumi:pulumi:")]
     return sorted(rows, key=lambda row: (row["type"], row["name"]))
 
 
 def _row(resource: Planned) -> dict[str, Any]:
-    return {"type": resource.type, "name": resource.name, "inputs": _stable(resource, resource.inputs)}
+    said: dict[str, Any] = {
+        "parent": _short(resource.parent),
+        "dependsOn": sorted(map(_short, resource.dependencies)),
+        **resource.options,
+        "inputs": _stable(resource, resource.inputs),
+    }
+    for key in ("provider", "deletedWith"):
+        if key in said:
+            said[key] = _short(said[key])
+    if "::default_" in resource.options.get("provider", ""):
+        del said["provider"]
+    return {"type": resource.type, "name": resource.name, **{key: said[key] for key in said if said[key]}}
+
+
+def _short(reference: str) -> str:
+    """`Cluster a4-ray-cluster` for a URN, or for a provider's with its id."""
+    types, name = reference.split("::")[2:4]
+    return f"{types.rpartition(':')[2]} {_stable_text(name)}"
 
 
 def _stable(resource: Planned, value: Any, key: str = "") -> Any:
@@ -48,8 +65,12 @@ def _stable(resource: Planned, value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_stable(resource, below) for below in value]
     if isinstance(value, str):
-        return _RANDOM_SUFFIX.sub("<random>", _DIGEST.sub("<digest>", value))
+        return _stable_text(value)
     return value
+
+
+def _stable_text(text: str) -> str:
+    return _RANDOM_SUFFIX.sub("<random>", _DIGEST.sub("<digest>", text))
 
 
 def main(stacks: list[str]) -> None:
