@@ -8,7 +8,7 @@ STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue tpu-maxtext
 TARGET ?= origin/main
 PREVIEWS := .build/previews.json
 export STACK TARGET COMMIT
-# The engine that `python -m rehearsal.engine` gets where none is installed.
+# The engine that `python -m engine` gets where none is installed.
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 
 BIN := .venv/bin
@@ -30,7 +30,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
 setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
-	$(BIN)/python -m rehearsal.engine
+	$(BIN)/python -m engine
 
 rehearse: .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
 	@$(BIN)/python -m rehearsal $(STACK)
@@ -44,12 +44,12 @@ rehearse-all: .venv/.ready ## rehearse every stack
 test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones of test-maxtext
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
-	$(BIN)/python -m rehearsal.engine
+	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
 		--numprocesses 2 --dist worksteal
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
-	$(BIN)/python -m rehearsal.engine
+	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/control_plane
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
@@ -81,15 +81,15 @@ check-training: $(TRAINING)/.ready ## types of the training code, with the libra
 	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
 
 provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
-	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations provider-check
 
 preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
-	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
 
 preview-cloud: .venv/.ready ## the same of the stacks that exist
-	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --cloud --save $(PREVIEWS)
 
 comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
@@ -102,11 +102,11 @@ google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's ow
 	@$(BIN)/python -m operations google-login
 
 drift: .venv/.ready ## what has changed in the cloud since the last `up`
-	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations drift
 
 up: .venv/.ready ## `pulumi up` of STACK=... without questions, for the job that somebody approved
-	@$(BIN)/python -m rehearsal.engine
+	@$(BIN)/python -m engine
 	@pulumi up --yes --non-interactive --stack "$$STACK"
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on

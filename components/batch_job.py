@@ -29,7 +29,7 @@ class BatchJobArgs:
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
         values: For the manifest's other holes.
-        needs: What its pods need and the manifest names.
+        depends_on: What its pods need and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
         max_hours: Hours after which the job is ended and fails, None for no limit.
     """
@@ -38,7 +38,7 @@ class BatchJobArgs:
     job_name: str
     manifest: Path
     values: Values
-    needs: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
     wait: bool
     max_hours: int | None = None
 
@@ -59,7 +59,7 @@ class BatchJob(pulumi.ComponentResource):
         }
         content = Manifest(args.manifest, {**values, "name": args.job_name, "annotations": {}})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, content.tree)
-        options = args.namespace.running_in(self, args.needs)
+        options = args.namespace.running_in(self, args.depends_on)
         if args.wait:
             options.custom_timeouts = _LONGEST_RUN
         Manifest(

@@ -130,7 +130,7 @@ class BuildRun:
         api: The APIs.
         request: What is to be built.
         clock: What time it is and how to wait.
-        say: Told how far it is, a line at a time.
+        log: Told how far it is, a line at a time.
     """
 
     def __init__(
@@ -138,12 +138,12 @@ class BuildRun:
         api: BuildApi,
         request: BuildRequest,
         clock: Clock | None = None,
-        say: Callable[[str], None] | None = None,
+        log: Callable[[str], None] | None = None,
     ) -> None:
         self._api = api
         self._request = request
         self._clock = clock or Clock()
-        self._say = say or _print
+        self._log = log or _print
         self._began = self._clock.now()
 
     def run(self) -> Built:
@@ -160,7 +160,7 @@ class BuildRun:
             trouble = Trouble(Kind.PROPAGATION, build.failure_info.detail)
             if build.failure_info.type_ not in _TOO_EARLY or self._late(trouble, self._began, pause):
                 raise BuildError(self._failure(build))
-            self._say(f"{self._request.image}: {trouble.text}; a new grant may need minutes, trying again")
+            self._log(f"{self._request.image}: {trouble.text}; a new grant may need minutes, trying again")
             pause = self._rest(pause)
 
     def _start(self) -> Build:
@@ -175,7 +175,7 @@ class BuildRun:
             if self._late(trouble, began, pause):
                 raise BuildError(f"{self._request.image} was not built: {trouble.explanation()}")
             lost = lost or trouble.kind is Kind.OUTAGE
-            self._say(f"{self._request.image}: {trouble.text}; trying again in {pause:.0f} s")
+            self._log(f"{self._request.image}: {trouble.text}; trying again in {pause:.0f} s")
             pause = self._rest(pause)
 
     def _rest(self, pause: float) -> float:
@@ -191,7 +191,7 @@ class BuildRun:
 
     def _watched(self, build: Build) -> Build:
         """The build once it has ended; whatever else happens, it does not go on running."""
-        self._say(f"{self._request.image}: build {build.id} started, log {build.log_url}")
+        self._log(f"{self._request.image}: build {build.id} started, log {build.log_url}")
         try:
             return self._ended(build)
         except Interrupted:
@@ -210,7 +210,7 @@ class BuildRun:
             if now - began > self._limit_s:
                 raise TimeoutError
             if build.status != status or now - reported >= _REPORT_S:
-                self._say(f"{self._request.image}: {build.status.name.lower()}, {_minutes(now - began)}")
+                self._log(f"{self._request.image}: {build.status.name.lower()}, {_minutes(now - began)}")
                 status, reported = build.status, now
             self._clock.pause(pause)
             pause = min(2 * pause, _POLL_S)
@@ -241,7 +241,7 @@ class BuildRun:
                 f"build {build.id} succeeded but names no digest of {self._request.image}, "
                 f"see {build.log_url}"
             )
-        self._say(f"{self._request.image}: built, {_minutes(self._clock.now() - self._began)}")
+        self._log(f"{self._request.image}: built, {_minutes(self._clock.now() - self._began)}")
         path = self._request.image.rpartition(":")[0]
         return Built(uri=f"{path}@{digests[0]}", build_id=build.id, log=build.log_url)
 

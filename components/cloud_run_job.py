@@ -37,7 +37,7 @@ class CloudRunJobArgs:
         machine: CPU and memory beside the GPU.
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.
-        needs: What it needs and these arguments do not name.
+        depends_on: What it needs and these arguments do not name.
         max_hours: Hours after which no further try of the task is made, None for two more tries.
     """
 
@@ -52,7 +52,7 @@ class CloudRunJobArgs:
     machine: L4Machine
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
-    needs: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
     max_hours: int | None = None
 
 
@@ -79,7 +79,7 @@ class CloudRunJob(pulumi.ComponentResource):
             # The default refuses `pulumi destroy`; a job holds nothing.
             deletion_protection=False,
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.needs), custom_timeouts=_LONGEST_RUN
+                parent=self, depends_on=list(args.depends_on), custom_timeouts=_LONGEST_RUN
             ),
         )
         self.job_name: pulumi.Output[str] = job.name

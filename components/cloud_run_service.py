@@ -59,7 +59,7 @@ class CloudRunServiceArgs:
         invokers: IAM members who may call it, besides those who may by a role on the project.
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.
-        needs: What it needs and these arguments do not name.
+        depends_on: What it needs and these arguments do not name.
     """
 
     project: pulumi.Input[str]
@@ -76,7 +76,7 @@ class CloudRunServiceArgs:
     invokers: Sequence[str]
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
-    needs: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
 
 
 class CloudRunService(pulumi.ComponentResource):
@@ -103,7 +103,7 @@ class CloudRunService(pulumi.ComponentResource):
             # The default refuses `pulumi destroy`; a service holds nothing.
             deletion_protection=False,
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.needs), custom_timeouts=_FIRST_START
+                parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START
             ),
         )
         for member in args.invokers:

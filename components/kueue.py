@@ -42,21 +42,21 @@ class KueueArgs:
         version: Version of the chart and of Kueue.
         configuration: Manifest of the manager's configuration, with the holes `namespaces` and `webhookPort`.
         namespaces: Namespaces whose workloads it may queue.
-        needs: What its pods need: a way to their image.
+        depends_on: What its pods need: a way to their image.
     """
 
     cluster: Cluster
     version: str
     configuration: Path
     namespaces: Sequence[str]
-    needs: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
 
 
 class Kueue(pulumi.ComponentResource):
     """Kueue from its published Helm chart, installed as one release: whole or not at all.
 
     Attributes:
-        patience: Lets an object that its webhooks check be sent again until they answer.
+        timeout: Lets an object that its webhooks check be sent again until they answer.
     """
 
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -77,7 +77,7 @@ class Kueue(pulumi.ComponentResource):
             # Helm waits until the manager's pods are ready, and takes a failed installation back.
             atomic=True,
             timeout=_INSTALL_SECONDS,
-            opts=home.running_in(self, [*args.cluster.nodes, *args.needs]),
+            opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
         )
         hook = pulumi.ErrorHook(f"{name}-kueue-webhook", try_again)
         self.patience = pulumi.ResourceHookBinding(on_error=[hook])

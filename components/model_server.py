@@ -21,7 +21,7 @@ class ModelServerArgs:
         values: For the holes of `serving.yaml` other than `name`, `namespace` and `scale`.
         replicas: Number of servers. None leaves it to whoever scales the Deployment, an autoscaler or
             `kubectl scale`: a field that the manifest does not state is one that no update takes back.
-        needs: What its pods need and the manifest names.
+        depends_on: What its pods need and the manifest names.
     """
 
     namespace: Namespace
@@ -29,7 +29,7 @@ class ModelServerArgs:
     manifests: Path
     values: Values
     replicas: int | None
-    needs: Sequence[pulumi.Resource]
+    depends_on: Sequence[pulumi.Resource]
 
 
 class ModelServer(pulumi.ComponentResource):
@@ -45,7 +45,7 @@ class ModelServer(pulumi.ComponentResource):
         named = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
         Manifest(args.manifests / "serving.yaml", {**args.values, **named, "scale": scale}).create(
-            f"{name}-serving", args.namespace.running_in(self, args.needs)
+            f"{name}-serving", args.namespace.running_in(self, args.depends_on)
         )
         for what in ("service", "disruption-budget"):
             Manifest(args.manifests / f"serving-{what}.yaml", named).create(

@@ -16,7 +16,7 @@ KUBERNETES_RANGES: Final = {PODS_RANGE: "10.4.0.0/16", SERVICES_RANGE: "10.8.0.0
 # Network endpoint groups and firewall rules of a deleted cluster vanish minutes after it and block
 # the deletion until then.
 # https://github.com/decisionbox-io/decisionbox-platform/issues/87
-_CLUSTER_PATIENCE: Final = "20m"
+_CLUSTER_TIMEOUT: Final = "20m"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +28,14 @@ class NetworkArgs:
         region: Region of the subnet.
         cidr: Range of the machines; 4,092 addresses by default.
         secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
-        delete_patience: How long destroy tries while something deleted still holds an address or a rule.
+        delete_timeout: How long destroy tries while something deleted still holds an address or a rule.
     """
 
     project: pulumi.Input[str]
     region: str
     cidr: str = "10.0.0.0/20"
     secondary_ranges: Mapping[str, str] = field(default_factory=dict)
-    delete_patience: str = _CLUSTER_PATIENCE
+    delete_timeout: str = _CLUSTER_TIMEOUT
 
 
 class Network(pulumi.ComponentResource):
@@ -49,7 +49,7 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:Network", name, None, opts)
-        deletion = pulumi.CustomTimeouts(delete=args.delete_patience)
+        deletion = pulumi.CustomTimeouts(delete=args.delete_timeout)
         network = gcp.compute.Network(
             f"{name}-network",
             project=args.project,

@@ -24,14 +24,14 @@ class RayClusterArgs:
         manifest: RayCluster manifest, with the holes `name`, `namespace`, `image` and those of `values`.
         values: For the manifest's other holes.
         image: What its pods run in.
-        needs: What its pods need and the manifest names: secrets, accounts, a way out.
+        depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
     """
 
     namespace: Namespace
     manifest: Path
     values: Values
     image: Image
-    needs: list[pulumi.Resource] = field(default_factory=list)
+    depends_on: list[pulumi.Resource] = field(default_factory=list)
 
     def filled(self, name: str) -> Manifest:
         """The manifest of a cluster called `name`."""
@@ -53,6 +53,6 @@ class RayCluster(pulumi.ComponentResource):
         self.cluster_name = hashed_name(name, _MAX_NAME, args.image.fingerprint, args.filled(name).tree)
         self.namespace = args.namespace
         self.access: pulumi.Resource = args.filled(self.cluster_name).create(
-            f"{name}-ray-cluster", args.namespace.running_in(self, args.needs)
+            f"{name}-ray-cluster", args.namespace.running_in(self, args.depends_on)
         )
         self.register_outputs({"name": self.cluster_name})

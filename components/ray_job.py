@@ -33,7 +33,7 @@ class RayJobArgs:
             `values`.
         values: For the manifest's other holes.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
-        needs: What the job needs and the manifest names.
+        depends_on: What the job needs and the manifest names.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
         max_hours: Hours after which the job is ended and fails, its own cluster with it; None for no limit.
         alone: Whether there are machines for one such job only: what replaces it begins when it has gone.
@@ -43,7 +43,7 @@ class RayJobArgs:
     manifest: Path
     values: Values
     cluster: RayClusterArgs | RayCluster
-    needs: list[pulumi.Resource]
+    depends_on: list[pulumi.Resource]
     wait: bool
     max_hours: int | None = None
     alone: bool = False
@@ -60,7 +60,7 @@ class RayJob(pulumi.ComponentResource):
     def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("llm-stacks:components:RayJob", name, None, opts)
         namespace = args.cluster.namespace
-        needs = [*args.needs, *_needs_of(args.cluster)]
+        needs = [*args.depends_on, *_needs_of(args.cluster)]
         values = {
             **args.values,
             "namespace": namespace.namespace,
@@ -118,7 +118,7 @@ class _RayJobObject(pulumi.CustomResource):
 
 
 def _needs_of(cluster: RayClusterArgs | RayCluster) -> list[pulumi.Resource]:
-    return cluster.needs if isinstance(cluster, RayClusterArgs) else [cluster.access]
+    return cluster.depends_on if isinstance(cluster, RayClusterArgs) else [cluster.access]
 
 
 def _cluster_fields(cluster: RayClusterArgs | RayCluster) -> dict[str, Any]:

@@ -4,8 +4,10 @@ import sys
 
 from documentation.errors import DocumentationError
 from documentation.pages import pages
-from rehearsal import Plan, Rehearsal, RehearsalError
-from rehearsal.project import ROOT
+from engine.errors import EngineError
+from engine.plan import Plan
+from engine.project import ROOT
+from rehearsal import Rehearsal
 from stacks.keys import SettingsError
 
 
@@ -13,7 +15,7 @@ def main() -> int:
     """Writes every page that differs from what it should say; returns the exit status."""
     try:
         found = pages(_plan)
-    except (DocumentationError, RehearsalError, SettingsError) as error:
+    except (DocumentationError, EngineError, SettingsError) as error:
         print(f"documentation: {error}", file=sys.stderr)
         return 1
     for path, text in found.items():

@@ -7,8 +7,8 @@ from typing import Final
 from documentation import picture, settings_reference
 from documentation.errors import DocumentationError
 from documentation.scenarios import scenarios
-from rehearsal import Plan
-from rehearsal.project import ROOT
+from engine.plan import Plan
+from engine.project import ROOT
 
 DOCS: Final = ROOT / "docs"
 _BEGIN: Final = "<!-- plan: written by `make docs` -->\n"

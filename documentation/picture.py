@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from documentation.errors import DocumentationError
-from rehearsal import Plan, Planned
+from engine.plan import Plan, Planned
 
 # Which part of a system a component belongs to. The order is that of the picture.
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from documentation.errors import DocumentationError
-from rehearsal.project import ROOT, known_stacks, project_name
+from engine.project import ROOT, known_stacks, project_name
 
 
 def stack_file(stack: str) -> dict[str, Any]:

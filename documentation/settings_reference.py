@@ -13,7 +13,7 @@ import yaml
 from documentation.asked_keys import Asked, AskedKeys
 from documentation.errors import DocumentationError
 from documentation.scenarios import scenarios, stack_file
-from rehearsal.project import PROJECT_FILE, configuration, project_name
+from engine.project import PROJECT_FILE, configuration, project_name
 from stacks import settings
 from stacks.keys import REQUIRED
 

@@ -4,11 +4,11 @@ import argparse
 import os
 from typing import Final
 
+from engine.project import ROOT, known_stacks
 from operations.previews import checkout, cloud, comment
 from operations.previews.changes import Previews
 from operations.previews.forges import GitHub
 from operations.previews.redaction import Redaction, secret_variables
-from rehearsal.project import ROOT, known_stacks
 
 HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
 

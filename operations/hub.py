@@ -12,10 +12,11 @@ from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils._http import default_client_factory
 from pulumi import automation
 
+from engine import lookup
+from engine.errors import EngineError
+from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import OperationError
-from rehearsal import RehearsalError, engine_lookup
-from rehearsal.project import ROOT, project_name
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class Hub:
         Raises:
             GatedRepoError: When its licence has not been accepted.
             RepositoryNotFoundError: When it does not exist, or not for this account.
-            HfHubHTTPError: For any other refusal.
+            HfHubHTTPError: For any other rejected.
             HubError: Without an answer.
         """
         self._ask(lambda: self._api.auth_check(name, repo_type=kind))
@@ -95,10 +96,10 @@ def read_token(stack: str) -> str:
     if f"{project_name()}:hfToken" not in stored:
         raise OperationError("the stack has no hfToken")
     try:
-        engine = engine_lookup.find(lambda _text: None)
+        engine = lookup.find(lambda _text: None)
         workspace = automation.LocalWorkspace(work_dir=str(ROOT), pulumi_command=engine)
         return workspace.get_config(stack, "hfToken").value
-    except (automation.CommandError, RehearsalError):
+    except (automation.CommandError, EngineError):
         # The engine's message may hold more than anybody should read.
         raise OperationError("the stack's hfToken could not be decrypted here") from None
 

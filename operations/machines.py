@@ -9,9 +9,9 @@ from typing import Final
 import yaml
 
 from components.capacity import CapacityType, Reservation
+from engine.plan import Planned
 from operations.plan import StackPlan
 from operations.workloads import Pods, pods_of
-from rehearsal import Planned
 
 CLUSTER: Final = "gcp:container/cluster:Cluster"
 NODE_POOL: Final = "gcp:container/nodePool:NodePool"

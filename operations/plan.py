@@ -7,9 +7,11 @@ from typing import Any, Final
 
 import yaml
 
+from engine.errors import EngineError
+from engine.plan import Planned
+from engine.project import parse_override, project_name
 from operations.errors import OperationError
-from rehearsal import Planned, Rehearsal, RehearsalError
-from rehearsal.project import parse_override, project_name
+from rehearsal import Rehearsal
 
 # Values that nobody but the owner of the stack knows, and a command that asks Google must not invent.
 # A secret's value is not in the plan, so a stand-in for it does no harm.
@@ -57,7 +59,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
             refuses it.
     """
     try:
-        rehearsal = Rehearsal(stack, dict(parse_override(text) for text in overrides), say=_say)
+        rehearsal = Rehearsal(stack, dict(parse_override(text) for text in overrides), log=_log)
         configuration = rehearsal.configuration
         missing = [key for key in configuration.stood_in if not key.endswith(_TOKEN)]
         if missing:
@@ -66,7 +68,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         with rehearsal:
             # The engine's order is that of its luck.
             resources = sorted(rehearsal.preview().resources, key=lambda resource: resource.urn)
-    except RehearsalError as error:
+    except EngineError as error:
         raise OperationError(str(error)) from None
     except yaml.YAMLError as error:
         raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
@@ -85,6 +87,6 @@ def _short(key: str) -> str:
     return key if namespace == "gcp" else name
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     """The engine may have to be built first; standard output is the command's result alone."""
     print(text, file=sys.stderr)

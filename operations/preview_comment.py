@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from engine.project import ROOT
 from operations.errors import OperationError
 from operations.previews import checkout, cloud, comment, engine_report, forges, rehearsed, stack_inputs
 from operations.previews.changes import Previews, StackPreview, as_json, from_json
 from operations.previews.redaction import Redaction, secret_variables
-from rehearsal.project import ROOT
 
 HELP: Final = "what a merge request changes, as the text of one comment"
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     text = comment.render(previews, Redaction(secret_variables(os.environ)), limit)
     print(text, end="")
     if options.post:
-        _say(_post(options.forge, previews.commit, text))
+        _log(_post(options.forge, previews.commit, text))
     return 1 if previews.failed else 0
 
 
@@ -118,7 +118,7 @@ def _rehearsed(chosen: Sequence[str], target: str, base: str) -> list[StackPrevi
     redaction = Redaction(secret_variables(os.environ))
     against = f"{target} ({base[:12]}), rehearsed without a cloud"
     with checkout.exported(ROOT, base) as files:
-        previews = [rehearsed.preview(stack, files, ROOT, redaction, _say) for stack in chosen]
+        previews = [rehearsed.preview(stack, files, ROOT, redaction, _log) for stack in chosen]
     return [replace(preview, against=against) for preview in previews]
 
 
@@ -131,6 +131,6 @@ def _post(forge: str, commit: str, text: str) -> str:
     return f"comment {pull_request.put(text)}"
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     """Standard output is the comment alone."""
     print(text, file=sys.stderr)

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import yaml
 
+from engine import project
+from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
 from operations.previews import checkout, engine_report
 from operations.previews.changes import Kind, StackPreview
 from operations.previews.redaction import Redaction, secret_variables
-from rehearsal import project
-from rehearsal.project import ROOT, known_stacks
 
 HELP: Final = "what Google's and Kubernetes' own providers refuse of a new stack; needs no account"
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import pulumi.automation as automation
 
+from engine import lookup
+from engine.errors import EngineError
+from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import OperationError
-from rehearsal import RehearsalError, engine_lookup
-from rehearsal.project import ROOT, project_name
 
 _STACK: Final = "pulumi:pulumi:Stack"
 _CHECKPOINT: Final = ".checkpoint.json"
@@ -108,8 +109,8 @@ class Backend:
         self._stack = stack
         self._environment = dict(environment or {})
         try:
-            self._engine = engine_lookup.find(lambda text: print(text, file=sys.stderr))
-        except RehearsalError as error:
+            self._engine = lookup.find(lambda text: print(text, file=sys.stderr))
+        except EngineError as error:
             raise OperationError(str(error)) from None
 
     def now(self) -> State:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
+from cloud.quantity import quantity
+from engine.plan import Planned
 from operations.plan import StackPlan
-from rehearsal import Planned
-from rehearsal.rules.pods import quantity
 
 CLOUD_RUN_JOB: Final = "gcp:cloudrunv2/job:Job"
 CLOUD_RUN_SERVICE: Final = "gcp:cloudrunv2/service:Service"

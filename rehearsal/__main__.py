@@ -9,9 +9,9 @@ from typing import Final
 
 from rich.console import Console
 
-from rehearsal.course import Course, Options
-from rehearsal.errors import RehearsalError
-from rehearsal.project import parse_override
+from engine.errors import EngineError
+from engine.project import parse_override
+from rehearsal.lifecycle import Course, Options
 
 _INTERRUPTED: Final = 130
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
             cluster=parsed.cluster,
         )
         return 0 if Course(options, Console()).run() else 1
-    except RehearsalError as error:
+    except EngineError as error:
         print(f"rehearsal {parsed.stack}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -3,41 +3,41 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cloud.inputs import has_unknown
 from rehearsal.clock import Clock, is_awaited
-from rehearsal.cluster_objects import KubernetesStandIn, accepts
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
+from rehearsal.fake_kubernetes import FakeKubernetes, accepts
+from rehearsal.fake_provider import Asked
 from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
 from rehearsal.live_cluster import LiveCluster
-from rehearsal.provider import Asked
 from rehearsal.rules.kinds import RELEASE
-from rehearsal.wire import has_unknown
-from rehearsal.world import CLUSTER, Item, Refusal, World
 
 
-class ApplyingStandIn(KubernetesStandIn):
-    """The `kubernetes` provider over a `World` and a control plane.
+class ApplyingKubernetes(FakeKubernetes):
+    """The `kubernetes` provider over a `FakeCloud` and a control plane.
 
     The control plane stands for the GKE cluster of the stack, whatever address the kubeconfig says.
 
     Args:
-        world: What exists; the objects too, as far as other resources look for them.
+        cloud: What exists; the objects too, as far as other resources look for them.
         clock: How long operations take beside what they really take.
         cluster: Where the objects go.
     """
 
-    def __init__(self, world: World, clock: Clock, cluster: LiveCluster) -> None:
-        super().__init__(world, clock)
+    def __init__(self, cloud: FakeCloud, clock: Clock, cluster: LiveCluster) -> None:
+        super().__init__(cloud, clock)
         self._cluster = cluster
         self._written: dict[tuple[str, str, str], Any] = {}
 
     def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
         """A dry run, once the cluster is there and everything in the object is known."""
-        if asked.type != RELEASE and not has_unknown(inputs) and any(self.world.of_type(CLUSTER)):
+        if asked.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
             self._cluster.try_out(_tree(inputs))
 
     def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The object as the API server has it, once it is ready."""
-        if len(list(self.world.of_type(CLUSTER))) > 1:
-            raise Refusal("one local control plane stands for one cluster, and the stack has several")
+        if len(list(self.cloud.of_type(CLUSTER))) > 1:
+            raise Rejected("one local control plane stands for one cluster, and the stack has several")
         item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
         if asked.type == RELEASE:
             self._cluster.install(inputs)
@@ -73,8 +73,8 @@ class ApplyingStandIn(KubernetesStandIn):
 
     def _finished(self, live: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
         self._cluster.finish(live)
-        if self.world.outcome == "Failed" and not accepts(inputs, "Failed"):
-            raise Refusal(f"timed out waiting for RayJob {live['metadata']['name']}: it has failed")
+        if self.cloud.outcome == "Failed" and not accepts(inputs, "Failed"):
+            raise Rejected(f"timed out waiting for RayJob {live['metadata']['name']}: it has failed")
         return self._cluster.read(live) or live
 
 

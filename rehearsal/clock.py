@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from rehearsal.paths import at, texts
+from cloud.inputs import at, texts
+from rehearsal.fake_cloud import Rejected
 from rehearsal.rules import tpu
-from rehearsal.world import Refusal
 
 _ZONE = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
 _TABLE = Path(__file__).with_name("durations.yaml")
@@ -32,12 +32,12 @@ class Clock:
         """Waits as long as `create`, `update` or `delete` of a resource takes.
 
         Raises:
-            Refusal: When the clock is stopped meanwhile.
+            Rejected: When the clock is stopped meanwhile.
         """
         if self.seconds_per_minute:
             self._stopped.wait(minutes(type_token, operation, inputs) * self.seconds_per_minute)
         if self._stopped.is_set():
-            raise Refusal("interrupted")
+            raise Rejected("interrupted")
 
     def stop(self) -> None:
         """Ends all waiting, now and later."""

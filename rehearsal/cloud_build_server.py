@@ -15,8 +15,8 @@ from typing import Any, Final, Literal
 
 from rehearsal.clock import Clock
 from rehearsal.discovery import Call, Discovery
+from rehearsal.fake_cloud import Rejected
 from rehearsal.loopback import LoopbackServer, Request
-from rehearsal.world import Refusal
 
 BUILD: Final = "pulumi-python:dynamic/cloudbuild:Build"
 _BUILDS: Final = "cloudbuild.projects.locations.builds."
@@ -192,8 +192,8 @@ class CloudBuildServer(LoopbackServer):
         """All of it before the answer: what happens between two looks at a build cannot be seen."""
         try:
             self._clock.take(BUILD, "create", {})
-        except Refusal as refusal:
-            raise Failure(code=503, status="UNAVAILABLE", message=str(refusal)) from None
+        except Rejected as rejected:
+            raise Failure(code=503, status="UNAVAILABLE", message=str(rejected)) from None
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         return self._shown(self._found(call))

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rehearsal.plan import dependencies
-from rehearsal.recorder import Interval
+from engine.plan import dependencies
+from engine.recorder import Interval
 
 Waits = Mapping[str, Iterable[str]]
 

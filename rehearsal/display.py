@@ -6,8 +6,8 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from rehearsal.plan import Plan, Planned
-from rehearsal.recorder import Interval
+from engine.plan import Plan, Planned, short_type
+from engine.recorder import Interval
 
 _SIGNS: Final = {
     "create": ("+", "green"),
@@ -33,12 +33,6 @@ def path_line(path: Sequence[Interval], unit: str) -> str:
     steps = (f"{step.name} ({step.end - step.start:.2g})" for step in path)
     total = path[-1].end if path else 0.0
     return f"{total:.3g} {unit}: {' > '.join(steps)}"
-
-
-def short_type(type_token: str) -> str:
-    """`gcp:storage:Bucket` for `gcp:storage/bucket:Bucket`; other types stay as they are."""
-    package, module, name = type_token.split(":")
-    return f"{package}:{module.split('/')[0]}:{name}" if package == "gcp" else type_token
 
 
 def _label(resource: Planned) -> Text:

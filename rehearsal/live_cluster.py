@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import requests
 
+from engine.lookup import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
 from rehearsal.control_plane.cluster import CRDS, ControlPlane
@@ -19,13 +20,12 @@ from rehearsal.control_plane.kueue import CHART, chart_version
 from rehearsal.control_plane.kwok import FINISH
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.ray_operator import RayOperator
-from rehearsal.engine_lookup import Say
 from rehearsal.errors import RehearsalError
-from rehearsal.world import Refusal, World
+from rehearsal.fake_cloud import FakeCloud, Rejected
 
 _T = TypeVar("_T")
 # For pods to run, objects to go, and the like; each takes a second or two here.
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 _RAY: Final = "ray.io/"
 _RAY_KINDS: Final = ("rayclusters", "rayjobs")
 # Groups that GKE or an add-on of it brings along; their kinds are not checked here.
@@ -40,15 +40,15 @@ class LiveCluster:
 
     Args:
         plane: A running control plane.
-        world: What exists on the platform around it.
-        say: Told what is not checked.
+        cloud: What exists on the platform around it.
+        log: Told what is not checked.
     """
 
-    def __init__(self, plane: ControlPlane, world: World, say: Say) -> None:
+    def __init__(self, plane: ControlPlane, cloud: FakeCloud, log: Log) -> None:
         self._plane = plane
         self._api: Api = plane.api
-        self._world = world
-        self._say = say
+        self._cloud = cloud
+        self._log = log
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._applied: list[Object] = []
@@ -56,7 +56,7 @@ class LiveCluster:
         if not install_ray(plane):
             self._say_once(f"KubeRay's CRDs are not in {CRDS}: its objects are not checked")
         self._before = self.inventory()
-        self._nodes = NodeKeeper(self._api, world)
+        self._nodes = NodeKeeper(self._api, cloud)
         self._ray = RayOperator(self._api, self._until)
         self.written = 0
 
@@ -76,7 +76,7 @@ class LiveCluster:
         What it needs may be a part of the same preview: then there is nothing to be said yet.
 
         Raises:
-            Refusal: In the API server's words.
+            Rejected: In the API server's words.
         """
         if not self._is_served(tree):
             return
@@ -84,13 +84,13 @@ class LiveCluster:
             self._api.apply(tree, dry_run=True)
         except ApiError as error:
             if error.code != 404:
-                raise Refusal(_words(tree, error)) from None
+                raise Rejected(_words(tree, error)) from None
 
     def write(self, tree: Object) -> Object:
         """Creates or updates an object, and waits where Pulumi would; returns it as it then is.
 
         Raises:
-            Refusal: In the API server's words, or with what is not ready; such an object is taken back.
+            Rejected: In the API server's words, or with what is not ready; such an object is taken back.
         """
         if not self._is_served(tree):
             return tree
@@ -98,16 +98,16 @@ class LiveCluster:
             before = self._api.get(tree)
             live = self._api.apply(tree)
         except ApiError as error:
-            raise Refusal(_words(tree, error)) from None
+            raise Rejected(_words(tree, error)) from None
         self.written += 1
         with self._lock:
             self._applied.append(live)
         try:
             self._bring_up(tree, live)
-        except (ApiError, WaitError, Refusal) as error:
+        except (ApiError, WaitError, Rejected) as error:
             if before is None:
                 self.delete(tree)
-            raise Refusal(str(error)) from None
+            raise Rejected(str(error)) from None
         return self._api.get(tree) or live
 
     def read(self, tree: Mapping[str, Any]) -> Object | None:
@@ -118,7 +118,7 @@ class LiveCluster:
         """Deletes an object and waits until it and all it owns is gone.
 
         Raises:
-            Refusal: When it is not gone in time, with the finalizers that hold it.
+            Rejected: When it is not gone in time, with the finalizers that hold it.
         """
         if not self._is_served(tree):
             return
@@ -126,7 +126,7 @@ class LiveCluster:
             self._api.delete(tree)
             self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
         except (ApiError, WaitError) as error:
-            raise Refusal(str(error)) from None
+            raise Rejected(str(error)) from None
         with self._lock:
             key = self._api.path_of(tree)
             self._applied = [each for each in self._applied if self._api.path_of(each) != key]
@@ -135,7 +135,7 @@ class LiveCluster:
         """Stands for a Helm release: that of Kueue is started, another is only noted.
 
         Raises:
-            Refusal: When the release is wrong.
+            Rejected: When the release is wrong.
         """
         chart = str(release.get("chart", "")).rstrip("/").split("/")[-1]
         if chart != CHART:
@@ -143,7 +143,7 @@ class LiveCluster:
             return
         wanted = str(release.get("version") or chart_version())
         if wanted.removeprefix("v") != chart_version():
-            raise Refusal(
+            raise Rejected(
                 f"the local control plane has Kueue {chart_version()}, the release wants {wanted}; "
                 "pin one version in the stack and in tools/kueue/go.mod"
             )
@@ -151,7 +151,7 @@ class LiveCluster:
         try:
             self._plane.kueue.start(release.get("values") or {}, namespace)
         except (ApiError, WaitError, RehearsalError) as error:
-            raise Refusal(str(error)) from None
+            raise Rejected(str(error)) from None
 
     def uninstall(self) -> None:
         """Takes the release of Kueue away, if it is there."""
@@ -159,7 +159,7 @@ class LiveCluster:
             try:
                 self._plane.kueue.remove()
             except (ApiError, WaitError) as error:
-                raise Refusal(str(error)) from None
+                raise Rejected(str(error)) from None
 
     def sweep(self) -> None:
         """Does what the deletion of a cluster does to what is still in it.
@@ -182,7 +182,7 @@ class LiveCluster:
                 self._api.delete(tree)
             for tree in spaces:
                 self.delete(tree)
-        except (ApiError, WaitError, Refusal) as error:
+        except (ApiError, WaitError, Rejected) as error:
             raise RehearsalError(f"the cluster cannot be emptied: {error}") from None
         self._nodes.clear()
 
@@ -221,17 +221,17 @@ class LiveCluster:
         return not missing(self._api, self._api.get(tree) or live)
 
     def _end_pods(self, job: Object) -> None:
-        """Lets the running pods of an awaited Job end as the world has it: nothing runs in them."""
+        """Lets the running pods of an awaited Job end as the cloud has it: nothing runs in them."""
         labels = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
         for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
             if FINISH not in (pod["metadata"].get("annotations") or {}):
-                end = {"metadata": {"annotations": {FINISH: _OUTCOMES[self._world.outcome]}}}
+                end = {"metadata": {"annotations": {FINISH: _OUTCOMES[self._cloud.outcome]}}}
                 self._api.patch(pod, end)
 
     def finish(self, job: Object) -> None:
-        """Ends a RayJob as the world has it."""
+        """Ends a RayJob as the cloud has it."""
         if self._is_served(job):
-            self._ray.finish(job, self._world.outcome)
+            self._ray.finish(job, self._cloud.outcome)
 
     def _held(self, tree: Mapping[str, Any]) -> str:
         live = self._api.get(tree) or {"metadata": {}}
@@ -245,7 +245,7 @@ class LiveCluster:
             self._api.kind(version, kind)
         except ApiError as error:
             if not version.startswith(_OF_GKE):
-                raise Refusal(str(error)) from None
+                raise Rejected(str(error)) from None
             self._say_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
             return False
         return True
@@ -255,18 +255,18 @@ class LiveCluster:
             if text in self._unchecked:
                 return
             self._unchecked.add(text)
-        self._say(text)
+        self._log(text)
 
     def _until(self, what: Callable[[], str], ask: Callable[[], _T]) -> _T:
         def answer() -> _T:
             if self._stopped.is_set():
-                raise Refusal("interrupted")
+                raise Rejected("interrupted")
             try:
                 return ask()
             except requests.ConnectionError:
-                raise Refusal("the API server is gone") from None
+                raise Rejected("the API server is gone") from None
 
-        return until(what, answer, _PATIENCE)
+        return until(what, answer, _TIMEOUT)
 
 
 def install_ray(plane: ControlPlane) -> bool:

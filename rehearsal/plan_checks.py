@@ -11,13 +11,12 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
+from cloud.inputs import at, given, is_unknown, texts
+from engine.plan import Plan, Planned
 from rehearsal import references, rules
-from rehearsal.paths import at, given, texts
-from rehearsal.plan import Plan, Planned
+from rehearsal.fake_cloud import CLUSTER, NODE_POOL
 from rehearsal.rules import kueue, pod_security, pods, tpu
 from rehearsal.rules.kinds import RELEASE, pod_templates
-from rehearsal.wire import is_unknown
-from rehearsal.world import CLUSTER, NODE_POOL
 
 _SERVICE: Final = "gcp:projects/service:Service"
 _PREFIX: Final = "kubernetes:"

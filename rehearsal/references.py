@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given
-from rehearsal.world import BUCKET, CLUSTER, NODE_POOL, Item, Refusal, World
+from cloud.inputs import at, given
+from rehearsal.fake_cloud import BUCKET, CLUSTER, NODE_POOL, FakeCloud, Item, Rejected
 
 _NETWORK: Final = "gcp:compute/network:Network"
 _SUBNETWORK: Final = "gcp:compute/subnetwork:Subnetwork"
@@ -97,37 +97,37 @@ def of(type_token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, s
 _STREAMING: Final = "containerfilesystem.googleapis.com"
 
 
-def require(world: World, type_token: str, inputs: Mapping[str, Any]) -> None:
+def require(cloud: FakeCloud, type_token: str, inputs: Mapping[str, Any]) -> None:
     """Refuses a resource whose API is off or that refers to something that does not exist."""
     streaming = [_STREAMING] if given(inputs, "nodeConfig.gcfsConfig.enabled") else []
-    enabled = {item.inputs["service"] for item in world.of_type(_SERVICE)}
+    enabled = {item.inputs["service"] for item in cloud.of_type(_SERVICE)}
     for needed in (api(type_token), *streaming):
         if needed and needed not in enabled:
-            raise Refusal(f"{needed} has not been used in this project before or it is disabled")
+            raise Rejected(f"{needed} has not been used in this project before or it is disabled")
     for path, target, value in of(type_token, inputs):
-        if world.named(target, value) is None:
-            raise Refusal(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
-    _require_member(world, inputs)
-    _require_ranges(world, inputs)
+        if cloud.named(target, value) is None:
+            raise Rejected(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
+    _require_member(cloud, inputs)
+    _require_ranges(cloud, inputs)
     if type_token == NODE_POOL:
-        _require_standard(world, str(inputs["cluster"]))
+        _require_standard(cloud, str(inputs["cluster"]))
 
 
-def refuse_if_needed(world: World, item: Item) -> None:
+def refuse_if_needed(cloud: FakeCloud, item: Item) -> None:
     """Refuses the deletion of something still in use, and of a bucket with objects in it."""
     for user_type in _HELD_BY.get(item.type, ()):
-        for user in world.of_type(user_type):
+        for user in cloud.of_type(user_type):
             if any(
                 item.is_named(value) for _, target, value in of(user_type, user.inputs) if target == item.type
             ):
-                raise Refusal(f"{item.id} is already being used by {user.id}")
-    if item.type == BUCKET and item.id in world.written_buckets and not item.inputs.get("forceDestroy"):
-        raise Refusal(
+                raise Rejected(f"{item.id} is already being used by {user.id}")
+    if item.type == BUCKET and item.id in cloud.written_buckets and not item.inputs.get("forceDestroy"):
+        raise Rejected(
             f"error trying to delete bucket {item.id} containing objects without force_destroy set to true"
         )
 
 
-def _require_member(world: World, inputs: Mapping[str, Any]) -> None:
+def _require_member(cloud: FakeCloud, inputs: Mapping[str, Any]) -> None:
     """IAM refuses a service account that does not exist, and a workload pool before its first cluster.
 
     The pool: terraform-google-modules/terraform-google-kubernetes-engine issue 916.
@@ -136,10 +136,10 @@ def _require_member(world: World, inputs: Mapping[str, Any]) -> None:
     if not isinstance(member, str):
         return
     email = member.removeprefix("serviceAccount:")
-    if email != member and _is_user_made(email) and world.named(_ACCOUNT, email) is None:
-        raise Refusal(f"service account {email} does not exist")
-    if ".svc.id.goog" in member and not any(map(_has_identities, world.of_type(CLUSTER))):
-        raise Refusal("identity pool does not exist: it comes with the project's first cluster")
+    if email != member and _is_user_made(email) and cloud.named(_ACCOUNT, email) is None:
+        raise Rejected(f"service account {email} does not exist")
+    if ".svc.id.goog" in member and not any(map(_has_identities, cloud.of_type(CLUSTER))):
+        raise Rejected("identity pool does not exist: it comes with the project's first cluster")
 
 
 def _has_identities(cluster: Item) -> bool:
@@ -147,11 +147,11 @@ def _has_identities(cluster: Item) -> bool:
     return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
 
 
-def _require_standard(world: World, cluster: str) -> None:
+def _require_standard(cloud: FakeCloud, cluster: str) -> None:
     """Autopilot makes its nodes by itself and takes no pool."""
-    home = world.named(CLUSTER, cluster)
+    home = cloud.named(CLUSTER, cluster)
     if home is not None and home.inputs.get("enableAutopilot"):
-        raise Refusal("Autopilot clusters do not support mutating node pools")
+        raise Rejected("Autopilot clusters do not support mutating node pools")
 
 
 def _is_user_made(email: str) -> bool:
@@ -159,13 +159,13 @@ def _is_user_made(email: str) -> bool:
     return email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
 
 
-def _require_ranges(world: World, inputs: Mapping[str, Any]) -> None:
+def _require_ranges(cloud: FakeCloud, inputs: Mapping[str, Any]) -> None:
     """A cluster's secondary ranges are those of its subnetwork."""
     policy = inputs.get("ipAllocationPolicy")
-    subnet = world.named(_SUBNETWORK, str(inputs.get("subnetwork")))
+    subnet = cloud.named(_SUBNETWORK, str(inputs.get("subnetwork")))
     if not isinstance(policy, Mapping) or subnet is None:
         return
     ranges = {entry.get("rangeName") for entry in subnet.inputs.get("secondaryIpRanges", ())}
     for key in ("clusterSecondaryRangeName", "servicesSecondaryRangeName"):
         if policy.get(key) not in (None, *ranges):
-            raise Refusal(f"pod secondary range {policy[key]!r} not found in subnet {subnet.id}")
+            raise Rejected(f"pod secondary range {policy[key]!r} not found in subnet {subnet.id}")

@@ -1,10 +1,8 @@
 """Which changes of inputs replace a resource and which update it in place."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -24,19 +22,6 @@ class Changes:
     updates: list[str] = field(default_factory=list)
     replaces: list[str] = field(default_factory=list)
     delete_first: bool = False
-
-
-def changed_paths(olds: Any, news: Any, path: str = "") -> Iterator[str]:
-    """Paths, such as `nodeConfig.taints[0].key`, at which two trees of values differ."""
-    if isinstance(olds, Mapping) and isinstance(news, Mapping):
-        for key in sorted({*olds, *news}):
-            if not key.startswith("__"):
-                yield from changed_paths(olds.get(key), news.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(olds, list) and isinstance(news, list) and len(olds) == len(news):
-        for index, (old, new) in enumerate(zip(olds, news, strict=True)):
-            yield from changed_paths(old, new, f"{path}[{index}]")
-    elif olds != news:
-        yield path
 
 
 @cache

@@ -15,7 +15,8 @@ from typing import Any
 
 from pulumi import _types
 
-from rehearsal.wire import SIGNATURE, is_unknown
+from cloud.inputs import is_unknown
+from engine.secrets import SIGNATURE
 
 Problem = tuple[str, str]
 

@@ -1,4 +1,4 @@
-"""One rehearsal: the unchanged program on the real engine, over a world of its own."""
+"""One rehearsal: the unchanged program on the real engine, over a cloud of its own."""
 
 import gc
 import json
@@ -19,17 +19,18 @@ from pulumi.automation._stack import StackInitMode
 from pulumi.runtime import _grpc_settings
 
 from components.build_context import ARCHIVES
-from rehearsal import checkouts, engine_lookup, plan, plan_checks, project
+from engine import checkouts, lookup, plan, project
+from engine.lookup import Log
+from engine.plan import Plan
+from engine.recorder import Recorder, Result
+from rehearsal import plan_checks
 from rehearsal.clock import Clock
 from rehearsal.cloud_build_server import CloudBuildServer
-from rehearsal.cluster_objects import KubernetesStandIn
-from rehearsal.engine_lookup import Say
 from rehearsal.errors import RehearsalError
-from rehearsal.google import GoogleStandIn
-from rehearsal.plan import Plan
-from rehearsal.provider import Server, StandIn
-from rehearsal.recorder import Recorder, Result
-from rehearsal.world import CLUSTER, World
+from rehearsal.fake_cloud import CLUSTER, FakeCloud
+from rehearsal.fake_google import FakeGoogle
+from rehearsal.fake_kubernetes import FakeKubernetes
+from rehearsal.fake_provider import FakeProvider, Server
 
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
@@ -53,13 +54,13 @@ class Rehearsal:
         program: Program to run; by default the project's own `__main__.py`.
         clock: How long operations take; by default no time at all.
         progress: Told every line that the engine prints.
-        say: Told what takes long, such as building the engine.
+        log: Told what takes long, such as building the engine.
         plane: A running control plane for the stack's Kubernetes objects; without one the stand-in keeps
             them to itself.
         checkout: Where the program and its stack files are.
 
     Attributes:
-        world: What exists on the stand-in platform.
+        cloud: What exists on the stand-in platform.
         builds: Where the program's image builds go.
         configuration: What the stack file was filled in with.
         last: What the latest operation did, also when it failed.
@@ -73,15 +74,15 @@ class Rehearsal:
         program: Callable[[], Any] | None = None,
         *,
         clock: Clock | None = None,
-        progress: Say | None = None,
-        say: Say = print,
+        progress: Log | None = None,
+        log: Log = print,
         plane: "ControlPlane | None" = None,
         checkout: Path = project.ROOT,
     ) -> None:
         if program is None:
             project.require_stack(stack, checkout)
         self.stack = stack
-        self.world = World()
+        self.cloud = FakeCloud()
         self._checkout = checkout
         self._overrides = overrides or {}
         self.configuration = project.configuration(stack, self._overrides, checkout)
@@ -89,7 +90,7 @@ class Rehearsal:
         self._clock = clock or Clock()
         self.builds = CloudBuildServer(self._clock)
         self._progress = progress
-        self._say = say
+        self._log = log
         self._plane = plane
         self.cluster: LiveCluster | None = None
         self._servers: list[Server] = []
@@ -98,14 +99,14 @@ class Rehearsal:
 
     def __enter__(self) -> Self:
         """Starts the stand-ins and makes an empty stack."""
-        self._command = engine_lookup.find(self._say)
+        self._command = lookup.find(self._log)
         with ExitStack() as started:
             started.callback(_Silence().end)
             started.enter_context(checkouts.restored())
             self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
             started.callback(shutil.rmtree, self._directory, ignore_errors=True)
             started.enter_context(self.builds)
-            for stand_in in (GoogleStandIn(self.world, self._clock), self._kubernetes()):
+            for stand_in in (FakeGoogle(self.cloud, self._clock), self._kubernetes()):
                 server = Server(stand_in)
                 started.callback(server.stop)
                 self._servers.append(server)
@@ -178,7 +179,7 @@ class Rehearsal:
         finally:
             self._workspace.env_vars = self._environment()
             calls.unlink(missing_ok=True)
-        wrong = [] if self.world.items else plan_checks.problems(found)
+        wrong = [] if self.cloud.items else plan_checks.problems(found)
         if wrong:
             raise RehearsalError("\n".join(wrong))
         return found
@@ -203,13 +204,13 @@ class Rehearsal:
     def fail(self, names: Iterable[str]) -> None:
         """Lets the creation of each of these resources fail once, in whichever `up` comes to it."""
         for name in names:
-            self.world.fail_once(name)
+            self.cloud.fail_once(name)
             (self._faults / name).touch()
 
     @property
     def faults(self) -> set[str]:
         """Names given to `fail` whose creation has not failed yet."""
-        return {name for name in self.world.faults if (self._faults / name).exists()}
+        return {name for name in self.cloud.faults if (self._faults / name).exists()}
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
@@ -226,7 +227,7 @@ class Rehearsal:
             lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=recorder),
         )
         destroyed = self._operate("destroy")
-        if self.cluster and not any(self.world.of_type(CLUSTER)):
+        if self.cluster and not any(self.cloud.of_type(CLUSTER)):
             self.cluster.sweep()
         return destroyed
 
@@ -250,15 +251,15 @@ class Rehearsal:
         command = [*arguments, "--stack", self.stack]
         return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
 
-    def _kubernetes(self) -> StandIn:
+    def _kubernetes(self) -> FakeProvider:
         if self._plane is None:
-            return KubernetesStandIn(self.world, self._clock)
+            return FakeKubernetes(self.cloud, self._clock)
         # Imported where it is needed: most rehearsals do without.
-        from rehearsal.applied_objects import ApplyingStandIn
+        from rehearsal.applied_objects import ApplyingKubernetes
         from rehearsal.live_cluster import LiveCluster
 
-        self.cluster = LiveCluster(self._plane, self.world, self._say)
-        return ApplyingStandIn(self.world, self._clock, self.cluster)
+        self.cluster = LiveCluster(self._plane, self.cloud, self._log)
+        return ApplyingKubernetes(self.cloud, self._clock, self.cluster)
 
     def _operate(self, operation: Literal["up", "refresh", "destroy"]) -> Result:
         recorder = Recorder()
@@ -320,11 +321,11 @@ class Rehearsal:
 
     @property
     def _faults(self) -> Path:
-        """Files that tell the plugin, a process of its own, what the stand-ins read in the world."""
+        """Files that tell the plugin, a process of its own, what the stand-ins read in the cloud."""
         return self._directory / "faults"
 
     def _forget_faults(self) -> None:
-        self.world.forget_faults()
+        self.cloud.forget_faults()
         for file in self._faults.iterdir():
             file.unlink()
 

@@ -6,7 +6,7 @@ from html import escape
 from math import floor, log10
 from typing import Final
 
-from rehearsal.recorder import Interval
+from engine.recorder import Interval
 
 _NAMES: Final = 330
 _WIDTH: Final = 760

@@ -34,7 +34,7 @@ def build(settings: A4Accelerate) -> dict[str, pulumi.Input[str]]:
                 "run": run,
                 "code": ground.code.volume,
             },
-            needs=[*ground.needs, ground.code.access],
+            depends_on=[*ground.depends_on, ground.code.access],
             wait=settings.wait_for_training,
             max_hours=settings.max_run_hours,
         ),

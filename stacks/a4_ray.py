@@ -42,7 +42,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
             "capacity": settings.capacity.pod_selectors(),
         },
         image=ground.image,
-        needs=ground.needs,
+        depends_on=ground.depends_on,
     )
     # The same code on the same libraries and as many GPUs is the same run, and resumes.
     content = fingerprint(ground.code.digest, ground.image.fingerprint, settings.workers)
@@ -61,7 +61,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
                 "code": ground.code.volume,
             },
             cluster=RayCluster(NAME, ray) if settings.shared_ray_cluster else ray,
-            needs=[ground.code.access],
+            depends_on=[ground.code.access],
             wait=settings.wait_for_training,
             max_hours=settings.max_run_hours,
         ),

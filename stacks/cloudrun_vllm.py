@@ -36,7 +36,7 @@ _SECRETS: Final = "secretmanager.googleapis.com"
 # Cloud Run gives the addresses of a subnet back one to two hours after the last user of it is gone
 # and nothing hurries it; destroy says so after minutes instead of waiting for it.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
-_SUBNET_PATIENCE: Final = "3m"
+_SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
 # A sentence and a few emoji, with room for a chat. 64 of the longest keep 7 GB of keys and values
@@ -106,7 +106,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             machine=L4Machine(cpu=8, memory_gib=32),
             service_account=trainer.email,
             subnet=ground.subnet,
-            needs=[*ground.egress, *bucket.access, *token.access, *code.access],
+            depends_on=[*ground.egress, *bucket.access, *token.access, *code.access],
             max_hours=settings.max_run_hours,
         ),
     )
@@ -131,7 +131,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             invokers=settings.invokers,
             service_account=server.email,
             subnet=ground.subnet,
-            needs=[job.finished, *ground.egress, *bucket.access],
+            depends_on=[job.finished, *ground.egress, *bucket.access],
         ),
     )
     return _outputs(settings, bucket, job, service, run)
@@ -157,7 +157,7 @@ def _lay_ground(settings: CloudrunVllm) -> _Ground:
         NetworkArgs(
             project=apis.project_with(_COMPUTE),
             region=settings.region,
-            delete_patience=_SUBNET_PATIENCE,
+            delete_timeout=_SUBNET_TIMEOUT,
         ),
     )
     return _Ground(apis=apis, labels=labels, image=image, subnet=network.subnet_id, egress=[network.egress])

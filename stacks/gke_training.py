@@ -77,7 +77,7 @@ class Ground:
         bucket: Where they write.
         code: What they run.
         image: What they run it in.
-        needs: Everything that pods which train must find in place.
+        depends_on: Everything that pods which train must find in place.
     """
 
     labels: dict[str, str]
@@ -88,7 +88,7 @@ class Ground:
     bucket: Bucket
     code: TrainingCode
     image: Image
-    needs: list[pulumi.Resource]
+    depends_on: list[pulumi.Resource]
 
 
 def warn_of_missing_a4(capacity: Capacity) -> None:
@@ -186,7 +186,7 @@ def lay_ground(
         bucket=bucket,
         image=image,
         code=TrainingCode(name, TrainingCodeArgs(namespace=inside, package=workload.package)),
-        needs=[
+        depends_on=[
             account.access,
             *_token(name, settings, apis, labels, inside),
             network.egress,

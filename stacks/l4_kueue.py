@@ -55,7 +55,7 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
             version=pins.KUEUE_VERSION,
             configuration=MANIFESTS / "kueue-configuration.yaml",
             namespaces=[ground.namespace.namespace],
-            needs=[ground.network.egress],
+            depends_on=[ground.network.egress],
         ),
     )
     machine, nodes = settings.machines.type, settings.machines.nodes
@@ -117,7 +117,7 @@ def _server(settings: L4Kueue, ground: Ground, queue: Queue, nodes: list[pulumi.
                 "gpus": str(GPUS_PER_POD),
             },
             replicas=settings.serving_replicas,
-            needs=[*ground.needs, account.access, *queue.access, *nodes],
+            depends_on=[*ground.depends_on, account.access, *queue.access, *nodes],
         ),
     )
 
@@ -153,7 +153,7 @@ def _fine_tune(
                 "service": names.service_name,
                 "code": ground.code.volume,
             },
-            needs=[*ground.needs, ground.code.access, names.access, *queue.access, *nodes],
+            depends_on=[*ground.depends_on, ground.code.access, names.access, *queue.access, *nodes],
             # It may wait for GPUs for as long as serving needs them.
             wait=False,
             max_hours=settings.max_run_hours,

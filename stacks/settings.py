@@ -1,4 +1,4 @@
-"""What a stack file may say: the only reader of the configuration.
+"""What a stack file may log: the only reader of the configuration.
 
 `load` reads the keys of the stack's scenario into a frozen dataclass, or reports every problem at
 once before any resource is registered.

@@ -61,7 +61,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
             "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
         },
         image=ground.image,
-        needs=[*ground.needs, *nodes],
+        depends_on=[*ground.depends_on, *nodes],
     )
     # The same code on the same libraries, data and chips is the same run, and resumes.
     content = fingerprint(
@@ -84,7 +84,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
                 "code": ground.code.volume,
             },
             cluster=ray,
-            needs=[ground.code.access],
+            depends_on=[ground.code.access],
             wait=settings.wait_for_training,
             max_hours=settings.max_run_hours,
             alone=True,

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import yaml
 
-from rehearsal import Plan, Planned, Rehearsal
+from engine.plan import Plan, Planned
+from rehearsal import Rehearsal
 
 FOLDER: Final = Path(__file__).parent / "inventories"
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from rehearsal import Plan, Planned, Rehearsal
+from engine.plan import Plan, Planned
+from rehearsal import Rehearsal
 
 # With the setting `imageUri` a stack builds no image; tests/stacks/test_training_image.py has those that do.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"

@@ -115,9 +115,9 @@ def _head(clients: Clients, url: str, headers: Mapping[str, str]) -> requests.Re
     raise AssertionError("the last try returns or raises")
 
 
-def _token(refusal: requests.Response, host: str) -> str:
-    """A token for anybody, from where the refusal says."""
-    challenge = dict(re.findall(r'(\w+)="([^"]*)"', refusal.headers.get("WWW-Authenticate", "")))
+def _token(rejected: requests.Response, host: str) -> str:
+    """A token for anybody, from where the rejected says."""
+    challenge = dict(re.findall(r'(\w+)="([^"]*)"', rejected.headers.get("WWW-Authenticate", "")))
     realm = challenge.pop("realm", "")
     try:
         answer: Any = requests.get(realm, params=challenge, timeout=_TIMEOUT_S).json()

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from cloud.inputs import is_unknown
+from engine.plan import Planned
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
-from rehearsal import Planned
-from rehearsal.wire import is_unknown
 
 Lookup = Callable[[StackPlan, Clients, str], Any]
 

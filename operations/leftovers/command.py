@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         regions=wanted.regions,
         repositories=wanted.repositories,
     )
-    findings = search(place, wanted, _say)
+    findings = search(place, wanted, _log)
     if options.json:
         print(json.dumps(as_json(findings), indent=2))
     else:
@@ -147,11 +147,11 @@ def _given_back(each: Leftover) -> str:
 def _delete(options: argparse.Namespace, place: Place, findings: Findings) -> int:
     certain = [each for each in findings.left if each.sure and each.command]
     if certain and not (options.yes or _agreed(options.stack, len(certain))):
-        _say("nothing was deleted")
+        _log("nothing was deleted")
         return status(findings.left, findings.unseen)
-    failures = remove(place, certain, _say, time.sleep)
+    failures = remove(place, certain, _log, time.sleep)
     rest = [each for each in findings.left if each not in certain]
-    _say(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
+    _log(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
     if failures or rest:
         return SOMETHING_LEFT
     return status((), findings.unseen)
@@ -163,6 +163,6 @@ def _agreed(stack: str, count: int) -> bool:
     return sys.stdin.readline().strip() == stack
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     """Standard output is the result alone."""
     print(text, file=sys.stderr)

@@ -11,16 +11,16 @@ Pause = Callable[[float], None]
 
 _LOOK_S: Final = 5.0
 # As long as the program itself lets a network take (components/network.py).
-_PATIENCE_S: Final = 20 * 60.0
+_TIMEOUT_S: Final = 20 * 60.0
 
 
-def remove(place: Place, left: Iterable[Leftover], say: Callable[[str], None], pause: Pause) -> list[str]:
+def remove(place: Place, left: Iterable[Leftover], log: Callable[[str], None], pause: Pause) -> list[str]:
     """Deletes everything, and returns what failed, in words.
 
     Args:
         place: Where.
         left: What, in the order of deletion.
-        say: Told what happens.
+        log: Told what happens.
         pause: Waits between two looks at a deletion.
     """
     failures: list[str] = []
@@ -30,15 +30,15 @@ def remove(place: Place, left: Iterable[Leftover], say: Callable[[str], None], p
             each.thing.kind.delete(place, each.thing, lambda ask: _wait(ask, pause))
         except CallError as error:
             if error.missing:
-                say(f"{title} was gone already")
+                log(f"{title} was gone already")
                 continue
             failures.append(f"{title}: {error}")
-            say(f"{title} was not deleted: {error}")
+            log(f"{title} was not deleted: {error}")
         except OperationError as error:
             failures.append(f"{title}: {error}")
-            say(f"{title} was not deleted: {error}")
+            log(f"{title} was not deleted: {error}")
         else:
-            say(f"{title} deleted")
+            log(f"{title} deleted")
     return failures
 
 
@@ -53,8 +53,8 @@ def _wait(ask: Callable[[], dict[str, Any]], pause: Pause) -> None:
         operation = ask()
         if operation.get("done") or operation.get("status") == "DONE":
             break
-        if waited >= _PATIENCE_S:
-            raise OperationError(f"not done after {_PATIENCE_S / 60:.0f} minutes; it goes on without us")
+        if waited >= _TIMEOUT_S:
+            raise OperationError(f"not done after {_TIMEOUT_S / 60:.0f} minutes; it goes on without us")
         pause(_LOOK_S)
         waited += _LOOK_S
     error = operation.get("error")

@@ -68,19 +68,19 @@ class Findings:
     off: tuple[str, ...]
 
 
-def search(place: Place, wanted: Footprint, say: Callable[[str], None]) -> Findings:
+def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findings:
     """Looks for every kind; one that cannot be looked for does not stop the others.
 
     Args:
         place: Where.
         wanted: For what.
-        say: Told what is looked for.
+        log: Told what is looked for.
     """
     left: list[Leftover] = []
     unseen: list[str] = []
     off: list[str] = []
     for kind in KINDS:
-        say(f"looking for {kind.title}s")
+        log(f"looking for {kind.title}s")
         try:
             found = [*kind.find(place)]
         except CallError as error:

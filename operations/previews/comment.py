@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from engine.plan import short_type
 from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
 from operations.previews.redaction import Redaction
-from rehearsal.display import short_type
 
 # The first line of every comment of ours: by it the next preview finds the one to replace.
 MARKER: Final = "<!-- llm-stacks: what this merge request changes -->"
@@ -30,8 +30,8 @@ class _Detail:
     """How much is told; less of it when the comment would be too long.
 
     Args:
-        stated: Say what a created resource is like.
-        values: Say what changes of a resource that stays, from what to what.
+        stated: Log what a created resource is like.
+        values: Log what changes of a resource that stays, from what to what.
         created: Name the created resources.
     """
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from engine.plan import changed_paths
 from operations.previews.changes import Change, Kind, Property, StackPreview, ordered
 from operations.previews.redaction import Redaction
 from operations.previews.values import change_of, described
-from rehearsal.replacement import changed_paths
 
 # Other steps change nothing, or are the halves of a replacement, which `replace` stands for.
 _KINDS: Final[Mapping[str, Kind]] = {

@@ -14,7 +14,7 @@ from operations.previews.comment import MARKER
 T = TypeVar("T")
 
 # Seconds for a connection and for an answer.
-_PATIENCE: Final = (10, 30)
+_TIMEOUT: Final = (10, 30)
 # Seconds before each further attempt.
 _PAUSES: Final = (1.0, 4.0, 16.0)
 _PAGE: Final = 100
@@ -120,7 +120,7 @@ class Forge(ABC):
             OperationError: When the forge refuses.
         """
         try:
-            answer = self._session.request(method, f"{self._address}{path}", timeout=_PATIENCE, **options)
+            answer = self._session.request(method, f"{self._address}{path}", timeout=_TIMEOUT, **options)
         except requests.RequestException as error:
             raise _TryAgain(f"{method} {path}: no answer ({type(error).__name__})") from None
         if answer.status_code in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from rehearsal.wire import SECRET, scrubbed
+from engine.secrets import SECRET, scrubbed
 
 # Shorter values are hidden only where they are the whole value: `1` as a secret would blank every number.
 _LONG_ENOUGH: Final = 8

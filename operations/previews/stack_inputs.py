@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from rehearsal.project import project_name
+from engine.project import project_name
 
 # What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
 # the operator's commands) does not reach a stack.

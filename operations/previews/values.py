@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.wire import is_unknown
+from cloud.inputs import is_unknown
 
 COMPUTED: Final = "(known after apply)"
 _LONGEST: Final = 160

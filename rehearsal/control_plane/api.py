@@ -230,21 +230,21 @@ class Api:
         return f"{_group(kind.version)}/{kind.plural}"
 
 
-def until(what: Callable[[], str], ask: Callable[[], _T], patience: float) -> _T:
+def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float) -> _T:
     """Asks until the answer is true, and returns it.
 
     Args:
         what: What is waited for and how it stands, for the message.
         ask: Asked again and again.
-        patience: Seconds.
+        timeout: Seconds.
 
     Raises:
         WaitError: When the time is over.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while not (answer := ask()):
         if time.monotonic() > deadline:
-            raise WaitError(f"timed out after {patience:.0f} s waiting for {what()}")
+            raise WaitError(f"timed out after {timeout:.0f} s waiting for {what()}")
         time.sleep(_PAUSE)
     return answer
 

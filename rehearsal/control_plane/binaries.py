@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.engine_lookup import TOOLS, Say
+from engine.lookup import TOOLS, Log
 from rehearsal.errors import RehearsalError
 
 _MODULES: Final = TOOLS.parent / "tools"
@@ -117,11 +117,11 @@ def obtainable() -> str:
     return _GO_MISSING if missing() and not shutil.which("go") else ""
 
 
-def build(say: Say) -> None:
+def build(log: Log) -> None:
     """Builds what is missing; of two processes at once one builds and the other waits for it.
 
     Args:
-        say: Told what is built and about how long it takes.
+        log: Told what is built and about how long it takes.
 
     Raises:
         RehearsalError: When there is no Go, or a build fails.
@@ -130,14 +130,14 @@ def build(say: Say) -> None:
         return
     if not shutil.which("go"):
         raise RehearsalError(_GO_MISSING)
-    with _only_builder(say):
+    with _only_builder(log):
         wanted = [tool for tool in _TOOLS if not _is_built(tool)]
         minutes = sum(tool.minutes for tool in wanted)
         if wanted:
             names = ", ".join(tool.folder for tool in wanted)
-            say(f"building {names} with Go into {_BIN}; takes about {minutes} min on 2 cores, once")
+            log(f"building {names} with Go into {_BIN}; takes about {minutes} min on 2 cores, once")
         for tool in wanted:
-            _build(tool, say)
+            _build(tool, log)
 
 
 def _is_built(tool: _Tool) -> bool:
@@ -149,8 +149,8 @@ def _is_built(tool: _Tool) -> bool:
     )
 
 
-def _build(tool: _Tool, say: Say) -> None:
-    say(f"building {tool.folder} {_pinned_version(tool)}: {', '.join(tool.commands)}")
+def _build(tool: _Tool, log: Log) -> None:
+    log(f"building {tool.folder} {_pinned_version(tool)}: {', '.join(tool.commands)}")
     flags = "-s -w"
     if tool.version_variable:
         flags += f" -X {tool.version_variable}={_pinned_version(tool)}"
@@ -213,7 +213,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _only_builder(say: Say) -> Generator[None]:
+def _only_builder(log: Log) -> Generator[None]:
     """Holds the folder of the tools; the lock leaves no file behind and dies with the process."""
     TOOLS.mkdir(parents=True, exist_ok=True)
     handle = os.open(TOOLS, os.O_RDONLY)
@@ -221,7 +221,7 @@ def _only_builder(say: Say) -> Generator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another process is building into {TOOLS}; waiting for it")
+            log(f"another process is building into {TOOLS}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:

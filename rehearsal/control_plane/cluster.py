@@ -16,17 +16,17 @@ import requests
 import yaml
 from urllib3.exceptions import InsecureRequestWarning
 
+from engine.lookup import Log
 from rehearsal.control_plane import binaries, kueue, kwok
 from rehearsal.control_plane.api import Api, Object, is_true, until
 from rehearsal.control_plane.certificates import CLIENT, SERVER, Authority, service_account_key
 from rehearsal.control_plane.kueue import Kueue
 from rehearsal.control_plane.processes import Component, free_ports
-from rehearsal.engine_lookup import Say
 from rehearsal.errors import RehearsalError
 
 _SERVICES: Final = "10.96.0.0/16"
 _FIRST_SERVICE: Final = "10.96.0.1"
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 # A port may be taken between being found and being used.
 _TRIES: Final = 3
 _SERVED_NAMESPACE: Final = "default"
@@ -38,7 +38,7 @@ class ControlPlane:
     """A control plane that runs as long as the context.
 
     Args:
-        say: Told what takes long, such as building the programs.
+        log: Told what takes long, such as building the programs.
         with_kueue: Whether Kueue is installed with the chart's own values.
 
     Attributes:
@@ -51,8 +51,8 @@ class ControlPlane:
     kueue: Kueue
     kubeconfig: Path
 
-    def __init__(self, say: Say = print, *, with_kueue: bool = False) -> None:
-        self._say = say
+    def __init__(self, log: Log = print, *, with_kueue: bool = False) -> None:
+        self._log = log
         self._with_kueue = with_kueue
         self._components: list[Component] = []
         self._folder: Path | None = None
@@ -63,7 +63,7 @@ class ControlPlane:
         Raises:
             RehearsalError: With the end of the log of what did not start.
         """
-        binaries.build(self._say)
+        binaries.build(self._log)
         for remaining in reversed(range(_TRIES)):
             try:
                 self._start()
@@ -118,7 +118,7 @@ class ControlPlane:
 
     def _await_node(self, name: str) -> None:
         tree = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-        until(lambda: f"node {name} to be ready", lambda: _is_usable(self.api.get(tree)), _PATIENCE)
+        until(lambda: f"node {name} to be ready", lambda: _is_usable(self.api.get(tree)), _TIMEOUT)
 
     def _start(self) -> None:
         self._folder = folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
@@ -225,7 +225,7 @@ class ControlPlane:
         until(
             lambda: "the controller manager to make service accounts",
             lambda: self.api.get(account),
-            _PATIENCE,
+            _TIMEOUT,
         )
 
 

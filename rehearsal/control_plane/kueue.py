@@ -31,7 +31,7 @@ _CONVERTED: Final = ("clusterqueues", "cohorts", "localqueues", "multikueueclust
 # Webhooks of Kueue's own cluster-wide objects; the chart keeps all others off two namespaces.
 _EVERYWHERE: Final = ("clusterqueue", "resourceflavor", "workload", "cohort")
 _KEPT_OFF: Final = ("kube-system", "kueue-system")
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 _CRD: Final = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
 # What the manager says about a configuration that is right, when nobody tells it where the cluster is.
 _VALID: Final = "unable to get kubeconfig"
@@ -111,7 +111,7 @@ class Kueue:
         until(
             lambda: f"the deletion of {', '.join(map(_why, self._left(crds)))}",
             lambda: not self._left(crds),
-            _PATIENCE,
+            _TIMEOUT,
         )
         self.installed = False
 
@@ -202,7 +202,7 @@ def chart_version() -> str:
 def establish(api: Api, name: str) -> None:
     """Waits until the API server serves a CRD."""
     tree = {**_CRD, "metadata": {"name": name}}
-    until(lambda: f"CRD {name} to be served", lambda: is_true(api.get(tree), "Established"), _PATIENCE)
+    until(lambda: f"CRD {name} to be served", lambda: is_true(api.get(tree), "Established"), _TIMEOUT)
 
 
 def _merged(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,26 +9,26 @@ import requests
 from rehearsal.control_plane import nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
-from rehearsal.world import CLUSTER, Item, Refusal, World
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
 
 _POOL: Final = "gcp:container/nodePool:NodePool"
 _SECONDS: Final = 0.2
 
 
 class NodeKeeper:
-    """Follows the node pools of a world, and the pods that find no node.
+    """Follows the node pools of a cloud, and the pods that find no node.
 
-    A Standard cluster's pools have the nodes they say, and up to their maximum when a pod waits. On
+    A Standard cluster's pools have the nodes they log, and up to their maximum when a pod waits. On
     Autopilot a node is made for a pod that waits. Nodes never go while their pool is there.
 
     Args:
         api: The API server.
-        world: What exists on the platform.
+        cloud: What exists on the platform.
     """
 
-    def __init__(self, api: Api, world: World) -> None:
+    def __init__(self, api: Api, cloud: FakeCloud) -> None:
         self._api = api
-        self._world = world
+        self._cloud = cloud
         self._lock = threading.Lock()
         self._shapes: dict[str, Shape] = {}
         self._counts: dict[str, int] = {}
@@ -39,7 +39,7 @@ class NodeKeeper:
         self.made = 0
 
     def check(self, inputs: Mapping[str, Any]) -> None:
-        """Raises Refusal for a node pool that no node can be made of."""
+        """Raises Rejected for a node pool that no node can be made of."""
         nodes.shape_of_pool(inputs, "pool", "us-central1")
 
     def stop(self) -> None:
@@ -58,11 +58,11 @@ class NodeKeeper:
             try:
                 with self._lock:
                     self._follow()
-            except (ApiError, requests.ConnectionError, Refusal):
+            except (ApiError, requests.ConnectionError, Rejected):
                 continue  # the API server is going, or the pool is refused where it is asked for
 
     def _follow(self) -> None:
-        cluster = next(self._world.of_type(CLUSTER), None)
+        cluster = next(self._cloud.of_type(CLUSTER), None)
         if cluster is None:
             return
         self._follow_pools(cluster)
@@ -74,7 +74,7 @@ class NodeKeeper:
         location = str(cluster.outputs["location"])
         there = {
             item.id: nodes.shape_of_pool(item.inputs, str(item.outputs["name"]), location)
-            for item in self._world.of_type(_POOL)
+            for item in self._cloud.of_type(_POOL)
         }
         for key in [key for key in self._shapes if key not in there and "/" in key]:
             self._remove(self._shapes.pop(key))

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import yaml
 
-from rehearsal.world import Refusal
+from cloud.quantity import quantity
+from rehearsal.fake_cloud import Rejected
 
 _MACHINES: Final = Path(__file__).with_name("machines.yaml")
 # The machine of a node pool that names none.
@@ -132,7 +133,7 @@ class Shape:
         selector = pod["spec"].get("nodeSelector") or {}
         if any(labels.get(key) != value for key, value in selector.items()):
             return False
-        return all(amount <= quantity(room.get(name, "0")) for name, amount in requests_of(pod).items())
+        return all(amount <= (quantity(room.get(name)) or 0.0) for name, amount in requests_of(pod).items())
 
 
 def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
@@ -144,7 +145,7 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         location: Location of its cluster: a region or a zone.
 
     Raises:
-        Refusal: For a machine type that is not in machines.yaml.
+        Rejected: For a machine type that is not in machines.yaml.
     """
     config = inputs.get("nodeConfig") or {}
     chosen = machine(str(config.get("machineType") or _DEFAULT_MACHINE))
@@ -207,10 +208,10 @@ def machine(name: str) -> Machine:
     """The machine type of that name.
 
     Raises:
-        Refusal: When it is not in machines.yaml.
+        Rejected: When it is not in machines.yaml.
     """
     if name not in _machines():
-        raise Refusal(f"no simulated node can be made: machine type {name} is not in {_MACHINES.name}")
+        raise Rejected(f"no simulated node can be made: machine type {name} is not in {_MACHINES.name}")
     return _machines()[name]
 
 
@@ -220,28 +221,8 @@ def requests_of(pod: Mapping[str, Any]) -> dict[str, float]:
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
-            total[name] = total.get(name, 0.0) + quantity(amount)
+            total[name] = total.get(name, 0.0) + (quantity(amount) or 0.0)
     return total
-
-
-_SUFFIXES: Final = {
-    "m": 1e-3,
-    "k": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
-
-
-def quantity(text: str | int | float) -> float:
-    """A Kubernetes quantity such as `500m` or `30Gi` as a number."""
-    written = str(text)
-    number = written.rstrip("".join(set("".join(_SUFFIXES))))
-    return float(number) * _SUFFIXES.get(written[len(number) :], 1.0)
 
 
 @cache

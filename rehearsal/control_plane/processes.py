@@ -12,7 +12,7 @@ from typing import Final
 
 from rehearsal.errors import RehearsalError
 
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 # A component that does not end within this time is killed, in seconds.
 _GRACE: Final = 10.0
 _PAUSE: Final = 0.05
@@ -48,23 +48,23 @@ class Component:
         """Whether it has ended by itself."""
         return self._process.poll() is not None
 
-    def until(self, ready: Callable[[], bool], patience: float = _PATIENCE) -> None:
+    def until(self, ready: Callable[[], bool], timeout: float = _TIMEOUT) -> None:
         """Waits until it is ready.
 
         Args:
             ready: Asked again and again.
-            patience: Seconds.
+            timeout: Seconds.
 
         Raises:
             RehearsalError: With the end of its log, when it ends or does not become ready.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while not ready():
             if self.ended:
                 raise RehearsalError(f"{self.name} ended as it started; the end of its log:\n{self.tail()}")
             if time.monotonic() > deadline:
                 raise RehearsalError(
-                    f"{self.name} is not ready after {patience:.0f} s; the end of its log:\n{self.tail()}"
+                    f"{self.name} is not ready after {timeout:.0f} s; the end of its log:\n{self.tail()}"
                 )
             time.sleep(_PAUSE)
 

@@ -3,7 +3,7 @@
 What it does is what the operator does to the API server. A RayJob gets a RayCluster (unless it selects
 one) and a submitter Job, a RayCluster a head pod and its workers, each from its template and owned by
 what it is for; their status follows. What it does not do: Ray itself, services, roles, restarts,
-autoscaling, shutting a cluster down. A job ends as the rehearsal's world has it.
+autoscaling, shutting a cluster down. A job ends as the rehearsal's cloud has it.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rehearsal.control_plane.api import Api, Object, condition, is_true
-from rehearsal.world import Refusal
+from rehearsal.fake_cloud import Rejected
 
 _CONDITION: Final = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
 
@@ -18,7 +18,7 @@ _CONDITION: Final = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
 def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
     """What an object is awaited by, None when the provider does not wait for it.
 
-    The function returns what is still missing, nothing when the object is ready, and raises Refusal when
+    The function returns what is still missing, nothing when the object is ready, and raises Rejected when
     it never will be.
     """
     annotations = (tree.get("metadata") or {}).get("annotations") or {}
@@ -33,7 +33,7 @@ def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
 def _stated(expression: str, live: Object) -> str:
     match = _CONDITION.fullmatch(expression)
     if not match:
-        raise Refusal(f"pulumi.com/waitFor: the rehearsal cannot evaluate {expression!r}")
+        raise Rejected(f"pulumi.com/waitFor: the rehearsal cannot evaluate {expression!r}")
     found = condition(live, match["type"]).get("status", "nothing")
     return "" if found == (match["status"] or "True") else f"condition {match['type']} is {found}"
 
@@ -66,7 +66,7 @@ def _daemon_set(api: Api, live: Object) -> str:
 
 def _job(api: Api, live: Object) -> str:
     if is_true(live, "Failed"):
-        raise Refusal(f"Job {live['metadata']['name']} failed: {condition(live, 'Failed').get('message')}")
+        raise Rejected(f"Job {live['metadata']['name']} failed: {condition(live, 'Failed').get('message')}")
     if is_true(live, "Complete"):
         return ""
     labels = {"matchLabels": {"batch.kubernetes.io/job-name": live["metadata"]["name"]}}

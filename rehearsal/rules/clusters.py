@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given, texts
+from cloud.inputs import at, given, texts
 from rehearsal.rules import tpu
 from rehearsal.rules.compute import excludes, one_of
 from rehearsal.schema import Problem

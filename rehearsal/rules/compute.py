@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from rehearsal.paths import given, texts
+from cloud.inputs import given, texts
 from rehearsal.schema import Problem
 
 _NAT_ALLOCATIONS: Final = ("AUTO_ONLY", "MANUAL_ONLY")

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, texts
+from cloud.inputs import at, is_unknown, texts
 from rehearsal.schema import Problem
-from rehearsal.wire import is_unknown
 
 _COMPUTE: Final = (r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "1-63 of a-z, 0-9, -; a letter first, no - last")
 _GKE: Final = (r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", "1-40 of a-z, 0-9, -; a letter first, no - last")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import texts
+from cloud.inputs import texts
 from rehearsal.schema import Problem
 
 _MEMBERS: Final = (

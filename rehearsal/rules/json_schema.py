@@ -7,8 +7,9 @@ from jsonschema import ValidationError
 from jsonschema.exceptions import relevance
 from jsonschema.protocols import Validator
 
+from cloud.inputs import is_unknown
+from engine.secrets import SECRET
 from rehearsal.schema import Problem
-from rehearsal.wire import SECRET, is_unknown
 
 
 def problems(validator: Validator, value: Any, base: str = "") -> Iterator[Problem]:

@@ -14,11 +14,10 @@ from jsonschema.protocols import Validator
 from kubernetes_validate import utils
 from referencing import Registry, Resource
 
+from cloud.inputs import at, is_unknown, texts
 from rehearsal import schema
-from rehearsal.paths import at, texts
 from rehearsal.rules import json_schema, kueue, pods, ray
 from rehearsal.schema import Problem
-from rehearsal.wire import is_unknown
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"

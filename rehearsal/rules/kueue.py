@@ -12,10 +12,9 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
-from rehearsal.paths import at, given, texts
+from cloud.inputs import at, given, is_unknown, texts
 from rehearsal.rules import json_schema
 from rehearsal.schema import Problem
-from rehearsal.wire import is_unknown
 
 GROUP: Final = "kueue.x-k8s.io/"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"

@@ -8,7 +8,7 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given
+from cloud.inputs import at, given
 from rehearsal.rules.kinds import pod_templates
 from rehearsal.schema import Problem
 

@@ -7,19 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given, texts
+from cloud.inputs import at, given, texts
+from cloud.quantity import quantity
 from rehearsal.schema import Problem
 
-_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
-_FACTORS: Final = {
-    "m": 1e-3,
-    "k": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "P": 1e15,
-    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTP", start=1)},
-}
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -97,11 +88,3 @@ def _resources(path: str, resources: Any) -> Iterator[Problem]:
 
 def _is_device(name: str) -> bool:
     return name not in _NATIVE and "/" in name
-
-
-def quantity(value: Any) -> float | None:
-    """A Kubernetes quantity as a number; None when there is none or it is not known."""
-    match = _QUANTITY.fullmatch(str(value))
-    if value is None or not match:
-        return None
-    return float(match[1]) * _FACTORS.get(match[2] or "", 1.0)

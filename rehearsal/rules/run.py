@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given, texts
+from cloud.inputs import at, given, texts
+from cloud.quantity import quantity
 from rehearsal.rules.compute import excludes, one_of
-from rehearsal.rules.pods import quantity
 from rehearsal.schema import Problem
 
 _SECONDS: Final = re.compile(r"(\d+)(\.\d+)?s")

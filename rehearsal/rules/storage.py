@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rehearsal.paths import at, given
+from cloud.inputs import at, given
 from rehearsal.rules.compute import one_of
 from rehearsal.schema import Problem
 

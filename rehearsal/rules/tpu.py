@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
-from rehearsal.paths import at, given, texts
-from rehearsal.rules.pods import quantity
+from cloud.inputs import at, given, is_unknown, texts
+from cloud.quantity import quantity
 from rehearsal.schema import Problem
-from rehearsal.wire import is_unknown
 
 ACCELERATOR: Final = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"

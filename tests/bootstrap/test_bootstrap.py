@@ -15,7 +15,7 @@ import yaml
 from bootstrap import program, roles, settings
 from bootstrap.federation import github_rules, gitlab_rules
 from bootstrap.settings import GitHub, GitLab, Settings, SettingsError
-from rehearsal.project import ROOT
+from engine.project import ROOT
 
 GITHUB = GitHub(repository="owner/name", repository_id="42")
 GITLAB = GitLab(project_id="7", url="https://gitlab.com")

@@ -94,9 +94,9 @@ class Bench:
         return BuildRun(api, request, self.clock, self.said.append).run()
 
     def refused(self) -> str:
-        with pytest.raises(BuildError) as refusal:
+        with pytest.raises(BuildError) as rejected:
             self.run()
-        return str(refusal.value)
+        return str(rejected.value)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rehearsal,
 
 
 def inputs(rehearsal: Rehearsal) -> dict[str, Any]:
-    [repository] = rehearsal.world.of_type(REPOSITORY)
+    [repository] = rehearsal.cloud.of_type(REPOSITORY)
     return repository.inputs
 
 

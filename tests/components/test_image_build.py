@@ -65,7 +65,7 @@ def test_an_image_is_built_once_per_content(tmp_path: Path) -> None:
         assert [build["images"] for build in rehearsal.builds.builds[1:]] == [[expected_image(program)]]
 
         rehearsal.destroy()
-        left = [item.type for item in rehearsal.world.items if item.type != "gcp:projects/service:Service"]
+        left = [item.type for item in rehearsal.cloud.items if item.type != "gcp:projects/service:Service"]
         assert left == []
 
 
@@ -99,7 +99,7 @@ def test_the_build_may_do_no_more_than_it_must(built: Rehearsal) -> None:
     account = build["serviceAccount"].rpartition("/")[2]
     granted = {
         (item.type.split(":")[-1], item.inputs["role"])
-        for item in built.world.items
+        for item in built.cloud.items
         if account in str(item.inputs.get("member"))
     }
     assert granted == {

@@ -10,7 +10,7 @@ from typing import Any
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
 
 # Every step takes a second or two; see ../shared/reference/control-plane.md.
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Demonstration:
 
     def comes_to(self, ask: Callable[[], Any], wanted: Any) -> None:
         """Waits until an answer is the wanted one."""
-        until(lambda: f"{wanted}; it is {ask()}", lambda: ask() == wanted, PATIENCE)
+        until(lambda: f"{wanted}; it is {ask()}", lambda: ask() == wanted, TIMEOUT)
 
     def run(self, start_training: Callable[[], object]) -> None:
         """The whole course; the Deployment has one replica, and the Job does not exist yet."""

@@ -8,7 +8,7 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import FINISH
 from tests.control_plane import generic
-from tests.control_plane.demonstration import PATIENCE, Demonstration
+from tests.control_plane.demonstration import TIMEOUT, Demonstration
 
 DEMONSTRATION = {"namespace": generic.NAMESPACE, "deployment": "server", "job": "training"}
 
@@ -40,7 +40,7 @@ def scene(nodes: ControlPlane) -> Iterator[Demonstration]:
 def remove(api: Api, tree: Object) -> None:
     """Deletes an object and waits until Kueue, where it holds it, has let it go."""
     api.delete(tree)
-    until(lambda: f"{tree} to go", lambda: api.get(tree) is None, PATIENCE)
+    until(lambda: f"{tree} to go", lambda: api.get(tree) is None, TIMEOUT)
 
 
 def test_serving_preempts_training_which_comes_back_when_there_is_room(scene: Demonstration) -> None:
@@ -67,8 +67,8 @@ def test_a_job_ends_as_its_pods_do(scene: Demonstration, outcome: str, wanted: s
     for pod in scene.pods({"batch.kubernetes.io/job-name": "training"}):
         scene.api.patch(pod, {"metadata": {"annotations": {FINISH: outcome}}})
     job = generic.training()
-    until(lambda: wanted, lambda: is_true(scene.api.get(job), wanted), PATIENCE)
-    until(lambda: "the end", lambda: is_true(scene.workload(), "Finished"), PATIENCE)
+    until(lambda: wanted, lambda: is_true(scene.api.get(job), wanted), TIMEOUT)
+    until(lambda: "the end", lambda: is_true(scene.workload(), "Finished"), TIMEOUT)
 
 
 def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration) -> None:
@@ -78,7 +78,7 @@ def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration) ->
     until(
         lambda: "a word about the quota",
         lambda: "maximum capacity" in condition(scene.workload(), "QuotaReserved").get("message", ""),
-        PATIENCE,
+        TIMEOUT,
     )
     assert scene.training() == (True, 0, 0)
 

@@ -86,7 +86,7 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     plane.api.apply(namespace)
     plane.kueue.start({}, "kueue-system")
     plane.api.create(held)
-    monkeypatch.setattr(release, "_PATIENCE", 1.0)
+    monkeypatch.setattr(release, "_TIMEOUT", 1.0)
     reason = (
         r"deletion of workloadpriorityclasses\.kueue\.x-k8s\.io \(CustomResource deletion is in progress\)"
     )

@@ -34,7 +34,7 @@ def ask_for(rehearsal: Rehearsal, replicas: str) -> None:
 
 
 def shown(rehearsal: Rehearsal, plane: ControlPlane) -> Demonstration:
-    (job,) = rehearsal.world.of_type("kubernetes:batch/v1:Job")
+    (job,) = rehearsal.cloud.of_type("kubernetes:batch/v1:Job")
     return Demonstration(
         api=plane.api, namespace="llm", deployment="serving", job=job.inputs["metadata"]["name"]
     )
@@ -54,7 +54,7 @@ def test_serving_takes_the_fine_tunes_gpus_and_gives_them_back(stack: Rehearsal,
         scene.comes_to(scene.training, training)
         assert stack.preview().changed == 0
     stack.destroy()
-    assert stack.world.items == []
+    assert stack.cloud.items == []
 
 
 class Trainee:
@@ -115,4 +115,4 @@ def test_the_fine_tune_goes_on_where_serving_stopped_it_with_the_losses_of_an_un
 
     assert trainee.losses("mine") == pytest.approx(trainee.losses("undisturbed"), abs=1e-5)
     stack.destroy()
-    assert stack.world.items == []
+    assert stack.cloud.items == []

@@ -10,7 +10,7 @@ from subprocess import PIPE
 
 import pytest
 
-from rehearsal import project
+from engine import project
 from rehearsal.control_plane import ControlPlane, binaries, cluster
 from rehearsal.errors import RehearsalError
 

@@ -25,7 +25,7 @@ needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are n
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane: ControlPlane) -> None:
     said: list[str] = []
-    with Rehearsal(stack, plane=plane, say=said.append) as rehearsal:
+    with Rehearsal(stack, plane=plane, log=said.append) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
         assert rehearsal.cluster
@@ -34,7 +34,7 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []
         assert rehearsal.cluster.left() == []
     assert [text for text in said if "not checked" in text] == ([] if CRDS.is_dir() else said)
 
@@ -92,7 +92,7 @@ def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_ch
 def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> None:
     settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
     with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
-        rehearsal.world.outcome = "Failed"
+        rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed"):
             rehearsal.up()
         rehearsal.destroy()

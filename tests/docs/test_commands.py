@@ -18,9 +18,9 @@ import yaml
 
 from documentation import settings_reference
 from documentation.scenarios import scenarios, stack_file
+from engine.lookup import TOOLS
+from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
-from rehearsal.engine_lookup import TOOLS
-from rehearsal.project import known_stacks, parse_override
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
 

@@ -8,7 +8,7 @@ from documentation import picture, settings_reference
 from documentation.errors import DocumentationError
 from documentation.pages import page_of, pages
 from documentation.scenarios import scenarios
-from rehearsal import Plan, Planned
+from engine.plan import Plan, Planned
 from stacks.settings import Training
 from tests import plans
 

@@ -139,7 +139,7 @@ def plant_subnet(server: GoogleServer, nat: bool = True, **changes: Any) -> None
 def plant_hub(server: GoogleServer, plan: StackPlan) -> None:
     server.plant_page(
         "huggingface/api/whoami-v2",
-        Page(content={"name": OWNER}, refusal=Page(code=401, content={"error": "Invalid user token."})),
+        Page(content={"name": OWNER}, rejected=Page(code=401, content={"error": "Invalid user token."})),
     )
     for kind, name in hub.repositories(plan):
         server.plant_page(f"huggingface/api/{kind}s/{name}/auth-check", Page(content={}))
@@ -149,7 +149,7 @@ def plant_registry(server: GoogleServer) -> None:
     """Docker Hub with the image that serves: anybody gets a token for it first."""
     realm = f'Bearer realm="{server.address}/registry/token",service="registry.docker.io",scope="pull"'
     server.plant_page("registry/token", Page(content={"token": "anybody"}))
-    server.plant_page(manifest(), Page(refusal=Page(code=401, headers={"WWW-Authenticate": realm})))
+    server.plant_page(manifest(), Page(rejected=Page(code=401, headers={"WWW-Authenticate": realm})))
     plant_image(server, IMAGE)
 
 

@@ -71,13 +71,13 @@ class Page:
         code: HTTP status.
         content: JSON.
         headers: Headers of the answer.
-        refusal: What a request without an Authorization header gets instead.
+        rejected: What a request without an Authorization header gets instead.
     """
 
     code: int = 200
     content: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    refusal: "Page | None" = None
+    rejected: "Page | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ class GoogleServer(LoopbackServer):
     def page(self, url: str, authorized: bool) -> Page | None:
         """The page at an address, None where none was planted."""
         found = self._pages.get(url.lstrip("/").partition("?")[0])
-        return found.refusal if found and found.refusal and not authorized else found
+        return found.rejected if found and found.rejected and not authorized else found
 
     def _answer(self, key: str, call: Call, body: Any) -> tuple[Fault | None, Any]:
         for planted in self._planted[key]:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from engine.project import known_stacks
 from operations import prices
 from operations.__main__ import main
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.prices import CatalogPrices, FilePrices
 from operations.quantities import Quantity, by_use, quantities
-from rehearsal.project import known_stacks
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from engine import lookup
+from engine.project import project_name
 from operations import hub
 from operations.errors import OperationError
-from rehearsal import engine_lookup
-from rehearsal.project import project_name
 
 TOKEN = "hf_planted_in_a_test"
 STACK = "mine"
@@ -28,7 +28,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setattr(hub, "ROOT", tmp_path)
-    found = engine_lookup.find(print)
+    found = lookup.find(print)
 
     def run(*arguments: str, text: str = "") -> None:
         found.run(list(arguments), str(tmp_path), {}, text=text)

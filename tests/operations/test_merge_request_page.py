@@ -5,8 +5,8 @@ import re
 import pytest
 
 from bootstrap import roles
+from engine.project import ROOT
 from operations.__main__ import main
-from rehearsal.project import ROOT
 
 PAGE = (ROOT / "docs" / "merge-requests.md").read_text()
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from engine.project import ROOT, known_stacks
 from operations.__main__ import COMMANDS
-from rehearsal.project import ROOT, known_stacks
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GITLAB = ROOT / ".gitlab-ci.yml"

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from engine.project import known_stacks
 from operations import preflight
 from operations.__main__ import main
 from operations.checks import permissions
 from operations.findings import Level
 from operations.plan import StackPlan
-from rehearsal.project import known_stacks
 from tests.operations import good_project
 from tests.operations.checking import check, good, levels, only
 from tests.operations.google_server import (

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from engine.plan import Planned
 from operations.findings import Level
 from operations.machines import NODE_POOL
 from operations.plan import StackPlan
-from rehearsal import Planned
 from tests.operations import good_project
 from tests.operations.checking import check, good, levels, only
 from tests.operations.google_server import (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.project import ROOT
 from operations import preview_comment
 from operations.__main__ import main
 from operations.previews import checkout, cloud, engine_report, rehearsed
@@ -14,7 +15,6 @@ from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
 from operations.previews.redaction import Redaction
 from rehearsal import Rehearsal
-from rehearsal.project import ROOT
 from tests import plans
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.previews.forge_server import TOKEN, ForgeServer
@@ -287,7 +287,7 @@ def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
     """On the real engine, with the secret and the bucket changed behind its back."""
     with Rehearsal("dev", {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
-        for item in rehearsal.world.items:
+        for item in rehearsal.cloud.items:
             if item.type.endswith((":SecretVersion", ":BucketObject")):
                 item.inputs["deletionPolicy"] = item.outputs["deletionPolicy"] = "ABANDON"
             if item.type.endswith(":Bucket"):

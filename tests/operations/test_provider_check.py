@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.project import known_stacks
 from operations.__main__ import main
-from rehearsal.project import known_stacks
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.previews.reports import BUCKET, POOL, report, step
 

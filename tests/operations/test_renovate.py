@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.project import ROOT
+from engine.project import ROOT
 
 FILE = ROOT / "renovate.json"
 CONFIG: dict[str, Any] = json.loads(FILE.read_text())

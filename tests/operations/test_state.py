@@ -48,7 +48,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
                     raise automation.CommandError(automation.CommandResult("", "error: no answer", 255))
                 return automation.CommandResult(answer, "", 0)
 
-        monkeypatch.setattr("operations.state.engine_lookup.find", lambda _say: Engine())
+        monkeypatch.setattr("operations.state.lookup.find", lambda _log: Engine())
         return Backend("s")
 
     return make

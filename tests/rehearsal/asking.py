@@ -6,11 +6,11 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi.runtime.proto import provider_pb2
 
 from rehearsal.clock import Clock
-from rehearsal.cluster_objects import KubernetesStandIn
-from rehearsal.google import GoogleStandIn
-from rehearsal.provider import StandIn
+from rehearsal.fake_cloud import FakeCloud
+from rehearsal.fake_google import FakeGoogle
+from rehearsal.fake_kubernetes import FakeKubernetes
+from rehearsal.fake_provider import FakeProvider
 from rehearsal.wire import from_struct, to_struct
-from rehearsal.world import World
 
 PROJECT = "p"
 
@@ -33,12 +33,12 @@ class _Call:
 
 
 class Platform:
-    """A world with both stand-ins, asked in the engine's words."""
+    """A cloud with both stand-ins, asked in the engine's words."""
 
     def __init__(self) -> None:
-        self.world = World()
-        self._google = GoogleStandIn(self.world, Clock())
-        self._kubernetes = KubernetesStandIn(self.world, Clock())
+        self.cloud = FakeCloud()
+        self._google = FakeGoogle(self.cloud, Clock())
+        self._kubernetes = FakeKubernetes(self.cloud, Clock())
         self.configure("gcp", {"project": PROJECT})
 
     def configure(self, package: str, config: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Platform:
             service = f"{api}.googleapis.com"
             self.create("gcp:projects/service:Service", api, {"service": service, "project": PROJECT})
 
-    def _stand_in(self, package: str) -> StandIn:
+    def _stand_in(self, package: str) -> FakeProvider:
         return self._google if package.startswith("gcp") else self._kubernetes
 
     def _call(self) -> Any:

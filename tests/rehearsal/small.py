@@ -75,5 +75,5 @@ class Echo(dynamic.Resource):
 
     said: pulumi.Output[str]
 
-    def __init__(self, name: str, say: str) -> None:
-        super().__init__(_EchoProvider(), name, {"say": say, "said": None})
+    def __init__(self, name: str, log: str) -> None:
+        super().__init__(_EchoProvider(), name, {"say": log, "said": None})

@@ -13,18 +13,20 @@ from subprocess import PIPE
 
 import pytest
 
-from rehearsal import course, project
+from engine import project
+from rehearsal import lifecycle
 from rehearsal.__main__ import main
 from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import FakeCloud
 from rehearsal.lock import alone
-from rehearsal.world import World
 
 STACK = "a4-ray"
 
 
 # The command with its results elsewhere, so that it is in nobody's way.
 ELSEWHERE = (
-    "import pathlib, sys; from rehearsal import course; course.RESULTS = pathlib.Path(sys.argv.pop(1)); "
+    "import pathlib, sys; from rehearsal import lifecycle; "
+    "lifecycle.RESULTS = pathlib.Path(sys.argv.pop(1)); "
     "from rehearsal.__main__ import main; sys.exit(main())"
 )
 
@@ -32,7 +34,7 @@ ELSEWHERE = (
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the results go; the command's signal handlers do not outlive the test."""
-    monkeypatch.setattr(course, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(lifecycle, "RESULTS", tmp_path / "results")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield tmp_path / "results" / STACK
     for number, handler in before.items():
@@ -136,9 +138,9 @@ def test_a_stack_whose_scenario_does_not_exist_yet_is_refused_without_a_tracebac
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    remove = World.remove
+    remove = FakeCloud.remove
     sticky = "gcp:storage/bucket:Bucket"
-    monkeypatch.setattr(World, "remove", lambda world, item: item.type == sticky or remove(world, item))
+    monkeypatch.setattr(FakeCloud, "remove", lambda cloud, item: item.type == sticky or remove(cloud, item))
     assert main([STACK]) == 1
     output = capsys.readouterr().out
     assert "left: gcp:storage/bucket:Bucket a4-ray-bucket-" in output

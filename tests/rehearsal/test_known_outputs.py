@@ -1,13 +1,8 @@
-"""One table of outputs for stand-ins and mocks."""
+"""The table of outputs that the providers compute."""
 
-import json
-
-import pulumi
-import pulumi_gcp as gcp
 import pytest
 
 from rehearsal.known_outputs import GOOGLE, PROJECT_NUMBER, outputs_for
-from rehearsal.mocks import RecordingMocks
 from rehearsal.schema import args_class
 
 
@@ -43,25 +38,3 @@ def test_a_kubernetes_object_is_known_by_namespace_and_name() -> None:
         "kubernetes:core/v1:Namespace", "x", {"kind": "Namespace", "metadata": {"name": "n"}}, "p"
     )
     assert scoped[0] == "n"
-
-
-def test_mocks_answer_with_the_same_outputs_and_hide_secrets() -> None:
-    mocks = RecordingMocks(project="p")
-    pulumi.runtime.set_mocks(mocks, project="llm-stacks", stack="test", preview=False)
-
-    @pulumi.runtime.test
-    def run() -> pulumi.Output[None]:
-        secret = gcp.secretmanager.SecretVersion(
-            "v", secret="s", secret_data=pulumi.Output.secret("hf_plain")
-        )
-        bucket = gcp.storage.Bucket("b", name="b", location="us")
-
-        def check(values: list[str]) -> None:
-            assert values == ["gs://b", "1"]
-
-        return pulumi.Output.all(bucket.url, secret.version).apply(check)
-
-    run()
-    assert mocks.named("v").inputs["secretData"] == "[secret]"
-    assert "hf_plain" not in json.dumps([resource.inputs for resource in mocks.resources])
-    assert [found.name for found in mocks.of_type("gcp:storage/bucket:Bucket")] == ["b"]

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.control_plane.nodes import Shape, machine, quantity, shape_for_pod, shape_of_pool
-from rehearsal.world import Refusal
+from cloud.quantity import quantity
+from rehearsal.control_plane.nodes import Shape, machine, shape_for_pod, shape_of_pool
+from rehearsal.fake_cloud import Rejected
 
 REGION = "us-central1"
 
@@ -109,7 +110,7 @@ def test_autopilot_has_no_node_for_what_no_machine_holds(
 
 
 def test_a_machine_type_that_is_not_known_is_refused_by_name() -> None:
-    with pytest.raises(Refusal, match="machine type z9-standard-1 is not in machines.yaml"):
+    with pytest.raises(Rejected, match="machine type z9-standard-1 is not in machines.yaml"):
         shape_of_pool({"nodeConfig": {"machineType": "z9-standard-1"}}, "p", REGION)
 
 

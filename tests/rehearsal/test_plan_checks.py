@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rehearsal.plan import Plan, Planned
+from engine.plan import Plan, Planned
 from rehearsal.plan_checks import problems
 from rehearsal.rules import pods, tpu
 from tests.rehearsal.right import SLICE_POOL

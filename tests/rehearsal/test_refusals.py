@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from cloud.inputs import UNKNOWN
 from rehearsal import rules
-from rehearsal.wire import UNKNOWN
 from tests.rehearsal.right import (
     ACCOUNT,
     BUCKET,
@@ -40,7 +40,7 @@ from tests.rehearsal.right import (
     SUBNETWORK,
 )
 
-# Type, where in the right inputs, the wrong value put there, and what the refusal must say.
+# Type, where in the right inputs, the wrong value put there, and what the rejected must say.
 WRONG: list[tuple[str, str, Any, str]] = [
     (CLUSTER, "enableAutopilt", True, "did you mean enableAutopilot"),
     (CLUSTER, "addonsConfig.rayOperatorConfigs.0.enable", True, "no enable"),

@@ -40,7 +40,7 @@ def test_a_stack_is_planned_created_found_unchanged_and_destroyed(empty: Rehears
     assert empty.preview().changes == {"same": COUNT}
     assert empty.refresh().changed == 0
     assert empty.destroy().changes == {"delete": COUNT}
-    assert empty.world.items == []
+    assert empty.cloud.items == []
     assert not empty.state()["deployment"].get("resources")
 
 
@@ -56,7 +56,7 @@ def test_a_secret_is_in_clear_neither_in_plan_nor_in_state(empty: Rehearsal) -> 
     plan = empty.preview()
     empty.up()
     state = json.dumps(empty.state())
-    (token,) = (item for item in empty.world.of_type("kubernetes:core/v1:Secret"))
+    (token,) = (item for item in empty.cloud.of_type("kubernetes:core/v1:Secret"))
     assert token.inputs["stringData"] == {"token": TOKEN}
     assert TOKEN not in plan.as_json()
     assert TOKEN not in state
@@ -73,7 +73,7 @@ def test_after_a_fault_the_second_up_converges_and_destroy_leaves_nothing(
     assert first < COUNT
     assert first + empty.up().changes["create"] == COUNT
     empty.destroy()
-    assert empty.world.items == []
+    assert empty.cloud.items == []
 
 
 def test_a_fault_that_did_not_strike_does_not_strike_later(running: Rehearsal, small: Small) -> None:
@@ -83,12 +83,12 @@ def test_a_fault_that_did_not_strike_does_not_strike_later(running: Rehearsal, s
 
 
 def test_changed_data_replaces_the_config_map_alone(running: Rehearsal, small: Small) -> None:
-    (before,) = (item.id for item in running.world.of_type(CONFIG_MAP))
+    (before,) = (item.id for item in running.cloud.of_type(CONFIG_MAP))
     small.data = {"train.py": "print(2)"}
     plan = running.preview()
     assert plan.changes == {"same": COUNT - 1, "replace": 1}
     running.up()
-    (after,) = (item for item in running.world.of_type(CONFIG_MAP))
+    (after,) = (item for item in running.cloud.of_type(CONFIG_MAP))
     assert after.id != before
     assert after.inputs["data"] == {"train.py": "print(2)"}
 
@@ -98,13 +98,13 @@ def test_a_changed_location_replaces_the_bucket_and_a_label_does_not(
 ) -> None:
     small.bucket = {"labels": {"a": "b"}}
     assert running.up().changes == {"same": COUNT - 1, "update": 1}
-    (bucket,) = running.world.of_type(BUCKET)
+    (bucket,) = running.cloud.of_type(BUCKET)
     assert bucket.inputs["labels"] == {"a": "b"}
 
 
 def test_what_vanished_is_drift(running: Rehearsal) -> None:
-    (bucket,) = running.world.of_type(BUCKET)
-    running.world.remove(bucket)
+    (bucket,) = running.cloud.of_type(BUCKET)
+    running.cloud.remove(bucket)
     assert running.refresh().changes == {"same": COUNT - 1, "delete": 1}
 
 
@@ -112,7 +112,7 @@ def test_a_new_configuration_reaches_the_next_operation(running: Rehearsal) -> N
     running.configure({**SETTINGS, "hfToken": "hf_another"})
     assert running.preview().changed == 1
     running.up()
-    (token,) = running.world.of_type("kubernetes:core/v1:Secret")
+    (token,) = running.cloud.of_type("kubernetes:core/v1:Secret")
     assert token.inputs["stringData"] == {"token": "hf_another"}
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.replacement import changed_paths
+from engine.plan import changed_paths
 from tests.rehearsal.asking import Platform
 
 CLUSTER = "gcp:container/cluster:Cluster"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.wire import UNKNOWN
+from cloud.inputs import UNKNOWN
 from tests.rehearsal.asking import Platform, Refused
 
 NETWORK = "gcp:compute/network:Network"
@@ -101,7 +101,7 @@ def test_a_preview_knows_the_inputs_and_that_outputs_are_to_come(platform: Platf
 
 def test_a_preview_creates_nothing(platform: Platform) -> None:
     platform.plan(BUCKET, "b", {"name": "b", "location": "us"})
-    assert not list(platform.world.of_type(BUCKET))
+    assert not list(platform.cloud.of_type(BUCKET))
 
 
 def test_a_type_that_nobody_modelled_is_refused_by_name(platform: Platform) -> None:
@@ -218,7 +218,7 @@ def test_an_object_needs_its_namespace(with_cluster: Platform) -> None:
 def test_deleting_a_cluster_deletes_what_is_in_it(with_cluster: Platform) -> None:
     with_cluster.create(CONFIG_MAP, "code", config_map(name="code"))
     with_cluster.delete(CLUSTER, "c", "projects/p/locations/us-central1/clusters/c")
-    assert {item.type for item in with_cluster.world.items} == {"gcp:projects/service:Service"}
+    assert {item.type for item in with_cluster.cloud.items} == {"gcp:projects/service:Service"}
 
 
 def test_a_restricted_namespace_lets_no_unrestricted_pod_in(with_cluster: Platform) -> None:
@@ -278,13 +278,13 @@ def test_a_ray_job_ends_complete_and_says_so(with_cluster: Platform) -> None:
 
 
 def test_waiting_for_the_success_of_a_job_that_fails_times_out(with_cluster: Platform) -> None:
-    with_cluster.world.outcome = "Failed"
+    with_cluster.cloud.outcome = "Failed"
     with pytest.raises(Refused, match="timed out waiting for RayJob ray/train"):
         with_cluster.create(RAY_JOB, "train", ray_job("jsonpath={.status.jobDeploymentStatus}=Complete"))
 
 
 def test_waiting_for_either_end_of_a_job_sees_its_failure(with_cluster: Platform) -> None:
-    with_cluster.world.outcome = "Failed"
+    with_cluster.cloud.outcome = "Failed"
     either = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed']}"
     _, outputs = with_cluster.create(RAY_JOB, "train", ray_job(either))
     assert outputs["status"]["jobDeploymentStatus"] == "Failed"
@@ -307,7 +307,7 @@ def test_a_cloud_run_job_writes_into_the_bucket_when_it_runs(platform: Platform)
 
 
 def test_a_cloud_run_job_that_fails_is_refused(platform: Platform) -> None:
-    platform.world.outcome = "Failed"
+    platform.cloud.outcome = "Failed"
     with pytest.raises(Refused, match="execution tune-one has failed"):
         platform.create(RUN_JOB, "tune", run_job("one"))
 
@@ -382,7 +382,7 @@ def test_what_is_gone_reads_as_gone_and_can_be_deleted_again(platform: Platform)
 
 
 def test_a_fault_strikes_once(platform: Platform) -> None:
-    platform.world.fail_once("b")
+    platform.cloud.fail_once("b")
     with pytest.raises(Refused, match="lets the creation of b fail"):
         platform.create(BUCKET, "b", {"name": "b", "location": "us"})
     platform.create(BUCKET, "b", {"name": "b", "location": "us"})

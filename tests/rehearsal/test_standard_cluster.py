@@ -64,7 +64,7 @@ def test_deleting_a_cluster_deletes_its_nodes(platform: Platform) -> None:
     make_cluster(platform, STANDARD)
     platform.create(NODE_POOL, "pool", POOL)
     platform.delete(CLUSTER, "c", "projects/p/locations/us-central1/clusters/c")
-    assert not list(platform.world.of_type(NODE_POOL))
+    assert not list(platform.cloud.of_type(NODE_POOL))
 
 
 def test_a_standard_cluster_has_identities_for_pods_only_when_asked(platform: Platform) -> None:
@@ -112,7 +112,7 @@ def test_kueues_kinds_are_unknown_before_kueue(platform: Platform) -> None:
 
 def test_a_webhook_that_is_late_refuses_queues_and_queued_workloads_alone(with_kueue: Platform) -> None:
     code: dict[str, Any] = {**HOME, "kind": "ConfigMap", "metadata": {"name": "code", "namespace": "ray"}}
-    with_kueue.world.silent_webhook = 1
+    with_kueue.cloud.silent_webhook = 1
     with_kueue.create("kubernetes:core/v1:ConfigMap", "code", code)
     with pytest.raises(Refused, match="failed calling webhook"):
         with_kueue.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])

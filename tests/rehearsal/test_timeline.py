@@ -4,12 +4,12 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from engine.recorder import Interval
 from rehearsal.clock import Clock, minutes
 from rehearsal.critical_path import critical_path, waits_of, waves
+from rehearsal.fake_cloud import Rejected
 from rehearsal.known_outputs import GOOGLE
-from rehearsal.recorder import Interval
 from rehearsal.timeline import Phase, svg, ticks
-from rehearsal.world import Refusal
 
 CLUSTER = "gcp:container/cluster:Cluster"
 
@@ -80,7 +80,7 @@ def test_an_autopilot_cluster_takes_six_minutes_and_a_job_only_when_awaited() ->
 def test_a_stopped_clock_ends_the_waiting() -> None:
     clock = Clock(seconds_per_minute=1000)
     clock.stop()
-    with pytest.raises(Refusal, match="interrupted"):
+    with pytest.raises(Rejected, match="interrupted"):
         clock.take(CLUSTER, "create", {})
 
 

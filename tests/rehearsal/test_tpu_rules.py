@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from cloud.inputs import UNKNOWN
 from rehearsal import rules
 from rehearsal.rules import pods, tpu
-from rehearsal.wire import UNKNOWN
 from tests.rehearsal.right import NODE_POOL, RAY_CLUSTER, RIGHT, SLICE_POOL
 from tests.rehearsal.test_refusals import changed, reasons
 

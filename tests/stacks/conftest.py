@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import Plan, Rehearsal
+from engine.plan import Plan
+from rehearsal import Rehearsal
 from stacks import cloudrun_vllm, gke_training
 from tests import plans
 

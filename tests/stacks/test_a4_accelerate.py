@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal import Plan, Rehearsal, RehearsalError
+from engine.plan import Plan
+from rehearsal import Rehearsal, RehearsalError
 from tests import plans
 from workloads.finetune.errors import EXIT_BAD_INPUT
 from workloads.finetune.recipe import load_recipe
@@ -105,11 +106,11 @@ def test_up_does_not_wait_for_the_training_unless_it_is_told_to(
 
 def test_up_that_waits_fails_with_the_training() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE, "waitForTraining": "true"}) as rehearsal:
-        rehearsal.world.outcome = "Failed"
+        rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="a4-accelerate-job"):
             rehearsal.up()
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []
 
 
 def test_the_job_starts_when_everything_that_its_pod_uses_is_there(plan: Plan) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import Plan, Rehearsal, RehearsalError
+from engine.plan import Plan
+from rehearsal import Rehearsal, RehearsalError
 from stacks import pins
 from tests import plans
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).parent.parent.parent
 def test_only_the_trainings_own_service_account_writes_to_the_bucket(standing: Rehearsal) -> None:
     members = {
         item.inputs["member"]
-        for item in standing.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+        for item in standing.cloud.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
     }
     (member,) = members
     assert re.fullmatch(
@@ -136,7 +137,7 @@ def test_another_image_is_another_run(standing: Rehearsal, next_plan: Callable[.
 
 
 def _job(rehearsal: Rehearsal) -> dict:
-    (job,) = rehearsal.world.of_type("kubernetes:ray.io/v1:RayJob")
+    (job,) = rehearsal.cloud.of_type("kubernetes:ray.io/v1:RayJob")
     return job.inputs
 
 
@@ -175,11 +176,11 @@ def test_up_that_waits_ends_well_with_the_training() -> None:
 
 def test_up_that_waits_fails_with_the_training() -> None:
     with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
-        rehearsal.world.outcome = "Failed"
+        rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed: RayJob gemma-3-4b-vision-"):
             rehearsal.up()
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []
 
 
 # Order

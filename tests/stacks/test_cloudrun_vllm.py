@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal import Plan, Rehearsal, RehearsalError
-from rehearsal.world import Item
+from engine.plan import Plan
+from rehearsal import Rehearsal, RehearsalError
+from rehearsal.fake_cloud import Item
 from tests import plans
 
 STACK = "cloudrun-vllm"
@@ -64,13 +65,13 @@ def test_the_job_writes_to_the_bucket_and_the_service_only_reads(standing: Rehea
 
 def _roles(rehearsal: Rehearsal, type_token: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for item in rehearsal.world.of_type(type_token):
+    for item in rehearsal.cloud.of_type(type_token):
         found.setdefault(item.inputs["member"], set()).add(item.inputs["role"])
     return found
 
 
 def _live(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
-    (item,) = [item for item in rehearsal.world.items if item.name == name]
+    (item,) = [item for item in rehearsal.cloud.items if item.name == name]
     return item.inputs
 
 
@@ -211,7 +212,7 @@ def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
 
 
 def test_all_traffic_goes_through_the_stacks_subnet(standing: Rehearsal) -> None:
-    (subnet,) = standing.world.of_type("gcp:compute/subnetwork:Subnetwork")
+    (subnet,) = standing.cloud.of_type("gcp:compute/subnetwork:Subnetwork")
     templates = _live(standing, JOB)["template"]["template"], _live(standing, SERVICE)["template"]
     for template in templates:
         assert template["vpcAccess"] == {
@@ -229,12 +230,12 @@ def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
         outputs={"name": "shared"},
     )
     with Rehearsal(STACK, {"subnet": "shared"}) as rehearsal:
-        rehearsal.world.add(yours)
+        rehearsal.cloud.add(yours)
         rehearsal.up()
-        networks = {item.id for item in rehearsal.world.items if item.type.startswith("gcp:compute")}
+        networks = {item.id for item in rehearsal.cloud.items if item.type.startswith("gcp:compute")}
         (interface,) = _live(rehearsal, JOB)["template"]["template"]["vpcAccess"]["networkInterfaces"]
         rehearsal.destroy()
-        assert rehearsal.world.items == [yours]
+        assert rehearsal.cloud.items == [yours]
     assert networks == {yours.id}
     assert interface == {"subnetwork": yours.id}
 
@@ -261,11 +262,11 @@ def test_the_service_waits_for_the_end_of_the_job(plan: Plan) -> None:
 
 def test_a_job_that_fails_leaves_the_service_unmade() -> None:
     with Rehearsal(STACK) as rehearsal:
-        rehearsal.world.outcome = "Failed"
+        rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match=f"{JOB}.*has failed"):
             rehearsal.up()
-        assert not [item for item in rehearsal.world.items if item.name == SERVICE]
-        rehearsal.world.outcome = "Complete"
+        assert not [item for item in rehearsal.cloud.items if item.name == SERVICE]
+        rehearsal.cloud.outcome = "Complete"
         rehearsal.up()
         assert rehearsal.preview().changed == 0
 

@@ -32,7 +32,7 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_destroy_cleans_up_after_a_failed_up(stack: str, name: str) -> None:
         with pytest.raises(RehearsalError, match=name):
             rehearsal.up(fail_at=name)
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []

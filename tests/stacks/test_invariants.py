@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from rehearsal import Plan, Rehearsal, RehearsalError
-from rehearsal.rules.pods import quantity
+from cloud.quantity import quantity
+from engine.plan import Plan
+from rehearsal import Rehearsal, RehearsalError
 from tests import inventory, plans
 
 TOKEN = "hf_planted_in_a_test"
@@ -45,14 +46,14 @@ def life(stack: str) -> Iterator[Life]:
         rehearsal.up()
         state = json.dumps(rehearsal.state())
         changed = rehearsal.preview().changed, rehearsal.up().changed
-        before = sorted(item.key for item in rehearsal.world.items)
+        before = sorted(item.key for item in rehearsal.cloud.items)
         with pytest.raises(RehearsalError, match="protected"):
             rehearsal.destroy()
-        untouched = sorted(item.key for item in rehearsal.world.items) == before
+        untouched = sorted(item.key for item in rehearsal.cloud.items) == before
         rehearsal.configure({**settings, "forceDestroy": "true"})
         rehearsal.up()
         rehearsal.destroy()
-        yield Life(plan, state, changed, untouched, [item.name for item in rehearsal.world.items])
+        yield Life(plan, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
 
 
 @pytest.fixture(scope="module")

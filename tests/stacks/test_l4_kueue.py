@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from cloud.quantity import quantity
 from components.g2_machine import G2_MACHINES
+from engine.plan import Plan
 from finetune.__main__ import make_parser
-from rehearsal import Plan, Rehearsal
-from rehearsal.rules.pods import quantity
-from rehearsal.world import NODE_POOL
+from rehearsal import Rehearsal
+from rehearsal.fake_cloud import NODE_POOL
 from stacks import settings
 from tests import plans
 
@@ -53,15 +54,15 @@ def kueue_configuration(plan: Plan) -> dict[str, Any]:
 
 
 def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google(standing: Rehearsal) -> None:
-    members = {str(item.inputs["member"]) for item in standing.world.items if "member" in item.inputs}
+    members = {str(item.inputs["member"]) for item in standing.cloud.items if "member" in item.inputs}
     of_pods = {member for member in members if member.startswith("principal://")}
     assert {member.rpartition("/subject/")[2] for member in of_pods} == {"ns/llm/sa/finetune"}
 
 
 def test_every_node_runs_as_the_nodes_own_account(standing: Rehearsal) -> None:
-    accounts = {item.name: item for item in standing.world.of_type("gcp:serviceaccount/account:Account")}
-    (cluster,) = standing.world.of_type("gcp:container/cluster:Cluster")
-    pools = list(standing.world.of_type(NODE_POOL))
+    accounts = {item.name: item for item in standing.cloud.of_type("gcp:serviceaccount/account:Account")}
+    (cluster,) = standing.cloud.of_type("gcp:container/cluster:Cluster")
+    pools = list(standing.cloud.of_type(NODE_POOL))
     account = accounts[f"{STACK}-nodes"]
     assert len(pools) == 2
     for item in (cluster, *pools):

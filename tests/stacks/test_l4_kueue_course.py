@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from components import kueue
-from rehearsal import Plan, Planned, Rehearsal, RehearsalError
-from rehearsal.world import NODE_POOL, Item
+from engine.plan import Plan, Planned
+from rehearsal import Rehearsal, RehearsalError
+from rehearsal.fake_cloud import NODE_POOL, Item
 from tests import plans
 
 STACK = "l4-kueue"
@@ -45,13 +46,13 @@ def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
     with Rehearsal(STACK) as rehearsal:
         rehearsal.up()
         there: list[int] = []
-        add = rehearsal.world.add
+        add = rehearsal.cloud.add
 
         def watched(item: Item) -> None:
             add(item)
-            there.append(len(list(rehearsal.world.of_type(NODE_POOL))))
+            there.append(len(list(rehearsal.cloud.of_type(NODE_POOL))))
 
-        monkeypatch.setattr(rehearsal.world, "add", watched)
+        monkeypatch.setattr(rehearsal.cloud, "add", watched)
         rehearsal.configure({"capacity.type": "spot"})
         rehearsal.up()
         assert there == [2]
@@ -102,20 +103,20 @@ def _waits_for(plan: Plan, name: str) -> set[str]:
 def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
     with Rehearsal(STACK) as rehearsal:
-        rehearsal.world.silent_webhook = 5
+        rehearsal.cloud.silent_webhook = 5
         rehearsal.up()
-        assert rehearsal.world.silent_webhook == 0
+        assert rehearsal.cloud.silent_webhook == 0
         assert rehearsal.preview().changed == 0
 
 
 def test_a_webhook_that_never_answers_ends_up_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
     with Rehearsal(STACK) as rehearsal:
-        rehearsal.world.silent_webhook = 1000
+        rehearsal.cloud.silent_webhook = 1000
         with pytest.raises(RehearsalError, match="failed calling webhook"):
             rehearsal.up()
-        assert rehearsal.world.silent_webhook > 900
-        rehearsal.world.silent_webhook = 0
+        assert rehearsal.cloud.silent_webhook > 900
+        rehearsal.cloud.silent_webhook = 0
         rehearsal.up()
         assert rehearsal.preview().changed == 0
 
@@ -127,4 +128,4 @@ def test_everything_of_an_autopilot_cluster_is_destroyed_too() -> None:
     with Rehearsal(STACK, {"forceDestroy": "true", "clusterMode": "autopilot"}) as rehearsal:
         rehearsal.up()
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []

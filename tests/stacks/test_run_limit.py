@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal import Plan, Rehearsal
+from engine.plan import Plan
+from rehearsal import Rehearsal
 from tests import plans
 
 # The fine-tune of each scenario on GKE.

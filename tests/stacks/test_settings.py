@@ -1,4 +1,4 @@
-"""What the configuration may say, and what becomes of it."""
+"""What the configuration may log, and what becomes of it."""
 
 import json
 

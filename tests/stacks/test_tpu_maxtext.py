@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal import Plan, Rehearsal, RehearsalError
+from engine.plan import Plan
+from rehearsal import Rehearsal, RehearsalError
 from rehearsal.rules import tpu
 from stacks import pins, tpu_maxtext
 from tests import plans
@@ -210,7 +211,7 @@ def test_renaming_a_checkpoint_is_one_step(plan: Plan) -> None:
 def test_only_the_trainings_own_service_account_writes_to_the_bucket(standing: Rehearsal) -> None:
     members = {
         item.inputs["member"]
-        for item in standing.world.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+        for item in standing.cloud.of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
     }
     assert [member.rpartition("/subject/")[2] for member in members] == ["ns/ray/sa/maxtext"]
 
@@ -356,7 +357,7 @@ def test_another_topology_is_another_slice_and_another_run(any_slice: str) -> No
 
 
 def job_of(rehearsal: Rehearsal) -> dict[str, Any]:
-    (item,) = rehearsal.world.of_type("kubernetes:ray.io/v1:RayJob")
+    (item,) = rehearsal.cloud.of_type("kubernetes:ray.io/v1:RayJob")
     return item.inputs["spec"]
 
 
@@ -379,11 +380,11 @@ def test_up_that_waits_ends_with_the_training() -> None:
         rehearsal.up()
         assert rehearsal.preview().changed == 0
     with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
-        rehearsal.world.outcome = "Failed"
+        rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed: RayJob llama3-8b-"):
             rehearsal.up()
         rehearsal.destroy()
-        assert rehearsal.world.items == []
+        assert rehearsal.cloud.items == []
 
 
 def test_the_outputs_are_commands_for_this_run(standing: Rehearsal) -> None:

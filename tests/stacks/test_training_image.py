@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from rehearsal import Plan, Rehearsal
+from engine.plan import Plan
+from rehearsal import Rehearsal
 from stacks import cloudrun_vllm, gke_training, tpu_maxtext
 from tests import plans
 
@@ -58,7 +59,7 @@ def test_the_training_waits_for_the_image_and_runs_it_by_digest(stack: str) -> N
     with Rehearsal(stack) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
-        (run,) = rehearsal.world.of_type(RUNS[stack][0])
+        (run,) = rehearsal.cloud.of_type(RUNS[stack][0])
     assert f"{stack}-build" in plans.ancestors(plan, plans.named(plan, run.name))
     name = WORKLOADS.get(stack, FINETUNE)[0].lower()
     image = rf"us-\w+-docker\.pkg\.dev/rehearsal-project/images-{stack}/{name}@sha256:[0-9a-f]{{64}}"
@@ -75,12 +76,12 @@ def test_changed_libraries_are_built_once_and_run_anew_and_changed_code_is_not_b
         rehearsal.up()
         assert len(rehearsal.builds.builds) == 1
 
-        (before,) = rehearsal.world.of_type(RUNS[stack][0])
+        (before,) = rehearsal.cloud.of_type(RUNS[stack][0])
         old = str(before.inputs)
         requirements = package / "requirements.txt"
         requirements.write_text(requirements.read_text() + "# one line more\n")
         rehearsal.up()
-        (after,) = rehearsal.world.of_type(RUNS[stack][0])
+        (after,) = rehearsal.cloud.of_type(RUNS[stack][0])
         assert str(after.inputs) != old
         assert rehearsal.preview().changed == 0
         assert len(rehearsal.builds.builds) == 2
@@ -91,7 +92,7 @@ def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() 
         rehearsal.up()
         grants = {
             (item.inputs["repository"], item.inputs["role"], item.inputs["member"].split("@")[0][:-7])
-            for item in rehearsal.world.of_type(
+            for item in rehearsal.cloud.of_type(
                 "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
             )
         }

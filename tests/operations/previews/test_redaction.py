@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.secrets import SECRET
 from operations.previews.redaction import Redaction, secret_configuration, secret_variables
-from rehearsal.wire import SECRET
 
 # Put together here, so that no scanner of this repository takes them for somebody's.
 HUGGING_FACE = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"

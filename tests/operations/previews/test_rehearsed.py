@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.project import ROOT
 from operations.previews import rehearsed
 from operations.previews.changes import Kind, StackPreview
 from operations.previews.redaction import Redaction
-from rehearsal.project import ROOT
 
 STACK = "l4-kueue"
 _PROGRAM = ("__main__.py", "Pulumi.yaml", "Pulumi.l4-kueue.yaml", "stacks", "components", "workloads")

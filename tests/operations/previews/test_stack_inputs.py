@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.project import ROOT, known_stacks
 from operations.previews import stack_inputs
 from rehearsal import Rehearsal
-from rehearsal.project import ROOT, known_stacks
 
 KNOWN = {"a4-ray": "a4-ray", "cloudrun-vllm": "cloudrun-vllm", "dev": "cloudrun-vllm", "l4-kueue": "l4-kueue"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from rehearsal.project import ROOT
+from engine.project import ROOT
 
 # What the program imports of its own checkout.
 _PACKAGES: Final = ("stacks", "components", "workloads")

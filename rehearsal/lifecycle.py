@@ -1,4 +1,4 @@
-"""The course of a whole rehearsal: from an empty world through a running stack back to an empty world."""
+"""The course of a whole rehearsal: from an empty cloud through a running stack back to an empty cloud."""
 
 import json
 from collections.abc import Generator, Mapping, Sequence
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
-from rehearsal import display, project
+from engine import project
+from engine.plan import Plan
+from engine.recorder import Interval, Result
+from rehearsal import display
 from rehearsal.clock import Clock
 from rehearsal.critical_path import Waits, critical_path, waits_of, waves
 from rehearsal.errors import RehearsalError
 from rehearsal.lock import alone
-from rehearsal.plan import Plan
-from rehearsal.recorder import Interval, Result
 from rehearsal.session import Rehearsal
 from rehearsal.timeline import Phase, svg
 
@@ -74,7 +75,7 @@ class Course:
             self._say_stand_ins(rehearsal)
             plan = self._preview(rehearsal)
             if self._options.preview_only:
-                self._say(f"rehearsal {self._options.stack}: {plan.changed} to create, nothing done")
+                self._log(f"rehearsal {self._options.stack}: {plan.changed} to create, nothing done")
                 return True
             return self._all(rehearsal, plan)
 
@@ -102,8 +103,8 @@ class Course:
                 self._options.stack,
                 self._options.overrides,
                 clock=Clock(_SECONDS_PER_MINUTE if self._options.clock else 0),
-                progress=self._say,
-                say=self._say,
+                progress=self._log,
+                log=self._log,
                 plane=plane,
             )
             with rehearsal:
@@ -114,7 +115,7 @@ class Course:
             return nullcontext()
         from rehearsal.control_plane import ControlPlane
 
-        return ControlPlane(self._say)
+        return ControlPlane(self._log)
 
     def _preview(self, rehearsal: Rehearsal) -> Plan:
         self._head("preview")
@@ -137,7 +138,7 @@ class Course:
         try:
             rehearsal.up(fail_at=name)
         except RehearsalError as error:
-            self._say(f"failed as it should: {error}")
+            self._log(f"failed as it should: {error}")
         else:
             raise RehearsalError(f"--fail-at {name}: its creation was to fail but did not")
         self._phases.append((f"up that fails at {name}", rehearsal.last))
@@ -150,12 +151,12 @@ class Course:
         return result.changes.get("create", 0)
 
     def _left(self, rehearsal: Rehearsal) -> int:
-        """What still exists, in the world or in the state, named one by one."""
+        """What still exists, in the cloud or in the state, named one by one."""
         in_state = [resource["urn"] for resource in rehearsal.state()["deployment"].get("resources") or ()]
-        in_world = [f"{item.type} {item.id}" for item in rehearsal.world.items]
+        in_world = [f"{item.type} {item.id}" for item in rehearsal.cloud.items]
         in_cluster = self._left_in_cluster(rehearsal)
         for what in (*in_state, *in_world, *in_cluster):
-            self._say(f"left: {what}")
+            self._log(f"left: {what}")
         return len(in_state) + len(in_world) + len(in_cluster)
 
     def _left_in_cluster(self, rehearsal: Rehearsal) -> list[str]:
@@ -163,7 +164,7 @@ class Course:
         if cluster is None:
             return []
         left = cluster.left()
-        self._say(
+        self._log(
             f"control plane: {cluster.written} objects written, {cluster.nodes_made} nodes simulated, "
             f"{len(left)} left in the API server"
         )
@@ -178,27 +179,27 @@ class Course:
             steps = _on_platform(result.intervals, scale)
             path = critical_path(steps, waves(steps) if title == "destroy" else waits)
             phases.append(Phase(title=title, intervals=steps, critical=path))
-            self._say(f"critical path of {title}, {display.path_line(path, unit)}")
+            self._log(f"critical path of {title}, {display.path_line(path, unit)}")
         self._write("timeline.svg", svg(f"rehearsal of {self._options.stack}", unit, phases))
 
     def _summary(self, created: int, changed: int, drift: int, destroyed: int, left: int) -> bool:
         self._head("summary")
         if self._options.fail_at:
-            self._say(f"the creation of {self._options.fail_at} failed once, the second up went through")
+            self._log(f"the creation of {self._options.fail_at} failed once, the second up went through")
         if drift:
-            self._say(f"refresh found {drift} resources that are not as the state says")
-        self._say(f"results in {self._results}: plan.json, state.json, timeline.svg")
+            self._log(f"refresh found {drift} resources that are not as the state says")
+        self._log(f"results in {self._results}: plan.json, state.json, timeline.svg")
         counts = (
             f"{created} created, {changed} changed on the second preview, {destroyed} destroyed, {left} left"
         )
-        self._say(f"rehearsal {self._options.stack}: {counts}")
+        self._log(f"rehearsal {self._options.stack}: {counts}")
         return created == destroyed and not changed and not drift and not left
 
     def _say_stand_ins(self, rehearsal: Rehearsal) -> None:
         configuration = rehearsal.configuration
         for key in configuration.stood_in:
             value = configuration.plain.get(key, "[secret]")
-            self._say(f"{key} is not in the stack file; the rehearsal uses {value}")
+            self._log(f"{key} is not in the stack file; the rehearsal uses {value}")
 
     def _write(self, name: str, text: str) -> None:
         (self._results / name).write_text(text)
@@ -206,7 +207,7 @@ class Course:
     def _head(self, title: str) -> None:
         self._console.rule(title, align="left")
 
-    def _say(self, text: str) -> None:
+    def _log(self, text: str) -> None:
         self._console.out(text, highlight=False)
 
 

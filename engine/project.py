@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from rehearsal.errors import RehearsalError
+from engine.errors import EngineError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PROJECT_FILE: Final = ROOT / "Pulumi.yaml"
@@ -36,10 +36,10 @@ def known_stacks(checkout: Path = ROOT) -> list[str]:
 
 
 def require_stack(stack: str, checkout: Path = ROOT) -> None:
-    """Raises RehearsalError for a stack that has no stack file."""
+    """Raises EngineError for a stack that has no stack file."""
     known = known_stacks(checkout)
     if stack not in known:
-        raise RehearsalError(f"there is no stack {stack}; known: {', '.join(known) or 'none'}")
+        raise EngineError(f"there is no stack {stack}; known: {', '.join(known) or 'none'}")
 
 
 def project_name() -> str:
@@ -90,7 +90,7 @@ def parse_override(text: str) -> tuple[str, str]:
     """Splits `key=value`; the value may hold further equal signs."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise RehearsalError(f"--set {text}: write key=value")
+        raise EngineError(f"--set {text}: write key=value")
     return key, value
 
 

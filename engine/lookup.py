@@ -10,7 +10,7 @@ from typing import IO, Final
 
 import pulumi.automation as automation
 
-from rehearsal.errors import RehearsalError
+from engine.errors import EngineError
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 TOOLS: Final = _ROOT / ".tools"
@@ -18,10 +18,10 @@ _MODULE: Final = _ROOT / "tools" / "pulumi"
 _COMMAND: Final = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 _VERSION_VARIABLE: Final = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 # Where the installer's site cannot be reached the connection may hang instead of failing.
-_INSTALLER_PATIENCE: Final = 20.0
+_INSTALLER_TIMEOUT: Final = 20.0
 
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class Engine(automation.PulumiCommand):
@@ -40,8 +40,8 @@ class Engine(automation.PulumiCommand):
         args: list[str],
         cwd: str,
         additional_env: Mapping[str, str],
-        on_output: Say | None = None,
-        on_error: Say | None = None,
+        on_output: Log | None = None,
+        on_error: Log | None = None,
         text: str = "",
     ) -> automation.CommandResult:
         """Runs the engine; see the SDK's method.
@@ -84,7 +84,7 @@ class Engine(automation.PulumiCommand):
 class _Lines:
     """Reads a stream to its end, beside whatever else goes on."""
 
-    def __init__(self, stream: IO[str] | None, tell: Say | None) -> None:
+    def __init__(self, stream: IO[str] | None, tell: Log | None) -> None:
         self._lines: list[str] = []
         self._thread = threading.Thread(target=self._collect, args=(stream, tell), daemon=True)
         self._thread.start()
@@ -94,32 +94,32 @@ class _Lines:
         self._thread.join()
         return "\n".join(self._lines)
 
-    def _collect(self, stream: IO[str] | None, tell: Say | None) -> None:
+    def _collect(self, stream: IO[str] | None, tell: Log | None) -> None:
         for line in stream or ():
             self._lines.append(line.rstrip())
             if tell:
                 tell(line.rstrip())
 
 
-def find(say: Say) -> Engine:
+def find(log: Log) -> Engine:
     """The engine: on PATH, built or installed earlier, by the SDK's installer, or built with Go.
 
     Args:
-        say: Told what takes long.
+        log: Told what takes long.
 
     Raises:
-        RehearsalError: When there is no way to get one.
+        EngineError: When there is no way to get one.
     """
     if shutil.which("pulumi"):
         return Engine(automation.PulumiCommand())
     if (TOOLS / "bin" / "pulumi").exists():
         return Engine(automation.PulumiCommand(root=str(TOOLS)))
-    return Engine(_installed(say) or _built(say))
+    return Engine(_installed(log) or _built(log))
 
 
-def _installed(say: Say) -> automation.PulumiCommand | None:
+def _installed(log: Log) -> automation.PulumiCommand | None:
     """The SDK's own installer, given little time."""
-    say(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_PATIENCE:.0f} s)")
+    log(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_TIMEOUT:.0f} s)")
     found: list[automation.PulumiCommand] = []
 
     def install() -> None:
@@ -127,23 +127,23 @@ def _installed(say: Say) -> automation.PulumiCommand | None:
             found.append(automation.PulumiCommand.install(root=str(TOOLS)))
         # Whatever stops the installer, building is next.
         except Exception as error:
-            say(f"not installed: {error}")
+            log(f"not installed: {error}")
 
     thread = threading.Thread(target=install, daemon=True)
     thread.start()
-    thread.join(_INSTALLER_PATIENCE)
+    thread.join(_INSTALLER_TIMEOUT)
     return found[0] if found else None
 
 
-def _built(say: Say) -> automation.PulumiCommand:
+def _built(log: Log) -> automation.PulumiCommand:
     """Builds the engine from its Go module, as pinned in tools/pulumi."""
     if not shutil.which("go"):
-        raise RehearsalError(
+        raise EngineError(
             "there is no pulumi on PATH, it could not be downloaded, and there is no Go (1.26 or newer) to "
             "build it with; install either: https://www.pulumi.com/docs/install/ or https://go.dev/dl/"
         )
     target = TOOLS / "bin" / "pulumi"
-    say(f"building the Pulumi engine with Go into {target}; takes about 3 minutes, once")
+    log(f"building the Pulumi engine with Go into {target}; takes about 3 minutes, once")
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"pulumi.{os.getpid()}")
     flags = f"-s -w -X {_VERSION_VARIABLE}={_pinned_version()}"
@@ -151,7 +151,7 @@ def _built(say: Say) -> automation.PulumiCommand:
     try:
         done = subprocess.run(build, cwd=_MODULE, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RehearsalError(f"building the engine failed:\n{done.stderr.strip()}")
+            raise EngineError(f"building the engine failed:\n{done.stderr.strip()}")
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -164,4 +164,4 @@ def _pinned_version() -> str:
         words = line.removeprefix("require ").split()
         if words[:1] == ["github.com/pulumi/pulumi/pkg/v3"]:
             return words[1]
-    raise RehearsalError(f"{_MODULE / 'go.mod'} does not require github.com/pulumi/pulumi/pkg/v3")
+    raise EngineError(f"{_MODULE / 'go.mod'} does not require github.com/pulumi/pulumi/pkg/v3")

@@ -10,7 +10,7 @@ CLUSTER: Final = "gcp:container/cluster:Cluster"
 NODE_POOL: Final = "gcp:container/nodePool:NodePool"
 
 
-class Refusal(Exception):
+class Rejected(Exception):
     """The platform refuses an operation; the text is what the platform would say."""
 
 
@@ -47,7 +47,7 @@ class Item:
 
 
 @dataclass
-class World:
+class FakeCloud:
     """A platform with nothing in it but an empty project.
 
     Args:
@@ -73,11 +73,11 @@ class World:
         """Brings an item into existence.
 
         Raises:
-            Refusal: When there is one of that type and id already.
+            Rejected: When there is one of that type and id already.
         """
         with self._lock:
             if item.key in self._items:
-                raise Refusal(f"{item.type} {item.id!r} already exists")
+                raise Rejected(f"{item.type} {item.id!r} already exists")
             self._items[item.key] = item
 
     def find(self, key: tuple[str, str, str]) -> Item | None:

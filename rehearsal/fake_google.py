@@ -9,14 +9,15 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final
 
+from cloud.inputs import is_unknown
+from engine.plan import changed_paths
 from rehearsal import references, rules
 from rehearsal.clock import Clock
+from rehearsal.fake_cloud import FakeCloud, Item, Rejected
+from rehearsal.fake_provider import Asked, FakeProvider, Naming
 from rehearsal.known_outputs import GOOGLE, outputs_for
-from rehearsal.provider import Asked, Naming, StandIn
-from rehearsal.replacement import Changes, changed_paths, replaces
+from rehearsal.replacement import Changes, replaces
 from rehearsal.schema import Problem
-from rehearsal.wire import is_unknown
-from rehearsal.world import Item, Refusal, World
 
 # Input that holds the physical name, and its greatest length, for the types that the bridge names
 # when the program does not (`autoname` in pulumi-gcp's resources.go). secretId has no automatic name.
@@ -46,11 +47,11 @@ _PROTECTED: Final = (
 )
 
 
-class GoogleStandIn(StandIn):
-    """The `gcp` provider over a `World`."""
+class FakeGoogle(FakeProvider):
+    """The `gcp` provider over a `FakeCloud`."""
 
-    def __init__(self, world: World, clock: Clock) -> None:
-        super().__init__("gcp", metadata.version("pulumi-gcp"), world, clock)
+    def __init__(self, cloud: FakeCloud, clock: Clock) -> None:
+        super().__init__("gcp", metadata.version("pulumi-gcp"), cloud, clock)
 
     def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
         """The bridge notes in `__defaults` that the name is its own, and keeps it for good."""
@@ -90,8 +91,8 @@ class GoogleStandIn(StandIn):
     def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
         """The API is on and everything referred to exists."""
         if not (inputs.get("project") or asked.config.get("project")):
-            raise Refusal("project: required field is not set; set it with `pulumi config set gcp:project`")
-        references.require(self.world, asked.type, inputs)
+            raise Rejected("project: required field is not set; set it with `pulumi config set gcp:project`")
+        references.require(self.cloud, asked.type, inputs)
         if asked.type == _RUN_JOB and inputs.get("runExecutionToken"):
             self._execute(inputs)
 
@@ -101,24 +102,24 @@ class GoogleStandIn(StandIn):
         https://github.com/hashicorp/terraform-provider-google/issues/24451
         """
         execution = f"{inputs['name']}-{inputs['runExecutionToken']}"
-        before = self.world.named(_RUN_JOB, str(inputs["name"]))
+        before = self.cloud.named(_RUN_JOB, str(inputs["name"]))
         if before and before.inputs.get("runExecutionToken") == inputs["runExecutionToken"]:
-            raise Refusal(f"Resource {execution!r} already exists")
-        self.world.run_job()
-        if self.world.outcome == "Failed":
-            raise Refusal(f"execution {execution} has failed")
+            raise Rejected(f"Resource {execution!r} already exists")
+        self.cloud.run_job()
+        if self.cloud.outcome == "Failed":
+            raise Rejected(f"execution {execution} has failed")
 
     def release(self, asked: Asked, item: Item) -> bool:
         """Deletion protection and policy as stated in the state, then what still depends on it."""
         if item.inputs.get("deletionPolicy") == "ABANDON":
             return False
         if item.inputs.get("deletionPolicy") == "PREVENT":
-            raise Refusal(f"cannot destroy {item.id}: deletion_policy is PREVENT")
+            raise Rejected(f"cannot destroy {item.id}: deletion_policy is PREVENT")
         if item.type in _PROTECTED and item.inputs.get("deletionProtection", True):
-            raise Refusal(
+            raise Rejected(
                 f"cannot destroy {item.id} without setting deletion_protection=false and `pulumi up`"
             )
-        references.refuse_if_needed(self.world, item)
+        references.refuse_if_needed(self.cloud, item)
         return True
 
 

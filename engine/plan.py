@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from rehearsal.recorder import UNCHANGED
-from rehearsal.wire import scrubbed
+from engine.recorder import UNCHANGED
+from engine.secrets import scrubbed
 
 # The annotation by which pulumi-kubernetes knows an automatic name.
 AUTONAMED: Final = "pulumi.com/autonamed"
@@ -133,3 +133,22 @@ def dependencies(state: Mapping[str, Any]) -> tuple[str, ...]:
     if provider and "::default" not in provider:
         found[provider] = None
     return tuple(found)
+
+
+def changed_paths(olds: Any, news: Any, path: str = "") -> Iterator[str]:
+    """Paths, such as `nodeConfig.taints[0].key`, at which two trees of values differ."""
+    if isinstance(olds, Mapping) and isinstance(news, Mapping):
+        for key in sorted({*olds, *news}):
+            if not key.startswith("__"):
+                yield from changed_paths(olds.get(key), news.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(olds, list) and isinstance(news, list) and len(olds) == len(news):
+        for index, (old, new) in enumerate(zip(olds, news, strict=True)):
+            yield from changed_paths(old, new, f"{path}[{index}]")
+    elif olds != news:
+        yield path
+
+
+def short_type(type_token: str) -> str:
+    """`gcp:storage:Bucket` for `gcp:storage/bucket:Bucket`; other types stay as they are."""
+    package, module, name = type_token.split(":")
+    return f"{package}:{module.split('/')[0]}:{name}" if package == "gcp" else type_token

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final
 
+from engine.plan import AUTONAMED, changed_paths
 from rehearsal import kueue, rules
 from rehearsal.clock import Clock, is_awaited
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
+from rehearsal.fake_provider import Asked, FakeProvider, Naming
 from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
-from rehearsal.plan import AUTONAMED
-from rehearsal.provider import Asked, Naming, StandIn
-from rehearsal.replacement import Changes, changed_paths
+from rehearsal.replacement import Changes
 from rehearsal.rules import pod_security
 from rehearsal.rules.kinds import RELEASE
 from rehearsal.schema import Problem
-from rehearsal.world import CLUSTER, Item, Refusal, World
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
@@ -55,11 +55,11 @@ _REPLACING: Final[Mapping[str, tuple[str, ...]]] = {
 _IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
 
-class KubernetesStandIn(StandIn):
-    """The `kubernetes` provider over a `World`."""
+class FakeKubernetes(FakeProvider):
+    """The `kubernetes` provider over a `FakeCloud`."""
 
-    def __init__(self, world: World, clock: Clock) -> None:
-        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), world, clock)
+    def __init__(self, cloud: FakeCloud, clock: Clock) -> None:
+        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), cloud, clock)
 
     def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
         """An automatic name is marked by an annotation and kept for good; a release states its name."""
@@ -92,14 +92,14 @@ class KubernetesStandIn(StandIn):
         )
 
     def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """From the table of known outputs; a job ends as the world has it."""
+        """From the table of known outputs; a job ends as the cloud has it."""
         item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
-        if inputs.get("kind") == "RayJob" and self.world.outcome == "Failed":
+        if inputs.get("kind") == "RayJob" and self.cloud.outcome == "Failed":
             outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
             if is_awaited(inputs) and not accepts(inputs, "Failed"):
-                raise Refusal(f"timed out waiting for RayJob {item_id}: it has failed")
-        if inputs.get("kind") == "Job" and self.world.outcome == "Failed" and is_awaited(inputs):
-            raise Refusal(f"Job {item_id} failed: BackoffLimitExceeded")
+                raise Rejected(f"timed out waiting for RayJob {item_id}: it has failed")
+        if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
+            raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs
 
     def cluster(self, asked: Asked) -> str:
@@ -114,18 +114,18 @@ class KubernetesStandIn(StandIn):
         if kind not in CLUSTER_SCOPED and namespace not in ("default", "kube-system"):
             self._admit_to(str(namespace), cluster, inputs)
         if asked.type == RELEASE:
-            kueue.require_nodes(self.world, cluster)
+            kueue.require_nodes(self.cloud, cluster)
         else:
-            kueue.require(self.world, cluster, inputs)
+            kueue.require(self.cloud, cluster, inputs)
         if kind in _JOBS:
-            self.world.run_job()
+            self.cloud.run_job()
 
     def _admit_to(self, namespace: str, cluster: str, inputs: Mapping[str, Any]) -> None:
-        home = self.world.find((cluster, _NAMESPACE, namespace))
+        home = self.cloud.find((cluster, _NAMESPACE, namespace))
         if home is None:
-            raise Refusal(f'namespaces "{namespace}" not found')
+            raise Rejected(f'namespaces "{namespace}" not found')
         for path, reason in pod_security.problems(pod_security.level_of(home.inputs), inputs):
-            raise Refusal(f"{path}: {reason}")
+            raise Rejected(f"{path}: {reason}")
 
     def release(self, asked: Asked, item: Item) -> bool:
         """Any object may go, as long as the cluster answers."""
@@ -133,15 +133,15 @@ class KubernetesStandIn(StandIn):
         return True
 
     def _reachable(self, asked: Asked) -> str:
-        """The cluster's identity; raises Refusal when there is no such cluster."""
+        """The cluster's identity; raises Rejected when there is no such cluster."""
         kubeconfig = str(asked.config.get("kubeconfig") or "")
-        for cluster in self.world.of_type(CLUSTER):
+        for cluster in self.cloud.of_type(CLUSTER):
             if (
                 self.cluster(asked) == cluster.outputs["selfLink"]
                 and cluster.outputs["endpoint"] in kubeconfig
             ):
                 return self.cluster(asked)
-        raise Refusal("configured Kubernetes cluster is unreachable: unable to load schema information")
+        raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
 
 
 def _is_below(path: str, tops: Iterable[str]) -> bool:

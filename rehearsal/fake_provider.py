@@ -1,4 +1,4 @@
-"""A stand-in for a provider plugin: the provider protocol over a `World`.
+"""A stand-in for a provider plugin: the provider protocol over a `FakeCloud`.
 
 Sources: the protocol's own comments (`pulumi.runtime.proto.provider_pb2_grpc`) and the behaviour of
 the Terraform bridge and of pulumi-kubernetes where a method says so.
@@ -15,11 +15,12 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
+from cloud.inputs import UNKNOWN
 from rehearsal.clock import Clock
+from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.replacement import Changes
 from rehearsal.schema import Problem
-from rehearsal.wire import UNKNOWN, from_struct, to_struct
-from rehearsal.world import Item, Refusal, World
+from rehearsal.wire import from_struct, to_struct
 
 # The engine asks for as many operations at once as the program allows; each waits in its own thread.
 _THREADS = 64
@@ -49,20 +50,20 @@ class Asked:
         return cls(urn=urn, type=types.split("$")[-1], name=name, config=config)
 
 
-class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
+class FakeProvider(provider_pb2_grpc.ResourceProviderServicer, ABC):
     """The part of a stand-in that does not depend on the package.
 
     Args:
         package: Name of the package, `gcp`.
         version: Version of its SDK; without it the engine warns.
-        world: What exists.
+        cloud: What exists.
         clock: How long operations take.
     """
 
-    def __init__(self, package: str, version: str, world: World, clock: Clock) -> None:
+    def __init__(self, package: str, version: str, cloud: FakeCloud, clock: Clock) -> None:
         self.package = package
         self._version = version
-        self.world = world
+        self.cloud = cloud
         self._clock = clock
         self._configs: dict[str, dict[str, Any]] = {}
 
@@ -85,22 +86,22 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         """Id and properties of the resource once it exists.
 
         Raises:
-            Refusal: When it is made but does not become ready.
+            Rejected: When it is made but does not become ready.
         """
 
     def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Brings a resource about, or changes it; by default there is no more to it than its outputs.
 
         Raises:
-            Refusal: When it cannot be made or does not become ready.
+            Rejected: When it cannot be made or does not become ready.
         """
         return self.outputs(asked, inputs)
 
     def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
-        """Lets whoever would make the resource judge it in a preview; raises Refusal."""
+        """Lets whoever would make the resource judge it in a preview; raises Rejected."""
 
     def unmake(self, asked: Asked, item: Item) -> None:
-        """Takes a resource away; raises Refusal."""
+        """Takes a resource away; raises Rejected."""
 
     def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Inputs and properties of what exists now, None when it is gone."""
@@ -112,11 +113,11 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
 
     @abstractmethod
     def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
-        """Checks a creation or update against what exists; raises Refusal."""
+        """Checks a creation or update against what exists; raises Rejected."""
 
     @abstractmethod
     def release(self, asked: Asked, item: Item) -> bool:
-        """Checks a deletion against what exists; False leaves the item behind. Raises Refusal."""
+        """Checks a deletion against what exists; False leaves the item behind. Raises Rejected."""
 
     # The protocol.
 
@@ -157,8 +158,8 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ConfigureResponse:
         """Remembers the configuration for the connection it came in on: one per provider instance."""
-        if request.urn and self.world.take_fault(request.urn.split("::")[-1]):
-            _abort(context, Refusal(_fault_text(request.urn)))
+        if request.urn and self.cloud.take_fault(request.urn.split("::")[-1]):
+            _abort(context, Rejected(_fault_text(request.urn)))
         self._configs[context.peer()] = from_struct(request.args)
         return provider_pb2.ConfigureResponse(supportsPreview=True, supports_autonaming_configuration=True)
 
@@ -208,12 +209,12 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
         try:
             self.admit(asked, inputs)
             self._clock.take(asked.type, "create", inputs)
-            if self.world.take_fault(asked.name):
-                raise Refusal(_fault_text(asked.urn))
+            if self.cloud.take_fault(asked.name):
+                raise Rejected(_fault_text(asked.urn))
             item_id, outputs = self.make(asked, inputs)
-            self.world.add(Item(asked.type, item_id, asked.name, inputs, outputs, self.cluster(asked)))
-        except Refusal as refusal:
-            _abort(context, refusal)
+            self.cloud.add(Item(asked.type, item_id, asked.name, inputs, outputs, self.cluster(asked)))
+        except Rejected as rejected:
+            _abort(context, rejected)
         return provider_pb2.CreateResponse(id=item_id, properties=to_struct(outputs))
 
     def Read(
@@ -221,7 +222,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
     ) -> provider_pb2.ReadResponse:
         """What exists now; no id means it is gone."""
         asked = self._asked(request.urn, context)
-        item = self.world.find((self.cluster(asked) or "", asked.type, request.id))
+        item = self.cloud.find((self.cluster(asked) or "", asked.type, request.id))
         found = self.current(asked, item) if item else None
         if found is None:
             return provider_pb2.ReadResponse()
@@ -240,30 +241,30 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
             self._try_out(asked, inputs, context)
             return provider_pb2.UpdateResponse(properties=to_struct({**from_struct(request.olds), **inputs}))
         try:
-            item = self.world.find((self.cluster(asked) or "", asked.type, request.id))
+            item = self.cloud.find((self.cluster(asked) or "", asked.type, request.id))
             if item is None:
-                raise Refusal(f"{asked.type} {request.id!r} not found")
+                raise Rejected(f"{asked.type} {request.id!r} not found")
             self.admit(asked, inputs)
             self._clock.take(asked.type, "update", inputs)
             _, outputs = self.make(asked, inputs)
             item.inputs, item.outputs = inputs, outputs
-        except Refusal as refusal:
-            _abort(context, refusal)
+        except Rejected as rejected:
+            _abort(context, rejected)
         return provider_pb2.UpdateResponse(properties=to_struct(outputs))
 
     def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> Empty:
         """Deletes; what is gone already counts as deleted."""
         asked = self._asked(request.urn, context)
-        item = self.world.find((self.cluster(asked) or "", asked.type, request.id))
+        item = self.cloud.find((self.cluster(asked) or "", asked.type, request.id))
         if item is None:
             return Empty()
         try:
             if self.release(asked, item):
                 self._clock.take(asked.type, "delete", item.inputs)
                 self.unmake(asked, item)
-                self.world.remove(item)
-        except Refusal as refusal:
-            _abort(context, refusal)
+                self.cloud.remove(item)
+        except Rejected as rejected:
+            _abort(context, rejected)
         return Empty()
 
     def Cancel(self, request: Empty, context: grpc.ServicerContext) -> Empty:
@@ -276,8 +277,8 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer, ABC):
     def _try_out(self, asked: Asked, inputs: dict[str, Any], context: grpc.ServicerContext) -> None:
         try:
             self.try_out(asked, inputs)
-        except Refusal as refusal:
-            _abort(context, refusal)
+        except Rejected as rejected:
+            _abort(context, rejected)
 
     def _planned(self, asked: Asked, inputs: dict[str, Any]) -> dict[str, Any]:
         _, outputs = self.outputs(asked, inputs)
@@ -322,7 +323,7 @@ class Naming:
 class Server:
     """A stand-in listening on a loopback port of its own."""
 
-    def __init__(self, stand_in: StandIn) -> None:
+    def __init__(self, stand_in: FakeProvider) -> None:
         options = [("grpc.max_receive_message_length", _MESSAGE_SIZE)]
         self._server = grpc.server(ThreadPoolExecutor(max_workers=_THREADS), options=options)
         provider_pb2_grpc.add_ResourceProviderServicer_to_server(stand_in, self._server)
@@ -344,6 +345,6 @@ def _fault_text(urn: str) -> str:
     return f"the rehearsal lets the creation of {urn.split('::')[-1]} fail"
 
 
-def _abort(context: grpc.ServicerContext, refusal: Refusal) -> NoReturn:
-    context.abort(grpc.StatusCode.UNKNOWN, str(refusal))
+def _abort(context: grpc.ServicerContext, rejected: Rejected) -> NoReturn:
+    context.abort(grpc.StatusCode.UNKNOWN, str(rejected))
     raise AssertionError("abort returned")

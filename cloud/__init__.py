@@ -1,0 +1,1 @@
+"""What is true of Google Cloud, as data and small rules."""

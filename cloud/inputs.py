@@ -1,0 +1,70 @@
+"""Looking up values in a resource's inputs, some of which are not known yet.
+
+A value that is not known is one of a few agreed texts; sources: `pulumi.runtime.rpc` and the engine's
+`resource/plugin/rpc.go`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pulumi.runtime import rpc
+
+UNKNOWN: Final = rpc.UNKNOWN
+# What the engine writes for an unknown text, truth value, number, array, asset, archive, object.
+_UNKNOWNS: Final = frozenset(
+    {
+        UNKNOWN,
+        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
+        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
+        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
+        "030794c1-ac77-496b-92df-f27374a8bd58",
+        "e48ece36-62e2-4504-bad9-02848725956a",
+        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
+    }
+)
+
+
+def is_unknown(value: object) -> bool:
+    """Whether a value is still to be computed."""
+    return isinstance(value, str) and value in _UNKNOWNS
+
+
+def has_unknown(value: object) -> bool:
+    """Whether a value is, or contains, something still to be computed."""
+    if isinstance(value, Mapping):
+        return any(has_unknown(item) for item in value.values())
+    if isinstance(value, list):
+        return any(has_unknown(item) for item in value)
+    return is_unknown(value)
+
+
+def without_unknowns(value: Any) -> Any:
+    """A copy that leaves out every entry still to be computed, for checks of the rest."""
+    if isinstance(value, Mapping):
+        return {key: without_unknowns(item) for key, item in value.items() if not is_unknown(item)}
+    if isinstance(value, list):
+        return [without_unknowns(item) for item in value if not is_unknown(item)]
+    return value
+
+
+def at(node: Any, path: str) -> Iterator[Any]:
+    """The values at a path such as `template.containers[].image`; `[]` steps through a list."""
+    step, _, rest = path.partition(".")
+    if not isinstance(node, Mapping):
+        return
+    found = node.get(step.removesuffix("[]"))
+    for value in found if step.endswith("[]") and isinstance(found, list) else [found]:
+        if rest:
+            yield from at(value, rest)
+        elif value is not None:
+            yield value
+
+
+def texts(node: Any, path: str) -> Iterator[str]:
+    """The texts at a path that are known."""
+    return (value for value in at(node, path) if isinstance(value, str) and not is_unknown(value))
+
+
+def given(node: Any, path: str) -> bool:
+    """Whether there is a value at a path, known or not; false, zero and nothing count as none."""
+    return any(value not in (False, 0, "", [], {}) for value in at(node, path))

@@ -1,0 +1,24 @@
+"""Says which Pulumi engine the rehearsal uses, and gets one if there is none: `python -m engine`.
+
+Nothing imports this module, so that it can be run; the work is done in `engine.lookup`.
+"""
+
+import sys
+
+from engine import lookup
+from engine.errors import EngineError
+
+
+def main() -> int:
+    """Finds or makes the engine and returns the exit status."""
+    try:
+        engine = lookup.find(print)
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{engine.command} {engine.version}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
