@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _FACTORS: Final = {
     "m": 1e-3,
     "k": 1e3,

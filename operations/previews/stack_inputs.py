@@ -11,7 +11,15 @@ from engine.project import project_name
 
 # What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
 # the operator's commands) does not reach a stack.
-_PROGRAM: Final = ("__main__.py", "Pulumi.yaml", "requirements.txt", "components/", "stacks/", "workloads/")
+_PROGRAM: Final = (
+    "__main__.py",
+    "Pulumi.yaml",
+    "requirements.txt",
+    "cloud/",
+    "components/",
+    "stacks/",
+    "workloads/",
+)
 
 
 def scenarios(checkout: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from tests.docs.documents import ROOT
 
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
-FOLDERS: Final = ("components", "rehearsal", "stacks", "workloads", "operations")
+FOLDERS: Final = ("components", "engine", "rehearsal", "stacks", "workloads", "operations")
 
 
 def our_texts() -> list[str]:
