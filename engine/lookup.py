@@ -4,24 +4,24 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import IO, Final
 
 import pulumi.automation as automation
 
+from engine import go_build
 from engine.errors import EngineError
+from engine.go_build import GoModule, Log
 
-_ROOT: Final = Path(__file__).resolve().parents[1]
-TOOLS: Final = _ROOT / ".tools"
-_MODULE: Final = _ROOT / "tools" / "pulumi"
-_COMMAND: Final = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
-_VERSION_VARIABLE: Final = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
+_PULUMI: Final = GoModule(
+    folder="pulumi",
+    module="github.com/pulumi/pulumi/pkg/v3",
+    commands={"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"},
+    minutes=3,
+    version_variable="github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",
+)
 # Where the installer's site cannot be reached the connection may hang instead of failing.
 _INSTALLER_TIMEOUT: Final = 20.0
-
-
-Log = Callable[[str], None]
 
 
 class Engine(automation.PulumiCommand):
@@ -112,8 +112,8 @@ def find(log: Log) -> Engine:
     """
     if shutil.which("pulumi"):
         return Engine(automation.PulumiCommand())
-    if (TOOLS / "bin" / "pulumi").exists():
-        return Engine(automation.PulumiCommand(root=str(TOOLS)))
+    if go_build.path_of("pulumi").exists():
+        return Engine(automation.PulumiCommand(root=str(go_build.TOOLS)))
     return Engine(_installed(log) or _built(log))
 
 
@@ -124,7 +124,7 @@ def _installed(log: Log) -> automation.PulumiCommand | None:
 
     def install() -> None:
         try:
-            found.append(automation.PulumiCommand.install(root=str(TOOLS)))
+            found.append(automation.PulumiCommand.install(root=str(go_build.TOOLS)))
         # Whatever stops the installer, building is next.
         except Exception as error:
             log(f"not installed: {error}")
@@ -136,32 +136,12 @@ def _installed(log: Log) -> automation.PulumiCommand | None:
 
 
 def _built(log: Log) -> automation.PulumiCommand:
-    """Builds the engine from its Go module, as pinned in tools/pulumi."""
-    if not shutil.which("go"):
-        raise EngineError(
-            "there is no pulumi on PATH, it could not be downloaded, and there is no Go (1.26 or newer) to "
-            "build it with; install either: https://www.pulumi.com/docs/install/ or https://go.dev/dl/"
-        )
-    target = TOOLS / "bin" / "pulumi"
-    log(f"building the Pulumi engine with Go into {target}; takes about 3 minutes, once")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"pulumi.{os.getpid()}")
-    flags = f"-s -w -X {_VERSION_VARIABLE}={_pinned_version()}"
-    build = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(unfinished), _COMMAND]
+    """Builds the engine as pinned in tools/pulumi."""
     try:
-        done = subprocess.run(build, cwd=_MODULE, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise EngineError(f"building the engine failed:\n{done.stderr.strip()}")
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return automation.PulumiCommand(root=str(TOOLS))
-
-
-def _pinned_version() -> str:
-    """The version that tools/pulumi/go.mod requires."""
-    for line in (_MODULE / "go.mod").read_text().splitlines():
-        words = line.removeprefix("require ").split()
-        if words[:1] == ["github.com/pulumi/pulumi/pkg/v3"]:
-            return words[1]
-    raise EngineError(f"{_MODULE / 'go.mod'} does not require github.com/pulumi/pulumi/pkg/v3")
+        go_build.build([_PULUMI], log)
+    except EngineError as error:
+        raise EngineError(
+            "there is no pulumi on PATH and it could not be downloaded; install it "
+            f"(https://www.pulumi.com/docs/install/), or let it be built: {error}"
+        ) from None
+    return automation.PulumiCommand(root=str(go_build.TOOLS))

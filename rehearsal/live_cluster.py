@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import requests
 
-from engine.lookup import Log
+from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
 from rehearsal.control_plane.cluster import CRDS, ControlPlane

@@ -20,7 +20,7 @@ from pulumi.runtime import _grpc_settings
 
 from components.build_context import ARCHIVES
 from engine import checkouts, lookup, plan, project
-from engine.lookup import Log
+from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Recorder, Result
 from rehearsal import plan_checks

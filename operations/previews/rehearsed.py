@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import EngineError
-from engine.lookup import Log
+from engine.go_build import Log
 from engine.project import known_stacks
 from operations.previews import engine_report
 from operations.previews.changes import StackPreview

@@ -16,7 +16,8 @@ import requests
 import yaml
 from urllib3.exceptions import InsecureRequestWarning
 
-from engine.lookup import Log
+from engine import go_build
+from engine.go_build import Log
 from rehearsal.control_plane import binaries, kueue, kwok
 from rehearsal.control_plane.api import Api, Object, is_true, until
 from rehearsal.control_plane.certificates import CLIENT, SERVER, Authority, service_account_key
@@ -31,7 +32,7 @@ _TIMEOUT: Final = 60.0
 _TRIES: Final = 3
 _SERVED_NAMESPACE: Final = "default"
 # KubeRay's CRDs are not ours to commit; they are looked for beside the checkout.
-CRDS: Final = binaries.TOOLS.parent.parent / "shared" / "crds"
+CRDS: Final = go_build.TOOLS.parent.parent / "shared" / "crds"
 
 
 class ControlPlane:
@@ -63,7 +64,7 @@ class ControlPlane:
         Raises:
             RehearsalError: With the end of the log of what did not start.
         """
-        binaries.build(self._log)
+        go_build.build(binaries.MODULES, self._log)
         for remaining in reversed(range(_TRIES)):
             try:
                 self._start()
@@ -210,7 +211,7 @@ class ControlPlane:
 
     def _run(self, name: str, *flags: str) -> Component:
         assert self._folder
-        command = [str(binaries.path_of(name)), *flags]
+        command = [str(go_build.path_of(name)), *flags]
         component = Component(name, command, self._folder / f"{name}.log")
         self._components.append(component)
         return component

@@ -17,7 +17,7 @@ from typing import Any, Final
 import requests
 import yaml
 
-from rehearsal.control_plane import binaries
+from engine import go_build
 from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
 from rehearsal.control_plane.certificates import SERVER, Authority
 from rehearsal.control_plane.processes import Component, free_ports
@@ -84,7 +84,7 @@ class Kueue:
         self._install_crds(url, bundle)
         here = _here(configuration, namespace, health, webhook, pair.key.parent)
         command = [
-            str(binaries.path_of("kueue")),
+            str(go_build.path_of("kueue")),
             f"--config={self._write('kueue.yaml', here)}",
             f"--kubeconfig={self._kubeconfig}",
             f"--zap-log-level={_merged(values)['controllerManager']['manager']['logLevel']}",
@@ -142,7 +142,7 @@ class Kueue:
         """Lets the manager itself judge the configuration; without a cluster it does nothing more."""
         path = self._write("given.yaml", configuration)
         done = subprocess.run(
-            [str(binaries.path_of("kueue")), "--config", str(path)],
+            [str(go_build.path_of("kueue")), "--config", str(path)],
             capture_output=True,
             text=True,
             check=False,
@@ -196,7 +196,7 @@ def configured(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def chart_version() -> str:
     """Version of the chart, and of the manager, that tools/kueue pins."""
-    return yaml.safe_load(binaries.file("kueue/Chart.yaml").read_text())["version"]
+    return yaml.safe_load(go_build.file("kueue/Chart.yaml").read_text())["version"]
 
 
 def establish(api: Api, name: str) -> None:
@@ -206,7 +206,7 @@ def establish(api: Api, name: str) -> None:
 
 
 def _merged(values: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = yaml.safe_load(binaries.file("kueue/values.yaml").read_text())
+    defaults = yaml.safe_load(go_build.file("kueue/values.yaml").read_text())
     return _over(defaults, values, "")
 
 
@@ -262,13 +262,13 @@ def _certificates(authority: Authority, certificate: Path, key: Path, namespace:
 
 
 def _crds() -> list[Object]:
-    folder = binaries.file("kueue/crds")
+    folder = go_build.file("kueue/crds")
     paths = sorted(folder.glob("*.yaml"))
     return [yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in paths]
 
 
 def _webhooks(url: str, bundle: str) -> list[Object]:
-    text = binaries.file("kueue/webhooks.yaml").read_text()
+    text = go_build.file("kueue/webhooks.yaml").read_text()
     configurations = [each for each in yaml.safe_load_all(text) if each]
     selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_KEPT_OFF)}
     for each in configurations:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from rehearsal.control_plane import binaries
+from engine import go_build
 
 # `succeeded` or `failed` on a running pod ends it that way.
 FINISH: Final = "rehearsal/finish"
@@ -46,7 +46,7 @@ def configuration() -> str:
 
 
 def _stage(name: str) -> dict[str, Any]:
-    return yaml.safe_load(binaries.file(f"kwok/{name}.yaml").read_text())
+    return yaml.safe_load(go_build.file(f"kwok/{name}.yaml").read_text())
 
 
 def _annotation(key: str, operator: str, *values: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine import go_build
 from rehearsal.control_plane import ControlPlane, binaries
 from rehearsal.control_plane.api import Api, until
 from rehearsal.live_cluster import install_ray
@@ -23,7 +24,7 @@ def ended_in_good_order() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """A control plane without nodes and without Kueue."""
-    missing = binaries.obtainable()
+    missing = go_build.missing(binaries.MODULES)
     if missing:
         pytest.skip(missing)
     terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")

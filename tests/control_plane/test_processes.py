@@ -10,8 +10,8 @@ from subprocess import PIPE
 
 import pytest
 
-from engine import project
-from rehearsal.control_plane import ControlPlane, binaries, cluster
+from engine import go_build, project
+from rehearsal.control_plane import ControlPlane, cluster
 from rehearsal.errors import RehearsalError
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -84,9 +84,9 @@ def test_a_component_that_does_not_start_is_named_with_its_log_and_leaves_nothin
     broken = tmp_path / "kube-scheduler"
     broken.write_text("#!/bin/sh\necho the disk is full >&2\nexit 1\n")
     broken.chmod(0o700)
-    real = binaries.path_of
+    real = go_build.path_of
     monkeypatch.setattr(
-        cluster.binaries, "path_of", lambda name: broken if name == "kube-scheduler" else real(name)
+        cluster.go_build, "path_of", lambda name: broken if name == "kube-scheduler" else real(name)
     )
     with pytest.raises(RehearsalError, match=r"kube-scheduler ended as it started[\s\S]*the disk is full"):
         ControlPlane().__enter__()

@@ -18,7 +18,7 @@ import yaml
 
 from documentation import settings_reference
 from documentation.scenarios import scenarios, stack_file
-from engine.lookup import TOOLS
+from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
 from tests import plans

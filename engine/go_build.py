@@ -1,0 +1,181 @@
+"""Builds programs from the Go modules that tools/ pins.
+
+Each is built once into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
+there too, so that Go's module cache need not stay.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from engine.errors import EngineError
+
+Log = Callable[[str], None]
+
+TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
+_MODULES: Final = TOOLS.parent / "tools"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoModule:
+    """A Go module under tools/ and what is taken from it.
+
+    Args:
+        folder: Its folder under tools/.
+        module: The module that it pins.
+        commands: Name of each program and its package.
+        minutes: How long building takes on 2 cores, about.
+        files: Folder or file of the module, and where under `.tools/` its copy goes.
+        version_variable: Variable that the linker sets to the pinned version.
+    """
+
+    folder: str
+    module: str
+    commands: Mapping[str, str]
+    minutes: int
+    files: Mapping[str, str] = field(default_factory=dict)
+    version_variable: str = ""
+
+    @property
+    def version(self) -> str:
+        """The version that tools/ pins.
+
+        Raises:
+            EngineError: When it pins none.
+        """
+        path = _MODULES / self.folder / "go.mod"
+        for line in path.read_text().splitlines():
+            words = line.removeprefix("require ").split()
+            if words[:1] == [self.module]:
+                return words[1]
+        raise EngineError(f"{path} does not require {self.module}")
+
+    @property
+    def is_built(self) -> bool:
+        """Whether all of it is there, and of the pinned version: an upgrade of tools/ builds anew."""
+        parts = [*map(path_of, self.commands), *map(file, self.files.values())]
+        stamp = self._stamp
+        return stamp.exists() and stamp.read_text() == self.version and all(part.exists() for part in parts)
+
+    def build(self) -> None:
+        """Builds it, whole or not at all.
+
+        Raises:
+            EngineError: With what Go says.
+        """
+        flags = "-s -w"
+        if self.version_variable:
+            flags += f" -X {self.version_variable}={self.version}"
+        for name, package in self.commands.items():
+            with _unfinished(path_of(name)) as target:
+                self._go(["build", "-trimpath", "-ldflags", flags, "-o", str(target), package])
+        if self.files:
+            root = Path(self._go(["list", "-mod=mod", "-m", "-f", "{{.Dir}}", self.module]).strip())
+            for source, copy in self.files.items():
+                with _unfinished(file(copy)) as target:
+                    _copy(root / source, target)
+        # Written last: without it nothing of the module counts as built.
+        with _unfinished(self._stamp) as stamp:
+            stamp.write_text(self.version)
+
+    @property
+    def _stamp(self) -> Path:
+        return file(f"{self.folder}.version")
+
+    def _go(self, arguments: Sequence[str]) -> str:
+        done = subprocess.run(
+            ["go", *arguments], cwd=_MODULES / self.folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise EngineError(f"building {self.folder} failed:\n{done.stderr.strip()}")
+        return done.stdout
+
+
+def path_of(command: str) -> Path:
+    """Where a built program lies."""
+    return TOOLS / "bin" / command
+
+
+def file(path: str) -> Path:
+    """Where the copy of a module's file lies, `kueue/values.yaml`."""
+    return TOOLS / path
+
+
+def missing(modules: Sequence[GoModule]) -> str:
+    """What to do where a module is not built and cannot be; empty where all are built or can be."""
+    if all(module.is_built for module in modules) or shutil.which("go"):
+        return ""
+    return "there is no go on PATH to build it with; install Go 1.26 or newer: https://go.dev/dl/"
+
+
+def build(modules: Sequence[GoModule], log: Log) -> None:
+    """Builds what is missing; of two processes at once one builds and the other waits for it.
+
+    Args:
+        modules: What is wanted.
+        log: Told what is built and about how long it takes.
+
+    Raises:
+        EngineError: When there is no Go, or a build fails.
+    """
+    if all(module.is_built for module in modules):
+        return
+    if problem := missing(modules):
+        raise EngineError(problem)
+    with _only_builder(log):
+        wanted = [module for module in modules if not module.is_built]
+        for module in wanted:
+            commands = ", ".join(module.commands)
+            log(
+                f"building {commands} ({module.folder} {module.version}) with Go into {TOOLS / 'bin'}; "
+                f"takes about {module.minutes} min on 2 cores, once"
+            )
+            module.build()
+
+
+@contextmanager
+def _unfinished(target: Path) -> Generator[Path]:
+    """A place to write what becomes `target` in one step, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    place = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield place
+        if target.is_dir():
+            shutil.rmtree(target)
+        place.replace(target)
+    finally:
+        if place.is_dir():
+            shutil.rmtree(place)
+        place.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file or the files of a folder; the module cache is read-only, the copy need not be."""
+    if source.is_dir():
+        target.mkdir()
+        for each in source.iterdir():
+            shutil.copyfile(each, target / each.name)
+    else:
+        shutil.copyfile(source, target)
+
+
+@contextmanager
+def _only_builder(log: Log) -> Generator[None]:
+    """Holds the folder of the tools; the lock leaves no file behind and dies with the process."""
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    handle = os.open(TOOLS, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            log(f"another process is building into {TOOLS}; waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

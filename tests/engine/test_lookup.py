@@ -1,0 +1,77 @@
+"""Finding the Pulumi engine, and building it."""
+
+import shutil
+from pathlib import Path
+
+import pulumi.automation as automation
+import pytest
+
+from engine import go_build, lookup
+from engine.errors import EngineError
+
+
+class Command:
+    """Stands in for the SDK's command and remembers where it was looked for."""
+
+    def __init__(self, root: str | None = None) -> None:
+        self.command = f"{root or 'PATH'}/bin/pulumi"
+        self.version = None
+
+    @classmethod
+    def install(cls, root: str) -> "Command":
+        raise OSError("no route to get.pulumi.com")
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on PATH and no engine yet; returns where one would be put."""
+    monkeypatch.setattr(automation, "PulumiCommand", Command)
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    return tmp_path / ".tools"
+
+
+def test_the_engine_on_the_path_comes_first(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert lookup.find(print).command == "PATH/bin/pulumi"
+
+
+def test_an_engine_got_earlier_is_used_again(bare_machine: Path) -> None:
+    (bare_machine / "bin").mkdir(parents=True)
+    (bare_machine / "bin" / "pulumi").touch()
+    assert lookup.find(print).command == f"{bare_machine}/bin/pulumi"
+
+
+def test_without_download_and_without_go_the_message_says_what_to_install(bare_machine: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(EngineError, match="no go on PATH to build it with; install Go"):
+        lookup.find(said.append)
+    assert any("no route to get.pulumi.com" in line for line in said)
+
+
+def test_a_failed_build_shows_why_and_leaves_no_engine(
+    bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho cannot compile >&2\nexit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(shutil, "which", lambda name: str(go) if name == "go" else None)
+    with pytest.raises(EngineError, match="cannot compile"):
+        lookup.find(lambda text: None)
+    assert list((bare_machine / "bin").iterdir()) == []
+    assert not go_build.file("pulumi.version").exists()
+
+
+def test_a_build_is_pinned_and_put_where_it_is_found_again(
+    bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text('#!/bin/sh\necho "$@" > "$GO_ARGUMENTS"\nfor a; do [ "$p" = -o ] && : > "$a"; p=$a; done\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("GO_ARGUMENTS", str(tmp_path / "arguments"))
+    monkeypatch.setattr(shutil, "which", lambda name: str(go) if name == "go" else None)
+    assert lookup.find(lambda text: None).command == f"{bare_machine}/bin/pulumi"
+    assert (bare_machine / "bin" / "pulumi").exists()
+    assert "version.Version=v3." in (tmp_path / "arguments").read_text()
