@@ -24,7 +24,7 @@ _APIS: Final = (
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the resources and returns what the forges must be told."""
-    services = ProjectServices("llm", ProjectServicesArgs(project=settings.project, apis=_APIS))
+    services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
     store = StateStore("llm-state", StateStoreArgs(project=project, location=settings.region))
     federation = Federation(

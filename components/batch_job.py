@@ -7,6 +7,7 @@ from typing import Final
 
 import pulumi
 
+from components.component import Component
 from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
 from components.namespace import Namespace
@@ -43,15 +44,17 @@ class BatchJobArgs:
     max_hours: int | None = None
 
 
-class BatchJob(pulumi.ComponentResource):
+class BatchJob(Component):
     """A job that runs once for what it consists of: its pod template cannot be edited.
 
     Attributes:
         job_name: Name of the Job.
     """
 
+    group = "workload"
+
     def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:BatchJob", name, None, opts)
+        super().__init__(name, opts)
         values = {
             **args.values,
             "namespace": args.namespace.namespace,

@@ -7,6 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from components.component import Component
 from components.identity import Identity
 
 # objectUser reads, writes and deletes objects, objectViewer only reads them; legacyBucketReader
@@ -46,7 +47,7 @@ class BucketArgs:
     bucket_name: str | None = None
 
 
-class Bucket(pulumi.ComponentResource):
+class Bucket(Component):
     """A bucket that is never public.
 
     Attributes:
@@ -54,8 +55,11 @@ class Bucket(pulumi.ComponentResource):
         access: What a workload that uses it must wait for.
     """
 
+    group = "storage"
+    apis = ("storage.googleapis.com",)
+
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:Bucket", name, None, opts)
+        super().__init__(name, opts)
         bucket = gcp.storage.Bucket(
             f"{name}-bucket",
             name=args.bucket_name,

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.cloud_run import BucketFolder
+from components.component import Component
 from components.fingerprint import fingerprint
 from components.package_files import package_files
 
@@ -24,7 +25,7 @@ class BucketCodeArgs:
     package: Path
 
 
-class BucketCode(pulumi.ComponentResource):
+class BucketCode(Component):
     """A folder of a bucket that never changes: other code is another folder.
 
     Code changes often and is small, libraries seldom and are large: in the image a changed line
@@ -36,8 +37,10 @@ class BucketCode(pulumi.ComponentResource):
         access: What a job that mounts it must wait for.
     """
 
+    group = "storage"
+
     def __init__(self, name: str, args: BucketCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:BucketCode", name, None, opts)
+        super().__init__(name, opts)
         files = package_files(args.package)
         self.digest = fingerprint(files)
         self.folder = BucketFolder(bucket=args.bucket, folder=f"code/{self.digest}")

@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, SecretVersion, volume_name
+from components.component import Component
 from components.fingerprint import fingerprint
 from components.run_limit import SECONDS_PER_HOUR
 
@@ -56,7 +57,7 @@ class CloudRunJobArgs:
     max_hours: int | None = None
 
 
-class CloudRunJob(pulumi.ComponentResource):
+class CloudRunJob(Component):
     """A job that runs by itself whenever what it consists of has changed.
 
     `pulumi up` waits for the end of the run and fails if the job failed.
@@ -66,8 +67,11 @@ class CloudRunJob(pulumi.ComponentResource):
         finished: What needs the job's result must wait for.
     """
 
+    group = "workload"
+    apis = ("run.googleapis.com",)
+
     def __init__(self, name: str, args: CloudRunJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:CloudRunJob", name, None, opts)
+        super().__init__(name, opts)
         template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=_task(args))
         job = gcp.cloudrunv2.Job(
             f"{name}-job",

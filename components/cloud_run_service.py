@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, volume_name
+from components.component import Component
 
 # A start may take 60 s and then 24 tries, 10 s apart: 5 minutes. More than 240 s for the tries is
 # refused, and a longer delay would keep a service that is ready from answering.
@@ -79,17 +80,20 @@ class CloudRunServiceArgs:
     depends_on: Sequence[pulumi.Resource]
 
 
-class CloudRunService(pulumi.ComponentResource):
+class CloudRunService(Component):
     """A service that answers those whom IAM allows, and scales with its requests.
 
     Attributes:
         url: Its address.
     """
 
+    group = "workload"
+    apis = ("run.googleapis.com",)
+
     def __init__(
         self, name: str, args: CloudRunServiceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:CloudRunService", name, None, opts)
+        super().__init__(name, opts)
         service = gcp.cloudrunv2.Service(
             f"{name}-service",
             project=args.project,

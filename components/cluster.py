@@ -4,12 +4,13 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from components.component import Component
 from components.image import Image, ImageRepository
 
 # Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
@@ -47,7 +48,7 @@ class ClusterArgs:
     cluster_name: str | None = None
 
 
-class Cluster(pulumi.ComponentResource):
+class Cluster(Component):
     """A private-node cluster whose nodes may do no more than nodes must.
 
     Attributes:
@@ -62,8 +63,19 @@ class Cluster(pulumi.ComponentResource):
         workload_pool: Workload identity pool that its service accounts live in.
     """
 
+    group = "cluster"
+    # The cluster, its nodes' identity, and what they pull.
+    apis = (
+        "container.googleapis.com",
+        "iam.googleapis.com",
+        "cloudresourcemanager.googleapis.com",
+        "artifactregistry.googleapis.com",
+    )
+    # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
+    reporting_apis: ClassVar = ("logging.googleapis.com", "monitoring.googleapis.com")
+
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"llm-stacks:components:{type(self).__name__}", name, None, opts)
+        super().__init__(name, opts)
         node_account, node_role = self._node_identity(name, args)
         self.location = args.location
         self.labels = args.labels

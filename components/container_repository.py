@@ -7,6 +7,8 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from components.component import Component
+
 # Versions of each image that stay whatever their age, so that an older commit still runs.
 _KEPT_VERSIONS: Final = 5
 _OLDEST_UNTAGGED: Final = "86400s"
@@ -33,7 +35,7 @@ class ContainerRepositoryArgs:
     vulnerability_scanning: bool
 
 
-class ContainerRepository(pulumi.ComponentResource):
+class ContainerRepository(Component):
     """A Docker repository that keeps itself small and goes with its images.
 
     Attributes:
@@ -44,10 +46,13 @@ class ContainerRepository(pulumi.ComponentResource):
         created: When it was made. Another time means another repository, without the old one's images.
     """
 
+    group = "image"
+    apis = ("artifactregistry.googleapis.com",)
+
     def __init__(
         self, name: str, args: ContainerRepositoryArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:ContainerRepository", name, None, opts)
+        super().__init__(name, opts)
         self._name = name
         self._repository = gcp.artifactregistry.Repository(
             f"{name}-repository",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_gcp as gcp
 
+from components.component import Component
 from components.identity import GoogleIdentity
 
 
@@ -21,7 +22,7 @@ class GoogleServiceAccountArgs:
     display_name: str
 
 
-class GoogleServiceAccount(pulumi.ComponentResource):
+class GoogleServiceAccount(Component):
     """A service account of its own, so that a role given to it is given to one workload.
 
     Attributes:
@@ -30,10 +31,13 @@ class GoogleServiceAccount(pulumi.ComponentResource):
         identity: What a bucket gives roles to.
     """
 
+    group = "identity"
+    apis = ("iam.googleapis.com",)
+
     def __init__(
         self, name: str, args: GoogleServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:GoogleServiceAccount", name, None, opts)
+        super().__init__(name, opts)
         account = gcp.serviceaccount.Account(
             # Its id is this name and 8 characters of Pulumi's, and may have 30: no suffix.
             name,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pulumi
 
+from components.component import Component
 from components.manifest import Manifest
 from components.namespace import Namespace
 
@@ -24,7 +25,7 @@ class HeadlessServiceArgs:
     manifest: Path
 
 
-class HeadlessService(pulumi.ComponentResource):
+class HeadlessService(Component):
     """A Service without an address of its own: each pod is POD.SERVICE, whichever node it is on.
 
     Attributes:
@@ -32,10 +33,12 @@ class HeadlessService(pulumi.ComponentResource):
         access: What pods that look for each other must wait for.
     """
 
+    group = "workload"
+
     def __init__(
         self, name: str, args: HeadlessServiceArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:HeadlessService", name, None, opts)
+        super().__init__(name, opts)
         self.service_name = args.service_name
         values = {"name": args.service_name, "namespace": args.namespace.namespace}
         self.access: pulumi.Resource = Manifest(args.manifest, values).create(

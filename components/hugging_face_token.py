@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from components.component import Component
 from components.namespace import Namespace
 
 # Name and key of the Kubernetes Secret, as the manifests' secretKeyRef say them.
@@ -36,7 +37,7 @@ class HuggingFaceTokenArgs:
     namespace: Namespace | None = None
 
 
-class HuggingFaceToken(pulumi.ComponentResource):
+class HuggingFaceToken(Component):
     """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
 
     Attributes:
@@ -45,10 +46,13 @@ class HuggingFaceToken(pulumi.ComponentResource):
         access: What a workload that reads the token must wait for.
     """
 
+    group = "identity"
+    apis = ("secretmanager.googleapis.com",)
+
     def __init__(
         self, name: str, args: HuggingFaceTokenArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:HuggingFaceToken", name, None, opts)
+        super().__init__(name, opts)
         secret = gcp.secretmanager.Secret(
             f"{name}-hf-token",
             secret_id=args.secret_id,

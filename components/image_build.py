@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from components.build_context import BuildContext
 from components.cloud_build import CloudBuild, CloudBuildArgs
+from components.component import Component
 from components.container_repository import ContainerRepository
 
 
@@ -40,7 +41,7 @@ class ImageBuildArgs:
     disk_gb: int = 100
 
 
-class ImageBuild(pulumi.ComponentResource):
+class ImageBuild(Component):
     """Uploads the context and has it built, once per content.
 
     Attributes:
@@ -51,8 +52,18 @@ class ImageBuild(pulumi.ComponentResource):
         ValueError: When the context has no Dockerfile.
     """
 
+    group = "image"
+    # The build itself, its account and that account's grants, its source, its log.
+    apis = (
+        "cloudbuild.googleapis.com",
+        "iam.googleapis.com",
+        "cloudresourcemanager.googleapis.com",
+        "storage.googleapis.com",
+        "logging.googleapis.com",
+    )
+
     def __init__(self, name: str, args: ImageBuildArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:ImageBuild", name, None, opts)
+        super().__init__(name, opts)
         context = BuildContext(args.context)
         self.fingerprint = context.digest
         source, bucket = self._source(name, args, context)

@@ -11,6 +11,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from components.cluster import Cluster
+from components.component import Component
 from components.manifest import Manifest
 from components.namespace import Namespace, NamespaceArgs
 
@@ -52,15 +53,17 @@ class KueueArgs:
     depends_on: Sequence[pulumi.Resource]
 
 
-class Kueue(pulumi.ComponentResource):
+class Kueue(Component):
     """Kueue from its published Helm chart, installed as one release: whole or not at all.
 
     Attributes:
         timeout: Lets an object that its webhooks check be sent again until they answer.
     """
 
+    group = "cluster"
+
     def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:Kueue", name, None, opts)
+        super().__init__(name, opts)
         self._cluster = args.cluster
         home = Namespace(
             f"{name}-kueue",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pulumi
 
+from components.component import Component
 from components.manifest import Manifest, Values
 from components.namespace import Namespace
 
@@ -32,15 +33,17 @@ class ModelServerArgs:
     depends_on: Sequence[pulumi.Resource]
 
 
-class ModelServer(pulumi.ComponentResource):
+class ModelServer(Component):
     """Equal servers behind one address inside the cluster.
 
     Attributes:
         server_name: Name of the Deployment and the Service.
     """
 
+    group = "workload"
+
     def __init__(self, name: str, args: ModelServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:ModelServer", name, None, opts)
+        super().__init__(name, opts)
         self.server_name = args.server_name
         named = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.cluster import Cluster
+from components.component import Component
 from components.manifest import Manifest
 
 # `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the
@@ -35,7 +36,7 @@ class NamespaceArgs:
     network_policies: Sequence[Path]
 
 
-class Namespace(pulumi.ComponentResource):
+class Namespace(Component):
     """A namespace with Pod Security and NetworkPolicies.
 
     Attributes:
@@ -44,8 +45,10 @@ class Namespace(pulumi.ComponentResource):
         kubectl: Start of a command about what is in it.
     """
 
+    group = "cluster"
+
     def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:Namespace", name, None, opts)
+        super().__init__(name, opts)
         self.namespace = args.namespace
         self.cluster = args.cluster
         self.kubectl = f"kubectl --namespace {args.namespace}"

@@ -7,6 +7,8 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from components.component import Component
+
 PODS_RANGE: Final = "pods"
 SERVICES_RANGE: Final = "services"
 # What a cluster needs beside its nodes: 65,536 addresses for pods (1,024 nodes of an Autopilot
@@ -38,7 +40,7 @@ class NetworkArgs:
     delete_timeout: str = _CLUSTER_TIMEOUT
 
 
-class Network(pulumi.ComponentResource):
+class Network(Component):
     """A VPC with one subnet whose machines have no public address and reach out through NAT.
 
     Attributes:
@@ -47,8 +49,11 @@ class Network(pulumi.ComponentResource):
         egress: What a workload that talks to the internet must wait for.
     """
 
+    group = "network"
+    apis = ("compute.googleapis.com",)
+
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:Network", name, None, opts)
+        super().__init__(name, opts)
         deletion = pulumi.CustomTimeouts(delete=args.delete_timeout)
         network = gcp.compute.Network(
             f"{name}-network",

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
 
 from components.capacity import NodePoolCapacity
 from components.cluster import NODE_SCOPES, Cluster
+from components.component import Component
 from components.tpu_slice import TpuSlice
 
 # The label and the taint that GKE knows GPU nodes by; it lets pods that ask for GPUs tolerate it.
@@ -92,15 +93,19 @@ class NodePoolArgs:
         return self.gpus is not None or self.tpu_slice is not None
 
 
-class NodePool(pulumi.ComponentResource):
+class NodePool(Component):
     """Nodes of one kind.
 
     Attributes:
         ready: What a pod that needs these nodes may wait for.
     """
 
+    group = "cluster"
+    # What a cluster with a TPU slice needs besides.
+    tpu_apis: ClassVar = ("tpu.googleapis.com",)
+
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:NodePool", name, None, opts)
+        super().__init__(name, opts)
         cluster = args.cluster
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",

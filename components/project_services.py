@@ -1,10 +1,11 @@
 """The Google APIs that a stack calls."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_gcp as gcp
+
+from components.component import Component
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,41 +14,48 @@ class ProjectServicesArgs:
 
     Args:
         project: Project id.
-        apis: Service names such as `container.googleapis.com`; one that several need may be repeated.
     """
 
     project: str
-    apis: Sequence[str]
 
 
-class ProjectServices(pulumi.ComponentResource):
+class ProjectServices(Component):
     """Enables APIs and hands the project on through them.
 
     Whoever takes its project id from `project_with` waits for exactly these APIs.
     """
 
+    group = None
+
     def __init__(
         self, name: str, args: ProjectServicesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:ProjectServices", name, None, opts)
-        self._services = {
-            api: gcp.projects.Service(
-                f"{name}-{api.removesuffix('.googleapis.com')}",
-                project=args.project,
-                service=api,
-                # Other stacks of the project live on the same APIs.
-                disable_on_destroy=False,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for api in dict.fromkeys(args.apis)
-        }
+        super().__init__(name, opts)
+        self._name = name
+        self._project = args.project
+        self._services: dict[str, gcp.projects.Service] = {}
         self.register_outputs({})
 
     def project_with(self, *apis: str) -> pulumi.Output[str]:
         """The project id, known once all of `apis` are enabled.
 
-        Raises:
-            KeyError: When one of them is not among the arguments' apis.
+        Args:
+            apis: Service names such as `container.googleapis.com`, as components say them in `apis`.
         """
+        self.enable(*apis)
         projects = [self._services[api].project for api in apis]
         return pulumi.Output.all(*projects).apply(lambda known: known[0])
+
+    def enable(self, *apis: str) -> None:
+        """Enables APIs that no resource has to wait for."""
+        for api in apis:
+            if api in self._services:
+                continue
+            self._services[api] = gcp.projects.Service(
+                f"{self._name}-{api.removesuffix('.googleapis.com')}",
+                project=self._project,
+                service=api,
+                # Other stacks of the project live on the same APIs.
+                disable_on_destroy=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from components.component import Component
 from components.kueue import Kueue
 from components.manifest import Manifest
 from components.namespace import Namespace
@@ -68,7 +69,7 @@ class QueueArgs:
     manifests: Path
 
 
-class Queue(pulumi.ComponentResource):
+class Queue(Component):
     """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
 
     Attributes:
@@ -77,8 +78,10 @@ class Queue(pulumi.ComponentResource):
             class would be taken, never be admitted, and say nothing.
     """
 
+    group = "cluster"
+
     def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:Queue", name, None, opts)
+        super().__init__(name, opts)
         self.queue_name = args.queue_name
         namespace = args.namespace.namespace
         judging = args.kueue.judging

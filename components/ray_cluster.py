@@ -6,6 +6,7 @@ from typing import Final
 
 import pulumi
 
+from components.component import Component
 from components.fingerprint import hashed_name
 from components.image import Image
 from components.manifest import Manifest, Values
@@ -39,7 +40,7 @@ class RayClusterArgs:
         return Manifest(self.manifest, {**self.values, **fixed})
 
 
-class RayCluster(pulumi.ComponentResource):
+class RayCluster(Component):
     """A long-lived Ray cluster. The operator does not roll pods, so another spec is another cluster.
 
     Attributes:
@@ -48,8 +49,10 @@ class RayCluster(pulumi.ComponentResource):
         access: What a job on it must wait for.
     """
 
+    group = "workload"
+
     def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:RayCluster", name, None, opts)
+        super().__init__(name, opts)
         self.cluster_name = hashed_name(name, _MAX_NAME, args.image.fingerprint, args.filled(name).tree)
         self.namespace = args.namespace
         self.access: pulumi.Resource = args.filled(self.cluster_name).create(

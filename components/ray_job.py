@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pulumi
 
+from components.component import Component
 from components.fingerprint import hashed_name
 from components.manifest import Manifest, Values
 from components.ray_cluster import RayCluster, RayClusterArgs
@@ -49,7 +50,7 @@ class RayJobArgs:
     alone: bool = False
 
 
-class RayJob(pulumi.ComponentResource):
+class RayJob(Component):
     """A job that runs once for what it consists of: the operator ignores edits of a finished one.
 
     Attributes:
@@ -57,8 +58,10 @@ class RayJob(pulumi.ComponentResource):
         result: `Complete` once the job has; only with `wait`, else empty.
     """
 
+    group = "workload"
+
     def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:RayJob", name, None, opts)
+        super().__init__(name, opts)
         namespace = args.cluster.namespace
         needs = [*args.depends_on, *_needs_of(args.cluster)]
         values = {

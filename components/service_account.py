@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.component import Component
 from components.identity import KubernetesIdentity
 from components.namespace import Namespace
 
@@ -22,7 +23,7 @@ class ServiceAccountArgs:
     account_name: str
 
 
-class ServiceAccount(pulumi.ComponentResource):
+class ServiceAccount(Component):
     """A service account of its own, so that a role given to it is given to one workload.
 
     Attributes:
@@ -31,10 +32,12 @@ class ServiceAccount(pulumi.ComponentResource):
         access: What a pod that runs as it must wait for.
     """
 
+    group = "identity"
+
     def __init__(
         self, name: str, args: ServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("llm-stacks:components:ServiceAccount", name, None, opts)
+        super().__init__(name, opts)
         self.account_name = args.account_name
         self.identity = KubernetesIdentity(
             workload_pool=args.namespace.cluster.workload_pool,

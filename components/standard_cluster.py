@@ -38,6 +38,9 @@ class StandardClusterArgs(ClusterArgs):
 class StandardCluster(Cluster):
     """A cluster with a pool for the system; node pools for workloads are added to it."""
 
+    # Standard nodes stream images through it; Autopilot has it of itself.
+    apis = (*Cluster.apis, "containerfilesystem.googleapis.com")
+
     def __init__(
         self, name: str, args: StandardClusterArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:

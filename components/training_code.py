@@ -7,6 +7,7 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from components.component import Component
 from components.fingerprint import fingerprint
 from components.namespace import Namespace
 from components.package_files import package_files
@@ -28,7 +29,7 @@ class TrainingCodeArgs:
     package: Path
 
 
-class TrainingCode(pulumi.ComponentResource):
+class TrainingCode(Component):
     """A ConfigMap that never changes: other code is another ConfigMap.
 
     Attributes:
@@ -37,8 +38,10 @@ class TrainingCode(pulumi.ComponentResource):
         access: What a pod that mounts it must wait for.
     """
 
+    group = "storage"
+
     def __init__(self, name: str, args: TrainingCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks:components:TrainingCode", name, None, opts)
+        super().__init__(name, opts)
         files = _files(args.package)
         self.digest = fingerprint(files)
         config_map_name = f"{name}-code-{self.digest}"

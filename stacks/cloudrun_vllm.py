@@ -22,16 +22,10 @@ from components.project_services import ProjectServices, ProjectServicesArgs
 from components.vllm import Vllm
 from stacks import pins
 from stacks.settings import CloudrunVllm
-from stacks.training_image import image_apis, training_image
+from stacks.training_image import training_image
 
 NAME: Final = "cloudrun-vllm"
 FINETUNE: Final = Path(__file__).parent.parent / "workloads" / "finetune"
-
-_RUN: Final = "run.googleapis.com"
-_COMPUTE: Final = "compute.googleapis.com"
-_ACCOUNTS: Final = "iam.googleapis.com"
-_STORAGE: Final = "storage.googleapis.com"
-_SECRETS: Final = "secretmanager.googleapis.com"
 
 # Cloud Run gives the addresses of a subnet back one to two hours after the last user of it is gone
 # and nothing hurries it; destroy says so after minutes instead of waiting for it.
@@ -65,7 +59,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
     bucket = Bucket(
         NAME,
         BucketArgs(
-            project=ground.apis.project_with(_STORAGE),
+            project=ground.apis.project_with(*Bucket.apis),
             location=settings.region,
             labels=ground.labels,
             writers={"finetune": trainer.identity},
@@ -77,7 +71,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
     token = HuggingFaceToken(
         NAME,
         HuggingFaceTokenArgs(
-            project=ground.apis.project_with(_SECRETS),
+            project=ground.apis.project_with(*HuggingFaceToken.apis),
             token=settings.hf_token,
             secret_id=f"{settings.stack}-hugging-face-token",
             labels=ground.labels,
@@ -91,7 +85,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
     job = CloudRunJob(
         NAME,
         CloudRunJobArgs(
-            project=ground.apis.project_with(_RUN),
+            project=ground.apis.project_with(*CloudRunJob.apis),
             location=settings.region,
             labels=ground.labels,
             image=ground.image.uri,
@@ -113,7 +107,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
     service = CloudRunService(
         NAME,
         CloudRunServiceArgs(
-            project=ground.apis.project_with(_RUN),
+            project=ground.apis.project_with(*CloudRunService.apis),
             location=settings.region,
             labels=ground.labels,
             image=pins.VLLM_IMAGE,
@@ -139,14 +133,7 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
 
 def _lay_ground(settings: CloudrunVllm) -> _Ground:
     """The APIs, the image, and the network unless the settings name a subnet."""
-    own = [] if settings.subnet else [_COMPUTE]
-    apis = ProjectServices(
-        NAME,
-        ProjectServicesArgs(
-            project=settings.project,
-            apis=[_RUN, *own, _ACCOUNTS, _STORAGE, _SECRETS, *image_apis(settings)],
-        ),
-    )
+    apis = ProjectServices(NAME, ProjectServicesArgs(project=settings.project))
     labels = {"stack": settings.stack, "scenario": NAME}
     image = training_image(NAME, settings, apis=apis, labels=labels, context=FINETUNE)
     if settings.subnet:
@@ -155,7 +142,7 @@ def _lay_ground(settings: CloudrunVllm) -> _Ground:
     network = Network(
         NAME,
         NetworkArgs(
-            project=apis.project_with(_COMPUTE),
+            project=apis.project_with(*Network.apis),
             region=settings.region,
             delete_timeout=_SUBNET_TIMEOUT,
         ),
@@ -166,7 +153,9 @@ def _lay_ground(settings: CloudrunVllm) -> _Ground:
 def _account(ground: _Ground, purpose: str, display_name: str) -> GoogleServiceAccount:
     return GoogleServiceAccount(
         f"{NAME}-{purpose}",
-        GoogleServiceAccountArgs(project=ground.apis.project_with(_ACCOUNTS), display_name=display_name),
+        GoogleServiceAccountArgs(
+            project=ground.apis.project_with(*GoogleServiceAccount.apis), display_name=display_name
+        ),
     )
 
 

@@ -15,12 +15,13 @@ from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import Image
 from components.namespace import Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
+from components.node_pool import NodePool
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from components.standard_cluster import StandardCluster, StandardClusterArgs
 from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.settings import GkeTraining
-from stacks.training_image import image_apis, training_image
+from stacks.training_image import training_image
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 FINETUNE: Final = WORKLOADS / "finetune"
@@ -28,23 +29,6 @@ FINETUNE: Final = WORKLOADS / "finetune"
 INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
 # What of the platform reaches a Ray cluster besides.
 INGRESS_FROM_RAY_PLATFORM: Final = WORKLOADS / "namespace" / "ingress-from-platform.yaml"
-
-_COMPUTE: Final = "compute.googleapis.com"
-_STORAGE: Final = "storage.googleapis.com"
-_SECRETS: Final = "secretmanager.googleapis.com"
-# A cluster, its node identity and what the nodes pull.
-_CLUSTER: Final = (
-    "container.googleapis.com",
-    "iam.googleapis.com",
-    "cloudresourcemanager.googleapis.com",
-    "artifactregistry.googleapis.com",
-)
-# What a Standard cluster's nodes stream images with; Autopilot has it.
-_IMAGE_STREAMING: Final = "containerfilesystem.googleapis.com"
-# What makes machines with TPU chips.
-_TPU: Final = "tpu.googleapis.com"
-# Where nodes and the Ray operator's add-ons report to; nothing waits for them.
-_REPORTING: Final = ("logging.googleapis.com", "monitoring.googleapis.com")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,22 +110,15 @@ def lay_ground(
     """
     workload = workload or Workload(folder=FINETUNE, package=FINETUNE)
     labels = {"stack": settings.stack, "scenario": name}
-    cluster_apis = [*_CLUSTER, _IMAGE_STREAMING] if zones else [*_CLUSTER]
-    if workload.tpu:
-        cluster_apis.append(_TPU)
-    secrets = [_SECRETS] if settings.hf_token else []
-    apis = ProjectServices(
-        name,
-        ProjectServicesArgs(
-            project=settings.project,
-            apis=[_COMPUTE, *cluster_apis, *_REPORTING, _STORAGE, *secrets, *image_apis(settings)],
-        ),
-    )
+    apis = ProjectServices(name, ProjectServicesArgs(project=settings.project))
+    apis.enable(*Cluster.reporting_apis)
+    cluster_apis = StandardCluster.apis if zones else AutopilotCluster.apis
+    tpu_apis = NodePool.tpu_apis if workload.tpu else ()
     image = training_image(name, settings, apis=apis, labels=labels, context=workload.folder)
     network = Network(
         name,
         NetworkArgs(
-            project=apis.project_with(_COMPUTE),
+            project=apis.project_with(*Network.apis),
             region=settings.region,
             secondary_ranges=KUBERNETES_RANGES,
         ),
@@ -149,7 +126,7 @@ def lay_ground(
     cluster = _cluster(
         name,
         ClusterArgs(
-            project=apis.project_with(*cluster_apis),
+            project=apis.project_with(*cluster_apis, *tpu_apis),
             location=zones[0] if workload.tpu else settings.region,
             network=network.network_id,
             subnet=network.subnet_id,
@@ -168,7 +145,7 @@ def lay_ground(
     bucket = Bucket(
         name,
         BucketArgs(
-            project=apis.project_with(_STORAGE),
+            project=apis.project_with(*Bucket.apis),
             location=settings.region,
             labels=labels,
             writers={account.account_name: account.identity},
@@ -205,7 +182,7 @@ def _token(
     token = HuggingFaceToken(
         name,
         HuggingFaceTokenArgs(
-            project=apis.project_with(_SECRETS),
+            project=apis.project_with(*HuggingFaceToken.apis),
             token=settings.hf_token,
             secret_id=f"{settings.stack}-hugging-face-token",
             labels=labels,

@@ -2,28 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from components.container_repository import ContainerRepository, ContainerRepositoryArgs
 from components.image import Image, ImageRepository
 from components.image_build import ImageBuild, ImageBuildArgs
 from components.project_services import ProjectServices
 from stacks.settings import Training
-
-_REGISTRY: Final = "artifactregistry.googleapis.com"
-# The build itself, its account and that account's grants, its source, its log.
-_BUILD: Final = (
-    "cloudbuild.googleapis.com",
-    "iam.googleapis.com",
-    "cloudresourcemanager.googleapis.com",
-    "storage.googleapis.com",
-    "logging.googleapis.com",
-)
-
-
-def image_apis(settings: Training) -> tuple[str, ...]:
-    """The APIs that `training_image` needs."""
-    return () if settings.image else (_REGISTRY, *_BUILD)
 
 
 def training_image(
@@ -34,7 +18,7 @@ def training_image(
     Args:
         name: Name of the scenario; starts the name of everything.
         settings: The stack's settings.
-        apis: With those of `image_apis`.
+        apis: Enables what is needed.
         labels: Labels of what is made.
         context: Folder with the Dockerfile; its name becomes the image's.
     """
@@ -43,7 +27,7 @@ def training_image(
     repository = ContainerRepository(
         name,
         ContainerRepositoryArgs(
-            project=apis.project_with(_REGISTRY),
+            project=apis.project_with(*ContainerRepository.apis),
             location=settings.region,
             repository_id=f"images-{settings.stack.replace('_', '-')}"[:63].rstrip("-"),
             labels=labels,
@@ -53,7 +37,7 @@ def training_image(
     build = ImageBuild(
         name,
         ImageBuildArgs(
-            project=apis.project_with(*_BUILD),
+            project=apis.project_with(*ImageBuild.apis),
             location=settings.region,
             context=context,
             repository=repository,

@@ -13,13 +13,6 @@ from components.image_build import ImageBuild, ImageBuildArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from rehearsal import Rehearsal
 
-APIS = (
-    "artifactregistry.googleapis.com",
-    "storage.googleapis.com",
-    "iam.googleapis.com",
-    "cloudresourcemanager.googleapis.com",
-    "cloudbuild.googleapis.com",
-)
 # `scenario` and the token are required keys of the project; the program does not read them.
 SETTINGS = {"scenario": "building", "hfToken": "hf_planted_in_a_test"}
 
@@ -41,8 +34,8 @@ class Building:
     scanned: bool = False
 
     def __call__(self) -> None:
-        services = ProjectServices("test", ProjectServicesArgs(project="my-project", apis=APIS))
-        project = services.project_with(*APIS)
+        services = ProjectServices("test", ProjectServicesArgs(project="my-project"))
+        project = services.project_with(*ContainerRepository.apis, *ImageBuild.apis)
         repository = ContainerRepository(
             "test",
             ContainerRepositoryArgs(
