@@ -6,8 +6,7 @@
 import http.client
 import json
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib import resources
 from typing import Any, Final
@@ -43,28 +42,18 @@ class Clients:
         project: Project that the calls of a person's own credentials count for.
         endpoint: A server that answers in Google's place under `ENDPOINT/API/`; None for Google.
         timeout_s: Seconds until a call without an answer is given up.
-        pause: Waits between two tries of a call.
 
     Attributes:
         endpoint: As given, without a slash at its end.
-        pause: As given.
 
     Raises:
         OperationError: Without Application Default Credentials.
     """
 
-    def __init__(
-        self,
-        project: str,
-        endpoint: str | None = None,
-        *,
-        timeout_s: float = _TIMEOUT_S,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, project: str, endpoint: str | None = None, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.endpoint = endpoint.rstrip("/") if endpoint else None
         self._credentials = _credentials(project, self.endpoint)
         self._timeout_s = timeout_s
-        self.pause = pause
         self._made: dict[str, Any] = {}
 
     def api(self, name: str) -> Any:
@@ -81,7 +70,7 @@ class Clients:
                 document,
                 client_options=elsewhere,
                 http=AuthorizedHttp(self._credentials, http=transport),
-                requestBuilder=partial(_Request, document, self.pause),
+                requestBuilder=partial(_Request, document),
             )
         return self._made[name]
 
@@ -171,17 +160,12 @@ class _Request(HttpRequest):
 
     Args:
         document: The description.
-        pause: Waits between two tries.
         arguments: Those of the library.
     """
 
-    def __init__(
-        self, document: Mapping[str, Any], pause: Callable[[float], None], *arguments: Any, **named: Any
-    ) -> None:
+    def __init__(self, document: Mapping[str, Any], *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.document = document
-        # The library offers no other way in, and a test must not wait.
-        self._sleep = pause
 
 
 def _document(name: str) -> dict[str, Any]:

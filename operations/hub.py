@@ -11,17 +11,19 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils._http import default_client_factory
 from pulumi import automation
+from tenacity import retry_if_exception
 
 from engine import lookup
 from engine.errors import EngineError
 from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import OperationError
+from operations.retries import retrying
 
 T = TypeVar("T")
 
 _TIMEOUT_S: Final = 20.0
-_PAUSES_S: Final = (1.0, 4.0)
+_ATTEMPTS: Final = 3
 # The Hub has too much to do, or is down for a moment.
 _AGAIN: Final = (429, 500, 502, 503, 504)
 
@@ -42,7 +44,6 @@ class Hub:
         huggingface_hub.set_client_factory(_client)
         endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
         self._api = HfApi(endpoint=endpoint, token=token or False)
-        self._pause = clients.pause
 
     def owner(self) -> str:
         """Name of the token's account.
@@ -69,17 +70,12 @@ class Hub:
         self._ask(lambda: self._api.auth_check(name, repo_type=kind))
 
     def _ask(self, question: Callable[[], T]) -> T:
-        for pause in (*_PAUSES_S, None):
-            try:
-                return question()
-            except HfHubHTTPError as error:
-                if pause is None or error.response.status_code not in _AGAIN:
-                    raise
-            except (httpx2.HTTPError, ValueError) as error:
-                if pause is None:
-                    raise HubError(f"the Hugging Face Hub gave no usable answer: {error}") from None
-            self._pause(pause)
-        raise AssertionError("the last try returns or raises")
+        try:
+            return retrying(retry_if_exception(_may_pass), _ATTEMPTS)(question)
+        except HfHubHTTPError:
+            raise
+        except (httpx2.HTTPError, ValueError) as error:
+            raise HubError(f"the Hugging Face Hub gave no usable answer: {error}") from None
 
 
 def read_token(stack: str) -> str:
@@ -102,6 +98,13 @@ def read_token(stack: str) -> str:
     except (automation.CommandError, EngineError):
         # The engine's message may hold more than anybody should read.
         raise OperationError("the stack's hfToken could not be decrypted here") from None
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether another attempt may get an answer."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code in _AGAIN
+    return isinstance(error, httpx2.HTTPError | ValueError)
 
 
 def _client() -> httpx2.Client:

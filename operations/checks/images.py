@@ -6,16 +6,18 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import requests
+from tenacity import retry_if_exception_type, retry_if_result
 
 from components.image import Image, ImageRepository
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.plan import StackPlan
+from operations.retries import retrying
 from operations.workloads import cloud_run_of, pods_of
 
 _TIMEOUT_S: Final = 20.0
-_PAUSES_S: Final = (1.0, 4.0)
+_ATTEMPTS: Final = 3
 # https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 _ACCEPT: Final = ", ".join(
     (
@@ -91,9 +93,9 @@ def _in_registry(clients: Clients, uri: str) -> bool:
     host = _HOSTS.get(parts["host"], parts["host"])
     base = f"{clients.endpoint}/registry/{host}" if clients.endpoint else f"https://{host}"
     url = f"{base}/v2/{parts['path']}/manifests/{parts['digest']}"
-    answer = _head(clients, url, {})
+    answer = _head(url, {})
     if answer.status_code == 401:
-        answer = _head(clients, url, {"Authorization": f"Bearer {_token(answer, host)}"})
+        answer = _head(url, {"Authorization": f"Bearer {_token(answer, host)}"})
     if answer.status_code in (401, 403, 404):
         return False
     if not answer.ok:
@@ -101,18 +103,13 @@ def _in_registry(clients: Clients, uri: str) -> bool:
     return True
 
 
-def _head(clients: Clients, url: str, headers: Mapping[str, str]) -> requests.Response:
-    for pause in (*_PAUSES_S, None):
-        try:
-            answer = requests.head(url, headers={"Accept": _ACCEPT, **headers}, timeout=_TIMEOUT_S)
-        except requests.RequestException as error:
-            if pause is None:
-                raise OperationError(f"{url}: no answer ({type(error).__name__})") from None
-        else:
-            if pause is None or (answer.status_code < 500 and answer.status_code != 429):
-                return answer
-        clients.pause(pause)
-    raise AssertionError("the last try returns or raises")
+def _head(url: str, headers: Mapping[str, str]) -> requests.Response:
+    overloaded = retry_if_result(lambda answer: answer.status_code == 429 or answer.status_code >= 500)
+    attempts = retrying(retry_if_exception_type(requests.RequestException) | overloaded, _ATTEMPTS)
+    try:
+        return attempts(requests.head, url, headers={"Accept": _ACCEPT, **headers}, timeout=_TIMEOUT_S)
+    except requests.RequestException as error:
+        raise OperationError(f"{url}: no answer ({type(error).__name__})") from None
 
 
 def _token(rejected: requests.Response, host: str) -> str:

@@ -1,22 +1,22 @@
 """Puts a comment on a merge request: a single one, updated with every preview."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import requests
+from tenacity import retry_if_exception_type
 
 from operations.errors import OperationError
 from operations.previews.comment import MARKER
+from operations.retries import retrying
 
 T = TypeVar("T")
 
 # Seconds for a connection and for an answer.
 _TIMEOUT: Final = (10, 30)
-# Seconds before each further attempt.
-_PAUSES: Final = (1.0, 4.0, 16.0)
+_ATTEMPTS: Final = 4
 _PAGE: Final = 100
 _TOO_OFTEN: Final = 429
 
@@ -44,7 +44,6 @@ class Forge(ABC):
     Args:
         address: Of the API, such as `https://api.github.com`.
         headers: Headers that carry the token.
-        sleep: Waits between attempts.
     """
 
     # Greatest length of a comment, in characters.
@@ -52,13 +51,10 @@ class Forge(ABC):
     # What the token must be allowed.
     RIGHTS: str
 
-    def __init__(
-        self, address: str, headers: Mapping[str, str], sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
         self._address = address.rstrip("/")
         self._session = requests.Session()
         self._session.headers.update(headers)
-        self._sleep = sleep
 
     def put(self, text: str) -> str:
         """Writes the comment or replaces the one that is there; returns which of the two.
@@ -66,23 +62,18 @@ class Forge(ABC):
         Raises:
             OperationError: When the forge refuses, or does not answer.
         """
-        return self.patiently(lambda: self._put(text))
+        return self.with_retries(lambda: self._put(text))
 
-    def patiently(self, work: Callable[[], T]) -> T:
-        """Does something with several attempts.
+    def with_retries(self, work: Callable[[], T]) -> T:
+        """Does something, from its beginning again while the forge does not answer.
 
         Raises:
             OperationError: When the forge refuses, or does not answer the last attempt either.
         """
-        for pause in _PAUSES:
-            try:
-                return work()
-            except _TryAgain:
-                self._sleep(pause)
         try:
-            return work()
+            return retrying(retry_if_exception_type(_TryAgain), _ATTEMPTS)(work)
         except _TryAgain as error:
-            raise OperationError(f"{error}, {len(_PAUSES) + 1} times; run the job again") from None
+            raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
 
     def _put(self, text: str) -> str:
         done = "updated"
@@ -161,7 +152,6 @@ class GitHub(Forge):
         number: Number of the pull request.
         token: As `github.token` gives it to a job.
         address: Of the API.
-        sleep: Waits between attempts.
     """
 
     LIMIT = 65_536
@@ -174,10 +164,9 @@ class GitHub(Forge):
         number: int,
         token: str,
         address: str = "https://api.github.com",
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-        super().__init__(address, headers, sleep)
+        super().__init__(address, headers)
         self._repository = f"/repos/{repository}"
         self._number = number
 
@@ -187,7 +176,7 @@ class GitHub(Forge):
         Raises:
             OperationError: As `put`.
         """
-        found = self.patiently(lambda: self._listed(f"{self._repository}/commits/{commit}/pulls"))
+        found = self.with_retries(lambda: self._listed(f"{self._repository}/commits/{commit}/pulls"))
         return [each["number"] for each in found if each["state"] == "open" and each["head"]["sha"] == commit]
 
     def _ours(self) -> list[Comment]:
@@ -217,7 +206,6 @@ class GitLab(Forge):
         number: Number of the merge request inside the project (`iid`).
         token: A project access token.
         address: Of the API, version 4.
-        sleep: Waits between attempts.
     """
 
     LIMIT = 1_000_000
@@ -232,9 +220,8 @@ class GitLab(Forge):
         number: int,
         token: str,
         address: str = "https://gitlab.com/api/v4",
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        super().__init__(address, {"PRIVATE-TOKEN": token}, sleep)
+        super().__init__(address, {"PRIVATE-TOKEN": token})
         self._notes = f"/projects/{project}/merge_requests/{number}/notes"
 
     def _ours(self) -> list[Comment]:

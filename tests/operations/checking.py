@@ -17,8 +17,8 @@ def good(server: GoogleServer, stack: str, *settings: str) -> StackPlan:
 
 
 def check(server: GoogleServer, plan: StackPlan, topic: str, timeout_s: float = 5.0) -> list[Finding]:
-    """What a check finds, without pauses between the tries of a call."""
-    clients = Clients(PROJECT, server.address, timeout_s=timeout_s, pause=lambda _seconds: None)
+    """What a check finds."""
+    clients = Clients(PROJECT, server.address, timeout_s=timeout_s)
     return preflight.check(topic, plan, clients)
 
 

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,6 +79,15 @@ def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 @pytest.fixture(scope="session")
 def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
     return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"))
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds between the attempts of a call, noted instead of waited for."""
+    noted: list[float] = []
+    for module in ("tenacity.nap", "googleapiclient.http"):
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(sleep=noted.append))
+    return noted
 
 
 @pytest.fixture

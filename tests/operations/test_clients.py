@@ -1,6 +1,6 @@
 """Calls to Google: every way in which they can end."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -29,8 +29,8 @@ def google() -> Iterator[GoogleServer]:
         yield server
 
 
-def clients(server: GoogleServer, pause: Callable[[float], None] = lambda _seconds: None) -> Clients:
-    return Clients("my-project", server.address, timeout_s=0.5, pause=pause)
+def clients(server: GoogleServer) -> Clients:
+    return Clients("my-project", server.address, timeout_s=0.5)
 
 
 def region(asked: Clients, name: str = "us-central1") -> dict[str, object]:
@@ -53,16 +53,17 @@ def test_what_does_not_exist_is_told_from_what_may_not_be_asked(google: GoogleSe
 
 
 @pytest.mark.parametrize("fault", [EXHAUSTED, UNAVAILABLE, CUT], ids=["429", "503", "cut"])
-def test_a_call_is_tried_again_when_that_can_help(google: GoogleServer, fault: Fault) -> None:
-    pauses: list[float] = []
+def test_a_call_is_tried_again_when_that_can_help(
+    google: GoogleServer, fault: Fault, waits: list[float]
+) -> None:
     google.fail("compute.v1", REGION, fault, times=2)
     if fault is CUT:
         # Half an answer is not asked for again: the call may have had its effect.
         with pytest.raises(CallError, match="no answer|not JSON"):
-            region(clients(google, pauses.append))
+            region(clients(google))
         return
-    assert region(clients(google, pauses.append))["status"] == "UP"
-    assert len(pauses) == 2
+    assert region(clients(google))["status"] == "UP"
+    assert len(waits) == 2
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_EN
 
 
 def price(server: GoogleServer, key: str, unit: str) -> prices.Price:
-    clients = Clients("my-project", server.address, timeout_s=0.5, pause=lambda _seconds: None)
+    clients = Clients("my-project", server.address, timeout_s=0.5)
     return CatalogPrices(clients, "us-central1").of(key, unit)
 
 

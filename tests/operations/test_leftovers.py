@@ -32,7 +32,7 @@ API_OFF = Fault(
 
 
 def place(google: GoogleServer, wanted: Footprint) -> Place:
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     return Place(clients=clients, project=PROJECT, regions=wanted.regions, repositories=wanted.repositories)
 
 

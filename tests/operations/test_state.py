@@ -59,7 +59,7 @@ def named(states: list[Any]) -> list[list[str]]:
 
 
 def clients(google: GoogleServer) -> Clients:
-    return Clients("p", google.address, timeout_s=0.5, pause=lambda _: None)
+    return Clients("p", google.address, timeout_s=0.5)
 
 
 def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, google: GoogleServer) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from finetune import storage
 from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
 from finetune.errors import InputError
 from finetune.metrics import MetricsLog, Pace, Progress, last_evaluation
@@ -163,7 +162,7 @@ def test_a_storage_of_another_kind_is_refused() -> None:
 
 def test_a_bucket_that_answers_late_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(storage.time, "sleep", waits.append)
+    monkeypatch.setattr("time.sleep", waits.append)
     folder = Folder(str(tmp_path))
     folder._local = False
     answers = iter([OSError("metadata server"), OSError("metadata server"), None])
@@ -180,7 +179,7 @@ def test_a_bucket_that_answers_late_is_asked_again(tmp_path: Path, monkeypatch: 
 def test_a_bucket_that_never_answers_gives_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage.time, "sleep", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     folder = Folder(str(tmp_path))
     folder._local = False
 

@@ -5,20 +5,20 @@ only read and write objects is enough.
 """
 
 import shutil
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from pyarrow import NativeFile, fs
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from finetune.errors import InputError
 
 T = TypeVar("T")
 
-# Seconds between the tries of the first access: a pod's metadata server may answer late when the pod is new.
-FIRST_ACCESS_WAITS = (1.0, 2.0, 4.0, 8.0)
+# 1, 2, 4 and 8 seconds apart: a pod's metadata server may answer late when the pod is new.
+FIRST_ACCESS_ATTEMPTS = 5
 # Google's client retries a request for 15 minutes unless told otherwise; a wrong bucket must show sooner.
 REQUEST_RETRY_LIMIT = timedelta(minutes=1)
 
@@ -34,13 +34,15 @@ class Folder:
 
     def first_access(self, action: Callable[[], T]) -> T:
         """Run `action`, again while a bucket cannot be reached yet; raises InputError when it stays so."""
-        for wait in () if self._local else FIRST_ACCESS_WAITS:
-            try:
-                return action()
-            except OSError:
-                time.sleep(wait)
+        attempts = Retrying(
+            retry=retry_if_exception_type(OSError),
+            stop=stop_after_attempt(1 if self._local else FIRST_ACCESS_ATTEMPTS),
+            wait=wait_exponential(),
+            before_sleep=_log,
+            reraise=True,
+        )
         try:
-            return action()
+            return attempts(action)
         except OSError as error:
             raise InputError(f"storage {self.uri} cannot be used: {' '.join(str(error).split())}") from error
 
@@ -98,6 +100,12 @@ class Folder:
         """An object appears when its stream closes; on a disk a rename does the same."""
         if self._local:
             self._files.move(f"{self.path}/{name}.part", f"{self.path}/{name}")
+
+
+def _log(state: RetryCallState) -> None:
+    error = state.outcome and state.outcome.exception()
+    text = " ".join(str(error).split())
+    print(f"storage cannot be reached, again in {state.upcoming_sleep:.0f} s: {text}", flush=True)
 
 
 def _filesystem(uri: str) -> tuple[fs.FileSystem, str]:

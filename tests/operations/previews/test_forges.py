@@ -22,15 +22,11 @@ def server() -> Iterator[ForgeServer]:
 
 @pytest.fixture(params=["github", "gitlab"])
 def make(request: pytest.FixtureRequest, server: ForgeServer) -> Make:
-    """Makes a forge; the pauses between its attempts are noted instead of waited for."""
 
-    def made(token: str = TOKEN, pauses: list[float] | None = None) -> Forge:
-        noted: list[float] = [] if pauses is None else pauses
+    def made(token: str = TOKEN) -> Forge:
         if request.param == "github":
-            return GitHub(
-                repository="owner/name", number=5, token=token, address=server.address, sleep=noted.append
-            )
-        return GitLab(project="42", number=5, token=token, address=server.address, sleep=noted.append)
+            return GitHub(repository="owner/name", number=5, token=token, address=server.address)
+        return GitLab(project="42", number=5, token=token, address=server.address)
 
     return made
 
@@ -110,12 +106,15 @@ def test_a_forbidden_write_is_not_tried_again(make: Make, server: ForgeServer) -
 
 
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, 0])
-def test_a_passing_fault_is_waited_out(make: Make, server: ForgeServer, fault: int) -> None:
+def test_a_passing_fault_is_waited_out_with_a_line_for_each_attempt(
+    make: Make, server: ForgeServer, fault: int, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     server.answers = [fault, 200, fault]
-    pauses: list[float] = []
-    make(pauses=pauses).put(TEXT)
+    make().put(TEXT)
     assert [each.body for each in server.comments] == [TEXT]
-    assert pauses == [1.0, 4.0]
+    assert waits == [1, 4]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("; attempt 2 in 1 s") and second.endswith("; attempt 3 in 4 s")
 
 
 def test_a_lasting_fault_ends_with_a_message(make: Make, server: ForgeServer) -> None:

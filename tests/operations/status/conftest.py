@@ -41,7 +41,7 @@ def google(google: GoogleServer, l4_kueue: Lived) -> GoogleServer:
 def look(
     l4_kueue: Lived, google: GoogleServer, cluster: KubernetesServer, tmp_path: Path
 ) -> Callable[[], Report]:
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     return Look("l4-kueue", l4_kueue.alive, clients, cluster.kubeconfig(tmp_path)).report
 
 

@@ -71,7 +71,7 @@ def test_the_newest_execution_of_the_job(case: str, cloudrun: Lived, google: Goo
     google.plant("run.v2", "run.projects.locations.jobs.executions.list", {"executions": [older, tree]})
     entries = [{"textPayload": text} for text in log]
     google.plant("logging.v2", "logging.entries.list", {"entries": entries})
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     found = line(Look("cloudrun-vllm", cloudrun.alive, clients).report(), "Cloud Run execution")
     assert (found.name, found.state) == ("j-abc", state)
     assert (found.why.text if found.why else "") == words
@@ -105,7 +105,7 @@ def test_the_service(case: str, cloudrun: Lived, google: GoogleServer) -> None:
         "latestReadyRevision": "r/s-00001",
     }
     google.plant("run.v2", "run.projects.locations.services.get", answer)
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     found = line(Look("cloudrun-vllm", cloudrun.alive, clients).report(), "Cloud Run service")
     assert found.state == state
     assert (found.why.text if found.why else "") == words

@@ -74,7 +74,7 @@ def test_a_pool_without_machines_says_why(look: Callable[[], Report], google: Go
 def test_a_cluster_that_is_being_made_has_nothing_to_look_into(l4_kueue: Lived, google: GoogleServer) -> None:
     answer = {"name": "c", "status": "PROVISIONING"}
     google.plant("container.v1", "container.projects.locations.clusters.get", answer)
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     report = Look("l4-kueue", l4_kueue.alive, clients).report()
     assert line(report, "cluster").state == "provisioning"
     assert report.unseen == ("inside the cluster: the cluster has no address yet",)

@@ -77,7 +77,7 @@ def test_the_state_of_a_ray_job(
     cluster.plant(samples.RAY_JOBS.format("ray"), {"metadata": {"name": "vision"}, "status": status})
     workers = {"state": "ready", "readyWorkerReplicas": 1, "desiredWorkerReplicas": 2}
     cluster.plant(samples.RAY_CLUSTERS.format("ray"), {"metadata": {"name": "vision-x"}, "status": workers})
-    clients = Clients(PROJECT, google.address, timeout_s=0.5, pause=lambda _: None)
+    clients = Clients(PROJECT, google.address, timeout_s=0.5)
     report = Look("a4-ray", a4_ray.alive, clients, cluster.kubeconfig(tmp_path)).report()
     found = line(report, "Ray job")
     assert (found.state, found.health) == (state, health)
