@@ -3,21 +3,19 @@
 import re
 from typing import Any, Final
 
-import google.auth
 from google.api_core.exceptions import GoogleAPICallError
-from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.devtools import cloudbuild_v1
 from google.cloud.devtools.cloudbuild_v1.types import Build
 from requests import RequestException
 
+from cloud.credentials import find_credentials
 from components.cloud_build import BuildError
 
 # Every error that a call can end with, from the answer, the way there or the credentials.
 CALL_ERRORS: Final = (GoogleAPICallError, RequestException, GoogleAuthError)
 
-_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _LOGGING: Final = "https://logging.googleapis.com"
 _TIMEOUT_S: Final = 30.0
 _LOG_LINES: Final = 20
@@ -43,7 +41,10 @@ class BuildApi:
         host = _host(cloud_build, "v1")
         self._parent = f"projects/{project}/locations/{location}"
         self._project = project
-        self._credentials = _credentials(host)
+        try:
+            self._credentials = find_credentials(host)
+        except DefaultCredentialsError as error:
+            raise BuildError(f"Cloud Build: {error}") from None
         self._client = cloudbuild_v1.CloudBuildClient(
             transport="rest",
             credentials=self._credentials,
@@ -108,17 +109,3 @@ def _host(endpoint: str | None, version: str) -> str | None:
     if not host:
         raise BuildError(f"the custom endpoint {endpoint!r} is not of the form https://HOST/{version}/")
     return host[1]
-
-
-def _credentials(host: str | None) -> Credentials:
-    if host and host.startswith("http://"):
-        # A token in plain text is anybody's; what answers on plain HTTP is a local server.
-        return AnonymousCredentials()
-    try:
-        credentials, _ = google.auth.default(scopes=_SCOPES)
-    except DefaultCredentialsError:
-        raise BuildError(
-            "Cloud Build needs Application Default Credentials, and there are none; "
-            "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS"
-        ) from None
-    return credentials

@@ -4,28 +4,23 @@
 """
 
 import http.client
-import json
 import logging
 from collections.abc import Mapping
 from functools import partial
-from importlib import resources
 from typing import Any, Final
 
-import google.auth
 import httplib2
-from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import Request
-from google.oauth2.credentials import Credentials as UserCredentials
 from google_auth_httplib2 import AuthorizedHttp
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
-from operations.answers import faults
+from cloud.credentials import find_credentials
+from cloud.discovery import Discovery, discovery
 from operations.errors import CallError, OperationError
 
-_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 # An answer to one question; lists come in pages.
 _TIMEOUT_S: Final = 20.0
 # After 429, 5xx, a lost connection: with growing pauses, 1, 3 and 7 seconds at most.
@@ -52,7 +47,10 @@ class Clients:
 
     def __init__(self, project: str, endpoint: str | None = None, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.endpoint = endpoint.rstrip("/") if endpoint else None
-        self._credentials = _credentials(project, self.endpoint)
+        try:
+            self._credentials = find_credentials(self.endpoint, project)
+        except DefaultCredentialsError as error:
+            raise OperationError(str(error)) from None
         self._timeout_s = timeout_s
         self._made: dict[str, Any] = {}
 
@@ -62,15 +60,14 @@ class Clients:
         `api("compute.v1").regions().get(project=..., region=...)` makes a request for `call`.
         """
         if name not in self._made:
-            document = _document(name)
-            base = f"{self.endpoint}/{name}/{document['servicePath']}" if self.endpoint else None
-            elsewhere = {"api_endpoint": base} if base else None
+            api = discovery(name)
+            base = f"{self.endpoint}/{name}/{api.document['servicePath']}" if self.endpoint else None
             transport = httplib2.Http(timeout=self._timeout_s)
             self._made[name] = build_from_document(
-                document,
-                client_options=elsewhere,
+                api.document,
+                client_options={"api_endpoint": base} if base else None,
                 http=AuthorizedHttp(self._credentials, http=transport),
-                requestBuilder=partial(_Request, document),
+                requestBuilder=partial(_Request, api),
             )
         return self._made[name]
 
@@ -84,7 +81,7 @@ class Clients:
         answer = self._send(request)
         if isinstance(answer, str) and answer:
             raise CallError(method, "the answer is not JSON, or not all of it")
-        wrong = next(faults(request.document, method, answer), None)
+        wrong = next(request.api.faults(method, answer, newer=True), None)
         if wrong:
             raise CallError(method, f"the answer is not understood: {wrong}")
         return answer or {}
@@ -159,36 +156,13 @@ class _Request(HttpRequest):
     """A request that knows the description of its API.
 
     Args:
-        document: The description.
+        api: The description.
         arguments: Those of the library.
     """
 
-    def __init__(self, document: Mapping[str, Any], *arguments: Any, **named: Any) -> None:
+    def __init__(self, api: Discovery, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.document = document
-
-
-def _document(name: str) -> dict[str, Any]:
-    """Google's description of an API, as the library brings it along."""
-    file = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{name}.json"
-    return json.loads(file.read_text())
-
-
-def _credentials(project: str, endpoint: str | None) -> Credentials:
-    if endpoint and endpoint.startswith("http://"):
-        # A token in plain text is anybody's; what answers on plain HTTP is a local server.
-        return AnonymousCredentials()
-    try:
-        credentials, _ = google.auth.default(scopes=_SCOPES)
-    except DefaultCredentialsError:
-        raise OperationError(
-            "there are no Application Default Credentials: run `gcloud auth application-default login`, "
-            "or set GOOGLE_APPLICATION_CREDENTIALS"
-        ) from None
-    if isinstance(credentials, UserCredentials) and not credentials.quota_project_id:
-        # Some APIs refuse a person's credentials that name no project to count for.
-        return credentials.with_quota_project(project)
-    return credentials
+        self.api = api
 
 
 def _reason(error: HttpError) -> str:

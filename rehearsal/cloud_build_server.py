@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from cloud.discovery import Call, discovery
 from rehearsal.clock import Clock
-from rehearsal.discovery import Call, Discovery
 from rehearsal.fake_cloud import Rejected
 from rehearsal.loopback import LoopbackServer, Request
 
@@ -101,7 +101,7 @@ class CloudBuildServer(LoopbackServer):
         self._kept: dict[str, Kept] = {}
         self._courses: deque[Course] = deque()
         self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
-        self._apis = [Discovery("cloudbuild.v1"), Discovery("logging.v2")]
+        self._apis = [discovery("cloudbuild.v1"), discovery("logging.v2")]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -149,7 +149,7 @@ class CloudBuildServer(LoopbackServer):
                 if problems:
                     raise Failure(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
                 answer = self._with_failures(method, call, body)
-                faults = list(api.faults(str(call.response), answer))
+                faults = list(api.faults(call.method, answer))
                 if faults:
                     raise AssertionError(f"the stand-in breaks the API: {faults}")
                 return answer

@@ -7,13 +7,10 @@ planted is empty, anything else that nobody planted is not found.
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote
 
-from rehearsal.discovery import Call, Discovery
+from cloud.discovery import Call, discovery
 from rehearsal.loopback import LoopbackServer, Request
 
 Handler = Callable[[Call, Any], Any]
@@ -111,10 +108,9 @@ class GoogleServer(LoopbackServer):
             address: Parts of the path that the call must have, by the description's names (`region`,
                 `projectsId`); what is planted last is looked at first.
         """
-        described = describing(api).method(method)
-        assert described, f"{api} has no method {method}"
+        assert method in discovery(api).methods, f"{api} has no method {method}"
         if not callable(answer):
-            faults = list(describing(api).faults(described["response"]["$ref"], answer))
+            faults = list(discovery(api).faults(method, answer))
             assert not faults, f"no answer of {method}: {faults}"
         self._planted[f"{api}/{method}"].insert(0, _Planted(address=address, answer=answer))
 
@@ -124,7 +120,7 @@ class GoogleServer(LoopbackServer):
 
     def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
         """Lets a method fail: the next `times` calls, or all."""
-        assert describing(api).method(method), f"{api} has no method {method}"
+        assert method in discovery(api).methods, f"{api} has no method {method}"
         if times is None:
             self._lasting[f"{api}/{method}"] = fault
         else:
@@ -155,15 +151,15 @@ class GoogleServer(LoopbackServer):
     def respond(self, verb: str, url: str, body: Any) -> tuple[Fault | None, Any]:
         """A fault or the message for a request."""
         api, _, rest = url.lstrip("/").partition("/")
-        if not exists(api):
+        try:
+            call = discovery(api).call(verb, "/" + rest)
+        except LookupError:
             return NOT_FOUND, None
-        call = describing(api).call(verb, "/" + rest)
         if call is None:
             return Fault(code=404, status="NOT_FOUND", message=f"no method for {verb} {url}"), None
-        call = replace(call, address={key: unquote(text) for key, text in call.address.items()})
         self.calls.append(call)
         key = f"{api}/{call.method}"
-        problems = list(describing(api).problems(call, body))
+        problems = list(discovery(api).problems(call, body))
         if problems:
             return Fault(code=400, status="INVALID_ARGUMENT", message="; ".join(problems)), None
         waiting = self._faults[key]
@@ -186,32 +182,3 @@ class GoogleServer(LoopbackServer):
                     return fault, None
                 return None, answer
         return (None, {}) if call.method.rpartition(".")[2] in _LISTS else (NOT_FOUND, None)
-
-
-class _Api(Discovery):
-    """A description that is asked by method too."""
-
-    def __init__(self, api: str) -> None:
-        super().__init__(api)
-        self._prefix = "/" + self._document["servicePath"].rstrip("/")
-
-    def call(self, verb: str, url: str) -> Call | None:
-        """As `Discovery.call`, for addresses that begin with the API's own prefix."""
-        return super().call(verb, url.removeprefix(self._prefix) if self._prefix != "/" else url)
-
-    def method(self, name: str) -> dict[str, Any] | None:
-        """The description of a method, None when the API has none of that id."""
-        return next((method for method in self._methods if method["id"] == name), None)
-
-
-@cache
-def describing(api: str) -> _Api:
-    """The description of an API by name and version."""
-    return _Api(api)
-
-
-@cache
-def exists(api: str) -> bool:
-    """Whether there is a description of that name."""
-    documents = resources.files("googleapiclient") / "discovery_cache" / "documents"
-    return (documents / f"{api}.json").is_file()

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any, Final
 
-from rehearsal.discovery import Call
+from cloud.discovery import Call
 from tests.operations.google_server import NOT_FOUND, Fault, GoogleServer
 
 PROJECT: Final = "my-project"

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from cloud.discovery import Call
 from operations.clients import Clients
 from operations.leftovers import command as leftovers
 from operations.leftovers.footprint import footprint
@@ -23,7 +24,6 @@ from operations.leftovers.thing import Place
 from operations.state import Resource, State
 from operations.status import command as status
 from operations.status.look import Look
-from rehearsal.discovery import Call
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.planned import planned

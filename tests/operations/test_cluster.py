@@ -62,7 +62,7 @@ def tls(tmp_path: Path) -> Iterator[Tls]:
 
 @pytest.fixture
 def clients(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Clients:
-    monkeypatch.setattr("operations.clients._credentials", lambda *_: Credentials(TOKEN))
+    monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials(TOKEN))
     return Clients("p", google.address)
 
 
@@ -79,7 +79,7 @@ def test_a_cluster_with_another_authority_gets_no_token(tls: Tls, clients: Clien
 def test_a_token_that_the_cluster_refuses_is_said_and_not_shown(
     tls: Tls, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("operations.clients._credentials", lambda *_: Credentials("ya29.another"))
+    monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials("ya29.another"))
     with pytest.raises(CallError) as refused:
         from_google(Clients("p", google.address), tls.described()).every("/api/v1/nodes")
     assert refused.value.refused

@@ -7,10 +7,10 @@ from typing import Any
 import pulumi.automation as automation
 import pytest
 
+from cloud.discovery import Call
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.state import Backend, parse
-from rehearsal.discovery import Call
 from tests.operations.conftest import Lived
 from tests.operations.google_server import REFUSED, Fault, GoogleServer
 

@@ -38,7 +38,7 @@ def test_a_build_is_an_operation_whose_metadata_is_the_build(server: CloudBuildS
         (build_with("source", {"storageSource": {**STORAGE, "generation": 17}}), "is no int64"),
         (build_with("steps", []), "steps is required"),
         (build_with("steps", [{"args": ["build"]}]), "name is required"),
-        (build_with("images", "image:tag"), "is no array"),
+        (build_with("images", "image:tag"), "is no list"),
         (build_with("timeout", "one hour"), "is no google-duration"),
         (build_with("options", {"machineType": "H200"}), "'H200' is no string"),
     ],

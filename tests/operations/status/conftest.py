@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from cloud.discovery import Call
 from operations.clients import Clients
 from operations.status.look import Look
 from operations.status.report import Report
-from rehearsal.discovery import Call
 from tests.operations.conftest import Lived
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
