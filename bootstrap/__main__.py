@@ -8,7 +8,7 @@ import pulumi
 # Pulumi runs it in its own folder; it shares components with the stacks.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bootstrap import program, settings  # noqa: E402
+from bootstrap import program, settings
 
 try:
     chosen = settings.load()

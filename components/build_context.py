@@ -60,7 +60,7 @@ class BuildContext:
             for path in self.paths:
                 self._add(archive, path)
         # Another `pulumi` may be reading the same archive.
-        os.replace(file.name, target)
+        Path(file.name).replace(target)
         return target
 
     def _add(self, archive: tarfile.TarFile, path: str) -> None:
@@ -68,7 +68,7 @@ class BuildContext:
         file = self._folder / path
         entry = tarfile.TarInfo(path)
         if file.is_symlink():
-            entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(file)
+            entry.type, entry.linkname = tarfile.SYMTYPE, str(file.readlink())
             archive.addfile(entry)
             return
         content = file.read_bytes()
@@ -79,7 +79,7 @@ class BuildContext:
     def _description(self, path: str) -> Sequence[str]:
         file = self._folder / path
         if file.is_symlink():
-            return "link", os.readlink(file)
+            return "link", str(file.readlink())
         kind = "executable" if _executable(file) else "file"
         return kind, hashlib.sha256(file.read_bytes()).hexdigest()
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-# What GKE labels TPU nodes with, what pods ask for chips by, and what Ray calls them.
+# What GKE labels TPU nodes with, and what Ray calls their chips.
 TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
-TPU_RESOURCE: Final = "google.com/tpu"
 V6E: Final = "tpu-v6e-slice"
 
 

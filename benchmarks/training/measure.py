@@ -1,6 +1,5 @@
 """One training of one case, in a process of its own: how fast, in how much memory, to what loss."""
 
-import os
 import resource
 import tempfile
 import time
@@ -201,8 +200,8 @@ def _clock() -> tuple[float, float]:
 def _forget_peak() -> None:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
-    elif os.path.exists("/proc/self/clear_refs"):
-        Path("/proc/self/clear_refs").write_text("5")  # proc(5): the high-water mark starts anew
+    elif (peak := Path("/proc/self/clear_refs")).exists():
+        peak.write_text("5")  # proc(5): the high-water mark starts anew
 
 
 def _peak() -> int:

@@ -93,11 +93,6 @@ class ControlPlane:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    @property
-    def pids(self) -> list[int]:
-        """The processes, the first started first."""
-        return [component.pid for component in self._components]
-
     def install(self, crds: Iterable[Path]) -> None:
         """Installs CRDs in their stored version, without descriptions: a large one costs seconds."""
         trees = [yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in crds]
@@ -106,11 +101,6 @@ class ControlPlane:
             self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
         for tree in trees:
             kueue.establish(self.api, tree["metadata"]["name"])
-
-    def add_node(self, node: Object) -> None:
-        """Adds a node and waits until pods may be scheduled on it."""
-        self.api.create(node)
-        self.await_nodes([node["metadata"]["name"]])
 
     def await_nodes(self, names: list[str]) -> None:
         """Waits until nodes are ready and the taint is gone that says they are not."""

@@ -122,7 +122,7 @@ def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
 
 
 def test_a_reservation_and_its_type_come_together_or_not_at_all() -> None:
-    with pytest.raises(ValueError, match="capacity.type is reservation; name the reservation"):
+    with pytest.raises(ValueError, match=r"capacity\.type is reservation; name the reservation"):
         Capacity(type=CapacityType.RESERVATION)
     with pytest.raises(ValueError, match="spot would ignore it"):
         Capacity(type=CapacityType.SPOT, reservation=OWN)

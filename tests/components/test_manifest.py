@@ -61,5 +61,5 @@ def test_a_hole_without_a_value_is_an_error(path: Path) -> None:
 
 
 def test_a_value_without_a_hole_is_an_error(path: Path) -> None:
-    with pytest.raises(ManifestError, match="thing.yaml: no hole for extra"):
+    with pytest.raises(ManifestError, match=r"thing\.yaml: no hole for extra"):
         Manifest(path, {**VALUES, "extra": 1})

@@ -140,7 +140,7 @@ def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -
         )
 
     with Rehearsal("small", {"scenario": "small"}, program, plane=plane) as rehearsal:
-        with pytest.raises(RehearsalError, match="budget.*the API server refuses PodDisruptionBudget"):
+        with pytest.raises(RehearsalError, match=r"budget.*the API server refuses PodDisruptionBudget"):
             rehearsal.up()
         rehearsal.destroy()
         assert rehearsal.cluster and rehearsal.cluster.left() == []

@@ -95,7 +95,7 @@ def test_a_component_of_no_group_is_named() -> None:
 
 def test_a_resource_outside_of_all_components_is_named() -> None:
     loose = resource("gcp:storage/bucket:Bucket", "loose", parent=STACK.urn)
-    with pytest.raises(DocumentationError, match="loose .*is in no component"):
+    with pytest.raises(DocumentationError, match=r"loose .*is in no component"):
         picture.section("small", Plan(resources=(STACK, loose), changes={}))
 
 

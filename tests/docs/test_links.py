@@ -8,11 +8,7 @@ import pytest
 
 from tests.docs.documents import DOCUMENTS, ROOT, headings, links, words_in_code
 
-ROOMS: Final = sorted(path.parent.name for path in ROOT.glob("*/__init__.py")) + [
-    "docs",
-    "tools",
-    "workloads",
-]
+ROOMS: Final = [*(path.parent.name for path in ROOT.glob("*/__init__.py")), "docs", "tools", "workloads"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

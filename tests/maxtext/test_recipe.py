@@ -72,7 +72,7 @@ def test_a_mistake_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, rea
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown section a; .*KEY=VALUE.*; run_name is set by the driver"):
+    with pytest.raises(InputError, match=r"unknown section a; .*KEY=VALUE.*; run_name is set by the driver"):
         load_recipe(write(tmp_path, GOOD + "  run_name: a\na: 1\n"), ["steps"])
 
 

@@ -59,7 +59,7 @@ def test_a_call_is_tried_again_when_that_can_help(
     google.fail("compute.v1", REGION, fault, times=2)
     if fault is CUT:
         # Half an answer is not asked for again: the call may have had its effect.
-        with pytest.raises(CallError, match="no answer|not JSON"):
+        with pytest.raises(CallError, match=r"no answer|not JSON"):
             region(clients(google))
         return
     assert region(clients(google))["status"] == "UP"

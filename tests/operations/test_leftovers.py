@@ -138,8 +138,12 @@ def test_what_is_left_is_found_and_the_command_deletes_it_for_good(
     assert (left.thing.name, left.sure) == (name, True)
     assert left.command.startswith("gcloud ")
     assert f"--project {PROJECT}" in left.command or f"binding {PROJECT}" in left.command
-    left.thing.kind.delete(place(google, wanted), left.thing, lambda ask: None if ask() else None)
+    left.thing.kind.delete(place(google, wanted), left.thing, ask_once)
     assert found(google, wanted) == set()
+
+
+def ask_once(ask: Callable[[], dict[str, Any]]) -> None:
+    ask()
 
 
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
@@ -349,7 +353,7 @@ def test_a_failed_deletion_is_said_and_the_rest_goes_on(
     google: GoogleServer,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    network, account = leave_much(project, l4_kueue)
+    network, _ = leave_much(project, l4_kueue)
     google.fail("compute.v1", "compute.networkEndpointGroups.delete", REFUSED)
     assert run("--delete", "--yes") == 1
     said = capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_autopilot_has_no_node_for_what_no_machine_holds(
 
 
 def test_a_machine_type_that_is_not_known_is_refused_by_name() -> None:
-    with pytest.raises(Rejected, match="machine type z9-standard-1 is not in machines.yaml"):
+    with pytest.raises(Rejected, match=r"machine type z9-standard-1 is not in machines\.yaml"):
         shape_of_pool({"nodeConfig": {"machineType": "z9-standard-1"}}, "p", REGION)
 
 

@@ -118,7 +118,7 @@ def test_a_new_configuration_reaches_the_next_operation(running: Rehearsal) -> N
 
 def test_a_preview_tells_what_the_platform_would_refuse(empty: Rehearsal, small: Small) -> None:
     small.bucket = {"storage_class": "STANDRD"}
-    with pytest.raises(RehearsalError, match="bucket: .*'STANDRD' is not one of STANDARD"):
+    with pytest.raises(RehearsalError, match=r"bucket: .*'STANDRD' is not one of STANDARD"):
         empty.preview()
 
 
@@ -132,7 +132,7 @@ def test_a_preview_checks_objects_of_a_cluster_that_does_not_exist_yet(
 
 def test_a_preview_finds_what_would_only_work_by_luck(empty: Rehearsal, small: Small) -> None:
     small.wait_for_api = False
-    with pytest.raises(RehearsalError, match="network: is not made to wait for compute.googleapis.com"):
+    with pytest.raises(RehearsalError, match=r"network: is not made to wait for compute\.googleapis\.com"):
         empty.preview()
 
 
@@ -153,7 +153,7 @@ def test_an_error_of_the_program_comes_without_a_traceback() -> None:
 
     with (
         Rehearsal("small", SETTINGS, program) as rehearsal,
-        pytest.raises(RehearsalError, match="^capacity.type: say spot$"),
+        pytest.raises(RehearsalError, match=r"^capacity\.type: say spot$"),
     ):
         rehearsal.preview()
 

@@ -113,7 +113,7 @@ def test_a_type_that_nobody_modelled_is_refused_by_name(platform: Platform) -> N
 
 
 def test_a_resource_needs_its_api() -> None:
-    with pytest.raises(Refused, match="compute.googleapis.com has not been used"):
+    with pytest.raises(Refused, match=r"compute\.googleapis\.com has not been used"):
         Platform().create(NETWORK, "n", {"name": "n"})
 
 
@@ -147,7 +147,7 @@ def test_references_by_id_link_and_name_all_count(platform: Platform) -> None:
 
 def test_a_service_account_must_exist_before_it_gets_a_role(platform: Platform) -> None:
     member = {"project": "p", "role": "roles/x", "member": "serviceAccount:nobody@p.iam.gserviceaccount.com"}
-    with pytest.raises(Refused, match="service account nobody@p.iam.gserviceaccount.com does not exist"):
+    with pytest.raises(Refused, match=r"service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
         platform.create("gcp:projects/iAMMember:IAMMember", "m", member)
 
 

@@ -54,7 +54,7 @@ def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
 def test_nodes_that_stream_images_need_the_api_for_it(platform: Platform) -> None:
     make_cluster(platform, STANDARD)
     streaming = {**POOL, "nodeConfig": {"gcfsConfig": {"enabled": True}}}
-    with pytest.raises(Refused, match="containerfilesystem.googleapis.com has not been used"):
+    with pytest.raises(Refused, match=r"containerfilesystem\.googleapis\.com has not been used"):
         platform.create(NODE_POOL, "pool", streaming)
     platform.enable("containerfilesystem")
     platform.create(NODE_POOL, "pool", streaming)
@@ -106,7 +106,9 @@ def test_a_release_in_another_namespace_is_another_release(platform: Platform) -
 
 def test_kueues_kinds_are_unknown_before_kueue(platform: Platform) -> None:
     make_cluster(platform, AUTOPILOT)
-    with pytest.raises(Refused, match='no matches for kind "LocalQueue" in version "kueue.x-k8s.io/v1beta2"'):
+    with pytest.raises(
+        Refused, match=r'no matches for kind "LocalQueue" in version "kueue\.x-k8s\.io/v1beta2"'
+    ):
         platform.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])
 
 

@@ -60,5 +60,5 @@ def test_an_override_is_key_and_value() -> None:
 
 
 def test_an_unknown_stack_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(EngineError, match="no stack a5-ray; known: .*a4-ray"):
+    with pytest.raises(EngineError, match=r"no stack a5-ray; known: .*a4-ray"):
         project.require_stack("a5-ray")

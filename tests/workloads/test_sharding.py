@@ -162,20 +162,23 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_shards(re
     assert json.loads((resumed / "unpublished" / "COMPLETE.json").read_text())["steps"] == 6
 
 
+@pytest.mark.usefixtures("no_launch")
 def test_a_finished_run_starts_no_process(
-    resumed: Path, recipe: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+    resumed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(recipe, resumed, "mine")) == 0
     assert "run mine is finished already" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_launch")
 def test_another_number_of_processes_is_refused_before_any_is_started(
-    resumed: Path, recipe: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+    resumed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(recipe, resumed, "mine", processes=4)) == 2
     assert "was started with another workers; give this one a --run of its own" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_launch")
 @pytest.mark.parametrize(
     ("section", "key", "problem"),
     [("model", "name", "is not a directory with a config.json"), ("data", "name", "does not exist")],
@@ -186,7 +189,6 @@ def test_bad_input_ends_the_command_before_any_process_is_started(
     section: str,
     key: str,
     problem: str,
-    no_launch: None,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     bad = edited(recipe, f"bad-{section}.yaml", **{section: {key: str(tmp_path / "absent")}})
@@ -195,9 +197,10 @@ def test_bad_input_ends_the_command_before_any_process_is_started(
     assert len(lines) == 1 and problem in lines[0]
 
 
+@pytest.mark.usefixtures("no_launch")
 @pytest.mark.parametrize("options", [["--nodes", "2"], ["--rendezvous", "host:29500"]])
 def test_several_nodes_and_where_they_meet_are_given_together(
-    options: list[str], recipe: Path, tmp_path: Path, no_launch: None, capsys: pytest.CaptureFixture[str]
+    options: list[str], recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command(recipe, tmp_path, "mine"), *options]) == 2
     assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """Rows of a data set, drawn and held out, as conversations; a picture is decoded when its row is used."""
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +77,7 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
 def _load(load_dataset: Any, data: Data, **options: Any) -> Any:
     from datasets.exceptions import DatasetsError
 
-    if os.path.isabs(data.name) and not Path(data.name).exists():
+    if Path(data.name).is_absolute() and not Path(data.name).exists():
         raise InputError(f"data set {data.name} does not exist")
     try:
         return load_dataset(data.name, split=data.split, **options)

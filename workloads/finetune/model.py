@@ -21,7 +21,7 @@ def check_model(name: str) -> None:
     import huggingface_hub
     from huggingface_hub import errors
 
-    if os.path.isabs(name):
+    if Path(name).is_absolute():
         if not Path(name, "config.json").is_file():
             raise InputError(f"model {name} is not a directory with a config.json")
         return
@@ -51,7 +51,7 @@ def _refused(error: Exception) -> bool:
 
 def fetch_model(name: str, patterns: list[str] = MODEL_FILES) -> Path:
     """Download the model into the node's cache (HF_HOME), unless it is a directory; where its files lie."""
-    if os.path.isabs(name):
+    if Path(name).is_absolute():
         return Path(name)
     import huggingface_hub
 

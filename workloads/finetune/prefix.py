@@ -6,7 +6,7 @@ becomes of them: rows that share a copy have the losses and the gradients of row
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from os.path import commonprefix
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from finetune.tokens import NOT_TRAINED
@@ -29,7 +29,9 @@ def split_off_prefix(
         for data in filter(None, (rows, test_rows))
         for tokens, labels in zip(data["input_ids"], data["labels"], strict=True)
     ]
-    prefix = list(commonprefix(prompts))
+    # In sorted order, what the first and the last prompt share is what all of them share.
+    pairs = zip(min(prompts, default=[]), max(prompts, default=[]), strict=False)
+    prefix = [first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return prefix, _behind(prefix, rows), test_rows and _behind(prefix, test_rows)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 PREFIX = "urn:pulumi:dev::llm-stacks::"
-SECRET_MARK = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
 
 
 def step(

@@ -22,7 +22,7 @@ PLANTED = [
     "ghp_" + "a1B2" * 9,
     "github_pat_" + "a1B2" * 9,
     "glpat-" + "a1B2c3D4e5F6g7H8i9J0",
-    "AIza" + "SyA1234567890abcdefghijklmnopqrstuvw",
+    "AIza" + "SyA12" * 7,
     "pul-" + "0123456789abcdef" * 2,
     "Authorization: Bearer " + "opaque.token-of_somebody",
     "https://me:" + "opaque-password@registry.example/simple",

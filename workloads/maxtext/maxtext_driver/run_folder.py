@@ -8,7 +8,6 @@ COMPLETE.json       written last: the run is finished
 """
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,7 +90,7 @@ def write_text(file: Path, text: str) -> None:
     """Replace a file; it appears whole or not at all."""
     part = file.with_name(f"{file.name}.part")
     part.write_text(text)
-    os.replace(part, file)
+    part.replace(file)
 
 
 def _differences(old: Any, new: Any, key: str = "") -> list[str]:
