@@ -1,13 +1,9 @@
 # `make` lists the targets. rehearse and test do all their own set-up on a fresh machine.
 PYTHON ?= python3
 STACK ?= a4-ray
-# Stacks whose scenario is built; Pulumi.<stack>.yaml of another one says so when it is rehearsed.
-STACKS := a4-accelerate a4-ray cloudrun-vllm dev l4-kueue tpu-maxtext
-
-# What a merge request is compared with, and where its previews are saved.
-TARGET ?= origin/main
-PREVIEWS := .build/previews.json
-export STACK TARGET COMMIT
+STACKS := $(sort $(patsubst Pulumi.%.yaml,%,$(wildcard Pulumi.*.yaml)))
+# A pipeline gets STACK as text that somebody typed: only the shell reads it, quoted. $(STACK) would run a $(shell) in it.
+export STACK
 # The engine that `python -m engine` gets where none is installed.
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 
@@ -19,24 +15,35 @@ RECIPE ?= llama3-8b
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
 HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null
 # Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
+DEPTRY := $(CURDIR)/$(BIN)/deptry . --config $(CURDIR)/pyproject.toml --requirements-files requirements.in
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help has-python312 setup rehearse rehearse-all rehearse-cluster test test-infrastructure test-training \
-	test-cluster check check-training provider-check preview preview-cloud comment-github comment-gitlab google-login drift up \
-	format inventory docs lock bench bench-training clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
+.PHONY: help has-python312 known-stack setup hooks rehearse rehearse-all rehearse-cluster test test-infrastructure \
+	test-training test-cluster check check-training provider-check preview format inventory docs lock bench bench-training \
+	clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 22
+	@echo "STACK is one of: $(STACKS)"
+	@echo; echo "what only pipelines call (pipelines.mk):"
+	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' pipelines.mk | expand -t 22
+
+known-stack:
+	@for stack in $(STACKS); do [ "$$stack" = "$$STACK" ] && exit; done; \
+		echo "no stack $$(printf %s "$$STACK" | tr -cd '[:alnum:]._-'); there are: $(STACKS)" >&2; exit 2
 
 setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
 	$(BIN)/python -m engine
 
-rehearse: .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
-	@$(BIN)/python -m rehearsal $(STACK)
+hooks: .venv/.ready ## lint, types and a scan for secrets before every commit
+	@$(BIN)/pre-commit install
 
-rehearse-cluster: .venv/.ready ## the same, its Kubernetes objects on a local control plane
-	@$(BIN)/python -m rehearsal $(STACK) --cluster
+rehearse: known-stack .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
+	@$(BIN)/python -m rehearsal "$$STACK"
+
+rehearse-cluster: known-stack .venv/.ready ## the same, its Kubernetes objects on a local control plane
+	@$(BIN)/python -m rehearsal "$$STACK" --cluster
 
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
@@ -72,45 +79,26 @@ endif
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and hold it to its bars
 	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
 
-check: .venv/.ready ## lint, format and types, each at zero
+check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/vulture
+	$(BIN)/python -W ignore -m deptry .
+	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
+	cd workloads/finetune && $(DEPTRY)
+
+check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
+	$(BIN)/ty check --python $(MAXTEXT) workloads/maxtext tests/maxtext
+	cd workloads/maxtext && $(DEPTRY)
 
 provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
 	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations provider-check
-
-preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
-	@$(BIN)/python -m engine
-	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
-
-preview-cloud: .venv/.ready ## the same of the stacks that exist
-	@$(BIN)/python -m engine
-	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --cloud --save $(PREVIEWS)
-
-comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
-	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
-
-comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
-	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
-
-google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's own identity
-	@$(BIN)/python -m operations google-login
-
-drift: .venv/.ready ## what has changed in the cloud since the last `up`
-	@$(BIN)/python -m engine
-	@$(BIN)/python -m operations drift
-
-up: .venv/.ready ## `pulumi up` of STACK=... without questions, for the job that somebody approved
-	@$(BIN)/python -m engine
-	@pulumi up --yes --non-interactive --stack "$$STACK"
-
-check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
-	$(BIN)/ty check --python $(MAXTEXT) workloads/maxtext tests/maxtext
 
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .
@@ -146,14 +134,16 @@ clean: ## remove what the other targets made
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-dev.txt
 	@touch $@
 
-$(TRAINING)/.ready: workloads/finetune/requirements-test.txt .venv/.ready
+$(TRAINING)/.ready: workloads/finetune/requirements-test.txt | .venv/.ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(TRAINING)
 	$(BIN)/uv pip install --quiet --python $(TRAINING)/bin/python --require-hashes -r $<
 	@touch $@
 
-$(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt .venv/.ready
+$(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt | .venv/.ready
 	@$(HAS_PYTHON312) || \
 		{ echo "MaxText needs Python 3.12; run make with PYTHON312=path/to/python3.12" >&2; exit 1; }
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON312) $(MAXTEXT)
 	$(BIN)/uv pip install --quiet --python $(MAXTEXT)/bin/python --require-hashes -r $<
 	@touch $@
+
+include pipelines.mk

@@ -26,6 +26,7 @@ from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
 
 # Programs that need an account, and what any shell has.
 UNTRIED: Final = {"gcloud", "kubectl", "cd", "echo", "export", "git", "mkdir", "mktemp", "rm"}
+MAKEFILES: Final = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
 COMMANDS: Final = [command for document in DOCUMENTS for command in commands(document)]
 
 
@@ -81,7 +82,7 @@ def test_make_has_the_target(command: Command) -> None:
     for word in command.words[1:]:
         name, equals, value = word.partition("=")
         if equals:
-            assert re.search(rf"^{name} \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            assert re.search(rf"^{name} \?=", MAKEFILES, re.MULTILINE)
         if name == "STACK" and not is_placeholder(value):
             assert value in known_stacks()
 

@@ -2,13 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from tests.docs.documents import DOCUMENTS, ROOT, headings, links, words_in_code
-
-ROOMS: Final = [*(path.parent.name for path in ROOT.glob("*/__init__.py")), "docs", "tools", "workloads"]
+from tests.docs.documents import DOCUMENTS, ROOMS, ROOT, headings, links, words_in_code
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -15,7 +15,7 @@ from operations.__main__ import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GITLAB = ROOT / ".gitlab-ci.yml"
-MAKEFILE = (ROOT / "Makefile").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text() + (ROOT / "pipelines.mk").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
 
 

@@ -1,0 +1,33 @@
+# What the pipelines of .github/ and .gitlab-ci.yml call, and a person hardly ever; the Makefile includes it.
+
+# What a merge request is compared with, and where its previews are saved.
+TARGET ?= origin/main
+PREVIEWS := .build/previews.json
+export TARGET COMMIT
+
+.PHONY: preview preview-cloud comment-github comment-gitlab google-login drift up
+
+preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
+	@$(BIN)/python -m engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
+
+preview-cloud: .venv/.ready ## the same of the stacks that exist
+	@$(BIN)/python -m engine
+	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --cloud --save $(PREVIEWS)
+
+comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
+
+comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
+
+google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's own identity
+	@$(BIN)/python -m operations google-login
+
+drift: .venv/.ready ## what has changed in the cloud since the last `up`
+	@$(BIN)/python -m engine
+	@$(BIN)/python -m operations drift
+
+up: known-stack .venv/.ready ## `pulumi up` of STACK without questions, for the job that somebody approved
+	@$(BIN)/python -m engine
+	@pulumi up --yes --non-interactive --stack "$$STACK"

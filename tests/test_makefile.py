@@ -1,0 +1,36 @@
+"""`make` knows the stacks by their files and takes a stack's name as text that anybody may have typed."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.project import ROOT, known_stacks
+
+
+def known_stack(name: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--silent", "known-stack"],
+        cwd=ROOT,
+        env={**os.environ, "STACK": name},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_stack_is_what_has_a_stack_file() -> None:
+    for stack in known_stacks():
+        assert not known_stack(stack).returncode
+
+
+@pytest.mark.parametrize(
+    "name", ["", "%", "a5-ray", "dev a4-ray", "dev\n", "$(shell touch {0})", "`touch {0}`", '"; touch {0}; "']
+)
+def test_a_name_of_no_stack_is_rejected_in_one_line_and_never_run(name: str, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    done = known_stack(name.format(ran))
+    said, make = done.stderr.splitlines()
+    assert done.returncode and said.endswith(f"; there are: {' '.join(known_stacks())}") and "Error" in make
+    assert not ran.exists()
