@@ -66,6 +66,21 @@ class Discovery:
         self.document: dict[str, Any] = json.loads(text)
         self.methods = {method["id"]: method for method in _methods(self.document)}
 
+    def method(self, name: str) -> Mapping[str, Any] | None:
+        """The description of a method by its name without the API's, `projects.locations.builds.get`."""
+        return self.methods.get(f"{self.document['name']}.{name}")
+
+    def required(self, name: str) -> list[str]:
+        """The parameters that a method cannot do without, in their order."""
+        method = self.method(name)
+        return method["parameterOrder"] if method else []
+
+    def listed(self, name: str) -> str:
+        """The field of a listing method's answer that holds the list."""
+        method = self.method(name) or {}
+        fields = self._schema(method.get("response", {})).get("properties", {})
+        return next((key for key, field in fields.items() if "$ref" in field.get("items", {})), "items")
+
     def call(self, verb: str, url: str) -> Call | None:
         """The method that a request means, None when the API has none like it."""
         split = urlsplit(url)

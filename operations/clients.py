@@ -1,4 +1,4 @@
-"""Google's APIs: the one place where clients are made and calls are sent.
+"""Google's APIs: the one place where calls are made, by the name of the API and of its method.
 
 `google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
 """
@@ -6,7 +6,6 @@
 import http.client
 import logging
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Final
 
 import httplib2
@@ -18,20 +17,20 @@ from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
 from cloud.credentials import find_credentials
-from cloud.discovery import Discovery, discovery
+from cloud.discovery import discovery
 from operations.errors import CallError, OperationError
 
 # An answer to one question; lists come in pages.
 _TIMEOUT_S: Final = 20.0
-# After 429, 5xx, a lost connection: with growing pauses, 1, 3 and 7 seconds at most.
+# After 429, 5xx, a lost connection: with growing waits, 1, 3 and 7 seconds at most.
 _RETRIES: Final = 3
 
-# It reports every try that fails; what comes of a call is said once, by who asked.
+# It reports every attempt that fails; what comes of a call is said once, by who asked.
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
 
 
 class Clients:
-    """Clients of Google's APIs, made when they are asked for.
+    """Calls of Google's APIs.
 
     Args:
         project: Project that the calls of a person's own credentials count for.
@@ -52,39 +51,41 @@ class Clients:
         except DefaultCredentialsError as error:
             raise OperationError(str(error)) from None
         self._timeout_s = timeout_s
-        self._made: dict[str, Any] = {}
+        self._apis: dict[str, Any] = {}
 
-    def api(self, name: str) -> Any:
-        """The client of an API by name and version, such as `compute.v1`.
+    def call(self, api: str, method: str, **arguments: Any) -> dict[str, Any]:
+        """The answer of a method, asked again while that can help.
 
-        `api("compute.v1").regions().get(project=..., region=...)` makes a request for `call`.
-        """
-        if name not in self._made:
-            api = discovery(name)
-            base = f"{self.endpoint}/{name}/{api.document['servicePath']}" if self.endpoint else None
-            transport = httplib2.Http(timeout=self._timeout_s)
-            self._made[name] = build_from_document(
-                api.document,
-                client_options={"api_endpoint": base} if base else None,
-                http=AuthorizedHttp(self._credentials, http=transport),
-                requestBuilder=partial(_Request, api),
-            )
-        return self._made[name]
-
-    def call(self, request: "_Request") -> dict[str, Any]:
-        """The answer to a request, tried again while that can help.
+        Args:
+            api: Name and version of the API, such as `compute.v1`.
+            method: The method as the API's description calls it, such as `regions.get`.
+            arguments: Those of the method.
 
         Raises:
             CallError: Without a usable answer.
         """
-        method = str(request.methodId)
-        answer = self._send(request)
-        if isinstance(answer, str) and answer:
-            raise CallError(method, "the answer is not JSON, or not all of it")
-        wrong = next(request.api.faults(method, answer, newer=True), None)
-        if wrong:
-            raise CallError(method, f"the answer is not understood: {wrong}")
-        return answer or {}
+        return self._answer(api, method, self._request(api, method, arguments))
+
+    def every(self, api: str, method: str, **arguments: Any) -> list[Any]:
+        """What a method that lists has on all its pages; pairs of scope and content for `aggregatedList`.
+
+        Args:
+            api: As of `call`.
+            method: As of `call`, such as `disks.list`.
+            arguments: Those of the method.
+
+        Raises:
+            CallError: As `call`.
+        """
+        key, found = discovery(api).listed(method), []
+        request = self._request(api, method, arguments)
+        while request is not None:
+            answer = self._answer(api, method, request)
+            page = answer.get(key, [])
+            found.extend(page.items() if isinstance(page, Mapping) else page)
+            more = answer.get("nextPageToken")
+            request = self._request(api, method, {**arguments, "pageToken": more}) if more else None
+        return found
 
     def read(self, bucket: str, name: str) -> bytes | None:
         """What an object of a bucket holds; None when there is none of that name.
@@ -92,8 +93,9 @@ class Clients:
         Raises:
             CallError: As `call`.
         """
+        request = self._request("storage.v1", "objects.get_media", {"bucket": bucket, "object": name})
         try:
-            return self._send(self.api("storage.v1").objects().get_media(bucket=bucket, object=name)) or b""
+            return self._send(request) or b""
         except CallError as error:
             if error.missing:
                 return None
@@ -109,12 +111,36 @@ class Clients:
             if not self._credentials.valid:
                 self._credentials.refresh(Request())
         except GoogleAuthError as error:
-            raise OperationError(
-                f"the credentials are not accepted ({error}); gcloud auth application-default login"
-            ) from None
+            raise OperationError(_not_accepted(error)) from None
         return str(self._credentials.token or "")
 
-    def _send(self, request: "_Request") -> Any:
+    def _request(self, api: str, method: str, arguments: Mapping[str, Any]) -> HttpRequest:
+        if api not in self._apis:
+            document = discovery(api).document
+            base = f"{self.endpoint}/{api}/{document['servicePath']}" if self.endpoint else None
+            transport = httplib2.Http(timeout=self._timeout_s)
+            self._apis[api] = build_from_document(
+                document,
+                client_options={"api_endpoint": base} if base else None,
+                http=AuthorizedHttp(self._credentials, http=transport),
+            )
+        resource = self._apis[api]
+        *collections, verb = method.split(".")
+        for collection in collections:
+            resource = getattr(resource, collection)()
+        return getattr(resource, verb)(**arguments)
+
+    def _answer(self, api: str, method: str, request: HttpRequest) -> dict[str, Any]:
+        name, answer = str(request.methodId), self._send(request)
+        if isinstance(answer, str) and answer:
+            raise CallError(name, "the answer is not JSON, or not all of it")
+        wrong = next(discovery(api).faults(name, answer, newer=True), None)
+        if wrong:
+            raise CallError(name, f"the answer is not understood: {wrong}")
+        # Of a method whose description names no answer, the library returns the bytes.
+        return answer if isinstance(answer, dict) else {}
+
+    def _send(self, request: HttpRequest) -> Any:
         """Sends a request; every way in which that can fail becomes a `CallError`."""
         method = str(request.methodId)
         try:
@@ -122,47 +148,15 @@ class Clients:
         except HttpError as error:
             raise CallError(method, _reason(error), int(error.resp.status), _disabled(error)) from None
         except GoogleAuthError as error:
-            raise CallError(
-                method, f"the credentials are not accepted ({error}); gcloud auth application-default login"
-            ) from None
+            raise CallError(method, _not_accepted(error)) from None
         except TimeoutError:
             raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
         except (OSError, httplib2.error.HttpLib2Error, http.client.HTTPException) as error:
             raise CallError(method, f"no answer: {error or type(error).__name__}") from None
 
-    def every(self, collection: Any, key: str, method: str = "list", **arguments: Any) -> list[Any]:
-        """What a list method has on all its pages.
 
-        Args:
-            collection: Such as `api("compute.v1").disks()`.
-            key: Name of the field that holds the list, such as `items`.
-            method: Name of the method.
-            arguments: Those of the method.
-
-        Raises:
-            CallError: As `call`.
-        """
-        found: list[Any] = []
-        request = getattr(collection, method)(**arguments)
-        while request is not None:
-            answer = self.call(request)
-            page = answer.get(key, [])
-            found.extend(page.items() if isinstance(page, Mapping) else page)
-            request = getattr(collection, f"{method}_next")(request, answer)
-        return found
-
-
-class _Request(HttpRequest):
-    """A request that knows the description of its API.
-
-    Args:
-        api: The description.
-        arguments: Those of the library.
-    """
-
-    def __init__(self, api: Discovery, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.api = api
+def _not_accepted(error: GoogleAuthError) -> str:
+    return f"the credentials are not accepted ({error}); gcloud auth application-default login"
 
 
 def _reason(error: HttpError) -> str:

@@ -128,9 +128,12 @@ class CatalogPrices:
 
     def _of_service(self, service: str) -> list[dict[str, Any]]:
         if service not in self._skus:
-            skus = self._clients.api("cloudbilling.v1").services().skus()
             self._skus[service] = self._clients.every(
-                skus, "skus", parent=f"services/{service}", currencyCode="USD", pageSize=5000
+                "cloudbilling.v1",
+                "services.skus.list",
+                parent=f"services/{service}",
+                currencyCode="USD",
+                pageSize=5000,
             )
         return self._skus[service]
 

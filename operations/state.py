@@ -169,7 +169,7 @@ class Backend:
         elif url.startswith("gs://"):
             bucket, _, prefix = url.removeprefix("gs://").partition("?")[0].partition("/")
             start = f"{prefix.strip('/')}/{folder}".lstrip("/")
-            listed = clients.every(clients.api("storage.v1").objects(), "items", bucket=bucket, prefix=start)
+            listed = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=start)
             for name in sorted((each["name"] for each in listed), reverse=True):
                 if name.endswith(_CHECKPOINT):
                     yield parse(clients.read(bucket, name) or b"{}", f"gs://{bucket}/{name}")

@@ -76,9 +76,8 @@ def _in_artifact_registry(clients: Clients, uri: str, place: ImageRepository) ->
         f"projects/{place.project}/locations/{place.location}/repositories/{place.name}"
         f"/dockerImages/{quote(image, safe='@')}"
     )
-    images = clients.api("artifactregistry.v1").projects().locations().repositories().dockerImages()
     try:
-        clients.call(images.get(name=name))
+        clients.call("artifactregistry.v1", "projects.locations.repositories.dockerImages.get", name=name)
     except CallError as error:
         if error.missing:
             return False

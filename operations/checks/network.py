@@ -65,10 +65,9 @@ def _fit(plan: StackPlan, clients: Clients, path: str) -> Iterator[Finding]:
     parts = _BORROWED.fullmatch(path)
     assert parts
     subnet, project = parts["name"], parts["project"]
-    compute = clients.api("compute.v1")
     try:
         found = clients.call(
-            compute.subnetworks().get(project=project, region=parts["region"], subnetwork=subnet)
+            "compute.v1", "subnetworks.get", project=project, region=parts["region"], subnetwork=subnet
         )
     except CallError as error:
         if not error.missing:
@@ -104,7 +103,7 @@ def _subnet_faults(found: dict[str, Any], name: str, region: str, project: str) 
 
 def _egress_faults(clients: Clients, subnet: dict[str, Any], region: str, project: str) -> Iterator[Finding]:
     """All traffic goes through the subnet, the way to the Hugging Face Hub too."""
-    routers = clients.every(clients.api("compute.v1").routers(), "items", project=project, region=region)
+    routers = clients.every("compute.v1", "routers.list", project=project, region=region)
     network = str(subnet.get("network")).rpartition("/networks/")[2]
     own = [each for each in routers if str(each.get("network")).rpartition("/networks/")[2] == network]
     if not any(each.get("nats") for each in own):

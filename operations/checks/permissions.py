@@ -49,14 +49,16 @@ def needed(plan: StackPlan) -> dict[str, str]:
 def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That the credentials have every permission that the plan's resources need in the project."""
     wanted = needed(plan)
-    projects = clients.api("cloudresourcemanager.v3").projects()
     granted: set[str] = set()
     names = sorted(wanted)
     for start in range(0, len(names), _PER_CALL):
-        request = projects.testIamPermissions(
-            resource=f"projects/{plan.project}", body={"permissions": names[start : start + _PER_CALL]}
+        answer = clients.call(
+            "cloudresourcemanager.v3",
+            "projects.testIamPermissions",
+            resource=f"projects/{plan.project}",
+            body={"permissions": names[start : start + _PER_CALL]},
         )
-        granted |= set(clients.call(request).get("permissions", ()))
+        granted |= set(answer.get("permissions", ()))
     missing: defaultdict[str, list[str]] = defaultdict(list)
     for permission in sorted(wanted.keys() - granted):
         missing[wanted[permission]].append(permission)

@@ -12,9 +12,8 @@ from operations.plan import StackPlan
 
 def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That region and zones exist and are up, and that the machines are offered there."""
-    compute = clients.api("compute.v1")
     try:
-        region = clients.call(compute.regions().get(project=plan.project, region=plan.region))
+        region = clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region)
     except CallError as error:
         if not error.missing:
             raise
@@ -67,9 +66,8 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
 
 def _zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
     """The zones that have a machine or accelerator type; one that is going away does not count."""
-    resource = getattr(clients.api("compute.v1"), collection)()
     scopes: list[tuple[str, dict[str, Any]]] = clients.every(
-        resource, "items", "aggregatedList", project=project, filter=f'name = "{name}"'
+        "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'
     )
     return {
         scope.removeprefix("zones/")

@@ -13,9 +13,8 @@ SERVICE: Final = "gcp:projects/service:Service"
 
 def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That it exists, may be used, and that somebody pays for it."""
-    projects = clients.api("cloudresourcemanager.v3").projects()
     try:
-        found = clients.call(projects.get(name=f"projects/{plan.project}"))
+        found = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}")
     except CallError as error:
         if error.disabled or not (error.refused or error.missing):
             raise
@@ -36,8 +35,7 @@ def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _billing(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    projects = clients.api("cloudbilling.v1").projects()
-    info = clients.call(projects.getBillingInfo(name=f"projects/{plan.project}"))
+    info = clients.call("cloudbilling.v1", "projects.getBillingInfo", name=f"projects/{plan.project}")
     if info.get("billingEnabled"):
         yield fine("billing is enabled")
     else:
@@ -53,8 +51,8 @@ def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     enabled = {
         service["config"]["name"]
         for service in clients.every(
-            clients.api("serviceusage.v1").services(),
-            "services",
+            "serviceusage.v1",
+            "services.list",
             parent=f"projects/{plan.project}",
             filter="state:ENABLED",
             pageSize=200,

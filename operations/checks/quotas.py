@@ -120,15 +120,14 @@ class State:
 def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That every quota has room for the plan."""
     needs = needs_of(plan)
-    compute = clients.api("compute.v1")
     listed = _listed(
-        clients.call(compute.regions().get(project=plan.project, region=plan.region)),
-        clients.call(compute.projects().get(project=plan.project)),
+        clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region),
+        clients.call("compute.v1", "projects.get", project=plan.project),
     )
     metrics = {
         service: clients.every(
-            clients.api("serviceusage.v1beta1").services().consumerQuotaMetrics(),
-            "metrics",
+            "serviceusage.v1beta1",
+            "services.consumerQuotaMetrics.list",
             parent=f"projects/{plan.project}/services/{service}",
             view="BASIC",
         )

@@ -97,9 +97,8 @@ def _faults(plan: StackPlan, machines: Machines, owner: str, found: dict[str, An
 
 def _find(clients: Clients, project: str, name: str) -> list[dict[str, Any]]:
     scopes = clients.every(
-        clients.api("compute.v1").reservations(),
-        "items",
-        "aggregatedList",
+        "compute.v1",
+        "reservations.aggregatedList",
         project=project,
         filter=f'name = "{name}"',
     )

@@ -59,26 +59,23 @@ class Bindings:
             if binding["role"] == thing.name:
                 binding["members"] = [each for each in binding["members"] if each != thing.detail]
         policy["bindings"] = [each for each in policy.get("bindings") or () if each["members"]]
-        collection, resource = _holder(place, thing.parent)
-        place.clients.call(collection.setIamPolicy(resource=resource, body={"policy": policy}))
+        api, collection, resource = _holder(place, thing.parent)
+        place.clients.call(api, f"{collection}.setIamPolicy", resource=resource, body={"policy": policy})
 
 
 def _read(place: Place, repository: str) -> dict[str, Any]:
-    collection, resource = _holder(place, repository)
+    api, collection, resource = _holder(place, repository)
+    version: dict[str, Any] = {"body": {"options": {"requestedPolicyVersion": _POLICY_VERSION}}}
     if repository:
-        request = collection.getIamPolicy(resource=resource, options_requestedPolicyVersion=_POLICY_VERSION)
-    else:
-        options = {"options": {"requestedPolicyVersion": _POLICY_VERSION}}
-        request = collection.getIamPolicy(resource=resource, body=options)
-    return place.clients.call(request)
+        version = {"options_requestedPolicyVersion": _POLICY_VERSION}
+    return place.clients.call(api, f"{collection}.getIamPolicy", resource=resource, **version)
 
 
-def _holder(place: Place, repository: str) -> tuple[Any, str]:
-    """The collection and the name of what has the policy: a repository or the project."""
+def _holder(place: Place, repository: str) -> tuple[str, str, str]:
+    """API, collection and name of what has the policy: a repository or the project."""
     if repository:
-        locations = place.clients.api("artifactregistry.v1").projects().locations()
-        return locations.repositories(), repository
-    return place.clients.api("cloudresourcemanager.v1").projects(), place.project
+        return "artifactregistry.v1", "projects.locations.repositories", repository
+    return "cloudresourcemanager.v1", "projects", place.project
 
 
 def _account(member: str) -> str:

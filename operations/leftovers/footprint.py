@@ -5,8 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from operations.leftovers.compute import NETWORKS, SUBNETS
-from operations.leftovers.services import ACCOUNT, CLUSTER, NODE_POOL, REPOSITORY, RUN_JOB, RUN_SERVICE
+from operations.leftovers.kinds import (
+    ACCOUNT,
+    CLUSTER,
+    NETWORKS,
+    NODE_POOL,
+    REPOSITORY,
+    RUN_JOB,
+    RUN_SERVICE,
+    SUBNETS,
+)
 from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 from operations.state import State, names

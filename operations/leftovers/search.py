@@ -5,33 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from operations.errors import CallError
-from operations.leftovers import compute, services
 from operations.leftovers.bindings import Bindings
 from operations.leftovers.footprint import Footprint
+from operations.leftovers.kinds import API_KINDS
 from operations.leftovers.thing import Kind, Place, Thing
 
-# In the order of deletion: nothing is deleted before what uses it.
-KINDS: Final[tuple[Kind, ...]] = (
-    services.RunKind(title="Cloud Run service", type=services.RUN_SERVICE, collection="services"),
-    services.RunKind(title="Cloud Run job", type=services.RUN_JOB, collection="jobs"),
-    services.Revisions(),
-    services.Clusters(),
-    services.NodePools(),
-    compute.FORWARDING_RULES,
-    compute.INSTANCES,
-    compute.ENDPOINT_GROUPS,
-    compute.ADDRESSES,
-    compute.DISKS,
-    compute.FIREWALLS,
-    compute.ROUTERS,
-    compute.SUBNETS,
-    compute.NETWORKS,
-    services.Buckets(),
-    services.Repositories(),
-    services.Secrets(),
-    Bindings(),
-    services.Accounts(),
-)
+# In the order of deletion: a role binding names its service account.
+KINDS: Final[tuple[Kind, ...]] = (*API_KINDS[:-1], Bindings(), API_KINDS[-1])
 # Google's words for an API that is off: then there is nothing of it either.
 _OFF: Final = ("it is disabled", "has not been used in project")
 
@@ -89,7 +69,10 @@ def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findi
             else:
                 unseen.append(f"{kind.title}s: {error}")
             continue
-        left += (leftover for thing in found if (leftover := _leftover(place, wanted, thing)))
+        # What is a part of something that was left behind goes with it.
+        owners = {each.thing.name for each in left}
+        rest = (thing for thing in found if thing.owner not in owners)
+        left += [leftover for thing in rest if (leftover := _leftover(place, wanted, thing))]
     return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
 
 

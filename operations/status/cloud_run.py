@@ -25,8 +25,7 @@ def job(clients: Clients, name: str) -> Iterator[Line]:
     Raises:
         CallError: When it cannot be read.
     """
-    executions = clients.api("run.v2").projects().locations().jobs().executions()
-    found = clients.every(executions, "executions", parent=name)
+    found = clients.every("run.v2", "projects.locations.jobs.executions.list", parent=name)
     if not found:
         yield Line(kind="Cloud Run job", name=last(name), state="never run", health=Health.WAITING)
         return
@@ -66,8 +65,7 @@ def service(clients: Clients, name: str) -> Iterator[Line]:
     Raises:
         CallError: When it cannot be read.
     """
-    services = clients.api("run.v2").projects().locations().services()
-    found = clients.call(services.get(name=name))
+    found = clients.call("run.v2", "projects.locations.services.get", name=name)
     ready = found.get("terminalCondition") or {}
     newest, serving = last(found.get("latestCreatedRevision")), last(found.get("latestReadyRevision"))
     if ready.get("state") == _SUCCEEDED:
@@ -126,7 +124,7 @@ def _log(clients: Clients, execution: Mapping[str, Any]) -> list[str]:
         "orderBy": "timestamp desc",
         "pageSize": _LOG_LINES,
     }
-    answer = clients.call(clients.api("logging.v2").entries().list(body=body))
+    answer = clients.call("logging.v2", "entries.list", body=body)
     return [str(entry.get("textPayload") or "") for entry in answer.get("entries") or ()]
 
 

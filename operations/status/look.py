@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
-from operations.leftovers.services import CLUSTER, RUN_JOB, RUN_SERVICE
+from operations.leftovers.kinds import CLUSTER, RUN_JOB, RUN_SERVICE
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google, from_kubeconfig
@@ -72,8 +72,9 @@ class Look:
         """The cluster, its pools, and what is in it."""
         described: dict[str, Any] = {}
         try:
-            clusters = self._clients.api("container.v1").projects().locations().clusters()
-            described = self._clients.call(clusters.get(name=resource.id))
+            described = self._clients.call(
+                "container.v1", "projects.locations.clusters.get", name=resource.id
+            )
             yield from _described(described)
         except CallError as error:
             if error.missing:

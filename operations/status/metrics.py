@@ -71,9 +71,8 @@ def read_course(clients: Clients, bucket: str, name: str) -> Course | None:
     if not content or not content.strip():
         return None
     run = name.rpartition("/")[0]
-    objects = clients.api("storage.v1").objects()
-    about = clients.call(objects.get(bucket=bucket, object=name))
-    complete = clients.every(objects, "items", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
+    about = clients.call("storage.v1", "objects.get", bucket=bucket, object=name)
+    complete = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
     return parse(content, run, finished=bool(complete), written=_time(about.get("updated")))
 
 

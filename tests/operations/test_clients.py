@@ -34,7 +34,7 @@ def clients(server: GoogleServer) -> Clients:
 
 
 def region(asked: Clients, name: str = "us-central1") -> dict[str, object]:
-    return asked.call(asked.api("compute.v1").regions().get(project="my-project", region=name))
+    return asked.call("compute.v1", "regions.get", project="my-project", region=name)
 
 
 def test_an_answer_arrives(google: GoogleServer) -> None:
@@ -102,27 +102,21 @@ def test_a_list_has_what_is_on_all_its_pages(google: GoogleServer) -> None:
 
     google.plant("compute.v1", "compute.disks.list", page)
     asked = clients(google)
-    disks = asked.every(asked.api("compute.v1").disks(), "items", project="p", zone="us-central1-a")
+    disks = asked.every("compute.v1", "disks.list", project="p", zone="us-central1-a")
     assert [disk["name"] for disk in disks] == ["a", "b"]
 
 
 def test_two_versions_of_an_api_do_not_get_mixed_up(google: GoogleServer) -> None:
     asked = clients(google)
-    old, new = asked.api("serviceusage.v1"), asked.api("serviceusage.v1beta1")
     google.plant("serviceusage.v1", "serviceusage.services.list", {"services": [{"state": "ENABLED"}]})
-    assert asked.every(old.services(), "services", parent="projects/p") == [{"state": "ENABLED"}]
-    metrics = new.services().consumerQuotaMetrics()
-    assert asked.every(metrics, "metrics", parent="projects/p/services/compute.googleapis.com") == []
+    assert asked.every("serviceusage.v1", "services.list", parent="projects/p") == [{"state": "ENABLED"}]
+    method, of = "services.consumerQuotaMetrics.list", "projects/p/services/compute.googleapis.com"
+    assert asked.every("serviceusage.v1beta1", method, parent=of) == []
 
 
 def test_a_method_that_nobody_planted_is_not_found(google: GoogleServer) -> None:
     asked = clients(google)
     with pytest.raises(CallError) as missing:
-        asked.call(
-            asked.api("container.v1")
-            .projects()
-            .locations()
-            .clusters()
-            .get(name="projects/p/locations/l/clusters/c")
-        )
+        name = "projects/p/locations/l/clusters/c"
+        asked.call("container.v1", "projects.locations.clusters.get", name=name)
     assert missing.value.reason == NOT_FOUND.message
