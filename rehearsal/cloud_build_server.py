@@ -1,7 +1,6 @@
-"""A stand-in for Cloud Build: an HTTP server on loopback that follows the published API.
+"""A fake Cloud Build: an HTTP server on loopback that follows the published API.
 
-It runs nothing. What becomes of builds is said in advance, as far as the default (each succeeds) is
-not wanted.
+It runs nothing: every build succeeds, unless a test has said before what is to become of it.
 """
 
 import hashlib
@@ -19,12 +18,18 @@ from rehearsal.fake_cloud import Rejected
 from rehearsal.loopback import LoopbackServer, Request
 
 BUILD: Final = "pulumi-python:dynamic/cloudbuild:Build"
-_BUILDS: Final = "cloudbuild.projects.locations.builds."
 _METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 _TIME: Final = "2026-01-01T00:00:00Z"
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
 
 Method = Literal["create", "get", "list", "cancel", "log"]
+_METHODS: Final[dict[str, Method]] = {
+    "cloudbuild.projects.locations.builds.create": "create",
+    "cloudbuild.projects.locations.builds.get": "get",
+    "cloudbuild.projects.locations.builds.list": "list",
+    "cloudbuild.projects.locations.builds.cancel": "cancel",
+    "logging.entries.list": "log",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +50,7 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class BuildLifecycle:
     """What becomes of a build.
 
     Args:
@@ -66,17 +71,17 @@ class Course:
 
 
 @dataclass
-class Kept:
+class FakeBuild:
     """A build on the server.
 
     Args:
         build: As the API shows it.
-        course: What becomes of it.
+        lifecycle: What becomes of it.
         looks: How often it has been shown.
     """
 
     build: dict[str, Any]
-    course: Course
+    lifecycle: BuildLifecycle
     looks: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -98,8 +103,8 @@ class CloudBuildServer(LoopbackServer):
         self.calls: list[Method] = []
         self.created = threading.Event()
         self.cancelled = threading.Event()
-        self._kept: dict[str, Kept] = {}
-        self._courses: deque[Course] = deque()
+        self._builds: dict[str, FakeBuild] = {}
+        self._lifecycles: deque[BuildLifecycle] = deque()
         self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
         self._apis = [discovery("cloudbuild.v1"), discovery("logging.v2")]
 
@@ -114,11 +119,11 @@ class CloudBuildServer(LoopbackServer):
     @property
     def builds(self) -> list[dict[str, Any]]:
         """All builds as they were last shown."""
-        return [kept.build for kept in self._kept.values()]
+        return [fake.build for fake in self._builds.values()]
 
-    def next_build(self, course: Course) -> None:
+    def next_build(self, lifecycle: BuildLifecycle) -> None:
         """Says what becomes of the next build that nothing has been said about."""
-        self._courses.append(course)
+        self._lifecycles.append(lifecycle)
 
     def fail(self, method: Method, failure: Failure, times: int = 1) -> None:
         """Answers the next calls of a method with an error."""
@@ -142,7 +147,7 @@ class CloudBuildServer(LoopbackServer):
     def _answer(self, verb: str, url: str, body: Any) -> dict[str, Any]:
         for api in self._apis:
             call = api.call(verb, url)
-            method = _short(call) if call else None
+            method = _METHODS.get(call.method) if call else None
             if call and method:
                 self.calls.append(method)
                 problems = list(api.problems(call, body))
@@ -151,7 +156,7 @@ class CloudBuildServer(LoopbackServer):
                 answer = self._with_failures(method, call, body)
                 faults = list(api.faults(call.method, answer))
                 if faults:
-                    raise AssertionError(f"the stand-in breaks the API: {faults}")
+                    raise AssertionError(f"the fake breaks the API: {faults}")
                 return answer
         raise Failure(code=404, status="NOT_FOUND", message=f"no method here for {verb} {url}")
 
@@ -168,7 +173,7 @@ class CloudBuildServer(LoopbackServer):
     def _create(self, call: Call, body: dict[str, Any]) -> dict[str, Any]:
         where = f"projects/{call.address['projectsId']}/locations/{call.address['locationsId']}"
         build_id = str(uuid.uuid4())
-        course = self._courses.popleft() if self._courses else Course()
+        lifecycle = self._lifecycles.popleft() if self._lifecycles else BuildLifecycle()
         build = {
             **body,
             "id": build_id,
@@ -179,8 +184,8 @@ class CloudBuildServer(LoopbackServer):
             f"{call.address['locationsId']}/{build_id}?project={call.address['projectsId']}",
         }
         self._take_time()
-        kept = self._kept[build_id] = Kept(build=build, course=course)
-        shown = self._shown(kept)
+        fake = self._builds[build_id] = FakeBuild(build=build, lifecycle=lifecycle)
+        shown = self._shown(fake)
         self.created.set()
         return {
             "name": f"{where}/operations/{build_id}",
@@ -200,62 +205,54 @@ class CloudBuildServer(LoopbackServer):
 
     def _list(self, call: Call, _body: Any) -> dict[str, Any]:
         tag = call.query.get("filter", "").removeprefix('tags="').removesuffix('"')
-        found = [kept.build for kept in self._kept.values() if tag in kept.build.get("tags", ())]
+        found = [fake.build for fake in self._builds.values() if tag in fake.build.get("tags", ())]
         return {"builds": found}
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
-        kept = self._found(call)
-        with kept.lock:
-            if kept.build["status"] not in _RUNNING:
+        fake = self._found(call)
+        with fake.lock:
+            if fake.build["status"] not in _RUNNING:
                 raise Failure(code=400, status="FAILED_PRECONDITION", message="the build is not active")
-            kept.course = Course(states=["CANCELLED"])
+            fake.lifecycle = BuildLifecycle(states=["CANCELLED"])
         self.cancelled.set()
-        return self._shown(kept)
+        return self._shown(fake)
 
     def _log(self, _call: Call, body: dict[str, Any]) -> dict[str, Any]:
         lines = [
             line
-            for build_id, kept in self._kept.items()
+            for build_id, fake in self._builds.items()
             if f'build_id="{build_id}"' in body["filter"]
-            for line in kept.course.log
+            for line in fake.lifecycle.log
         ]
         newest = list(reversed(lines))[: body["pageSize"]]
         return {"entries": [{"textPayload": line, "timestamp": _TIME} for line in newest]}
 
-    def _found(self, call: Call) -> Kept:
-        kept = self._kept.get(call.address["buildsId"])
-        if kept is None:
+    def _found(self, call: Call) -> FakeBuild:
+        fake = self._builds.get(call.address["buildsId"])
+        if fake is None:
             raise Failure(code=404, status="NOT_FOUND", message="Requested entity was not found.")
-        return kept
+        return fake
 
-    def _shown(self, kept: Kept) -> dict[str, Any]:
-        with kept.lock:
-            course, build = kept.course, kept.build
-            build["status"] = course.states[min(kept.looks, len(course.states) - 1)]
-            kept.looks += 1
-            if build["status"] == "SUCCESS" and course.digests:
+    def _shown(self, fake: FakeBuild) -> dict[str, Any]:
+        with fake.lock:
+            lifecycle, build = fake.lifecycle, fake.build
+            build["status"] = lifecycle.states[min(fake.looks, len(lifecycle.states) - 1)]
+            fake.looks += 1
+            if build["status"] == "SUCCESS" and lifecycle.digests:
                 build["results"] = {"images": [_image(name) for name in build["images"]]}
             if build["status"] not in (*_RUNNING, "SUCCESS"):
-                build.update(_ending(build, course))
+                build.update(_ending(build, lifecycle))
             return json.loads(json.dumps(build))
 
 
-def _ending(build: dict[str, Any], course: Course) -> dict[str, Any]:
+def _ending(build: dict[str, Any], lifecycle: BuildLifecycle) -> dict[str, Any]:
     first, *others = build["steps"]
-    failed = {**first, "status": build["status"], "exitCode": course.exit_code}
-    ending: dict[str, Any] = {"steps": [failed, *others], "statusDetail": course.detail}
-    if course.failure:
-        ending["failureInfo"] = {"type": course.failure, "detail": course.detail}
+    failed = {**first, "status": build["status"], "exitCode": lifecycle.exit_code}
+    ending: dict[str, Any] = {"steps": [failed, *others], "statusDetail": lifecycle.detail}
+    if lifecycle.failure:
+        ending["failureInfo"] = {"type": lifecycle.failure, "detail": lifecycle.detail}
     return ending
 
 
 def _image(name: str) -> dict[str, str]:
     return {"name": name, "digest": f"sha256:{hashlib.sha256(name.encode()).hexdigest()}"}
-
-
-def _short(call: Call) -> Method | None:
-    if call.method == "logging.entries.list":
-        return "log"
-    name = call.method.removeprefix(_BUILDS)
-    methods: dict[str, Method] = {"create": "create", "get": "get", "list": "list", "cancel": "cancel"}
-    return methods.get(name)

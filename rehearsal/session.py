@@ -18,7 +18,7 @@ import yaml
 from pulumi.automation._stack import StackInitMode
 from pulumi.runtime import _grpc_settings
 
-from components.build_context import ARCHIVES
+from components.cloud_build.context import ARCHIVES
 from engine import checkouts, lookup, plan, project
 from engine.go_build import Log
 from engine.plan import Plan

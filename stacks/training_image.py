@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.container_repository import ContainerRepository, ContainerRepositoryArgs
 from components.image import Image, ImageRepository
-from components.image_build import ImageBuild, ImageBuildArgs
 from components.project_services import ProjectServices
 from stacks.settings import Training
 

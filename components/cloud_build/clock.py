@@ -11,6 +11,9 @@ _STEP_S: Final = 0.5
 class Interrupted(Exception):
     """Nobody waits for the result any more."""
 
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+
 
 class Clock:
     """The real time.
@@ -28,7 +31,7 @@ class Clock:
         """Seconds on a clock that only goes forward."""
         return time.monotonic()
 
-    def pause(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """Waits.
 
         Raises:

@@ -1,31 +1,37 @@
 """Google's APIs as far as a build needs them: Cloud Build, and Cloud Logging for the end of its log."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from google.api_core.exceptions import GoogleAPICallError
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+from google.auth.exceptions import DefaultCredentialsError
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.devtools import cloudbuild_v1
 from google.cloud.devtools.cloudbuild_v1.types import Build
-from requests import RequestException
 
 from cloud.credentials import find_credentials
-from components.cloud_build import BuildError
-
-# Every error that a call can end with, from the answer, the way there or the credentials.
-CALL_ERRORS: Final = (GoogleAPICallError, RequestException, GoogleAuthError)
+from components.cloud_build.inputs import BuildError
+from components.cloud_build.trouble import CALL_ERRORS, Trouble
 
 _LOGGING: Final = "https://logging.googleapis.com"
 _TIMEOUT_S: Final = 30.0
 _LOG_LINES: Final = 20
 
 
+@contextmanager
+def _call() -> Generator[None]:
+    try:
+        yield
+    except CALL_ERRORS as error:
+        raise Trouble(error) from None
+
+
 class BuildApi:
     """Builds of one project and region.
 
     The REST transport, because a custom endpoint is an HTTP address and proxies understand it. Calls
-    are made once; when to try again is `BuildRun`'s business.
+    are made once and raise `Trouble`; when to try again is `BuildRun`'s business.
 
     Args:
         project: Project id.
@@ -44,32 +50,36 @@ class BuildApi:
         try:
             self._credentials = find_credentials(host)
         except DefaultCredentialsError as error:
-            raise BuildError(f"Cloud Build: {error}") from None
+            raise BuildError(f"Cloud Build cannot be called: {error}") from None
         self._client = cloudbuild_v1.CloudBuildClient(
             transport="rest",
             credentials=self._credentials,
             client_options={"api_endpoint": host} if host else None,
         )
-        # A stand-in for Cloud Build does not make the real Cloud Logging reachable.
+        # A fake Cloud Build does not make the real Cloud Logging reachable.
         self._logging = _host(logging, "v2") or (None if host else _LOGGING)
 
+    @_call()
     def create(self, build: Build) -> Build:
         """Starts a build and returns it as it was accepted."""
         request = cloudbuild_v1.CreateBuildRequest(parent=self._parent, build=build)
         operation = self._client.create_build(request, retry=None, timeout=_TIMEOUT_S)
         return operation.metadata.build
 
+    @_call()
     def find(self, tag: str) -> Build | None:
         """The build with a tag, if there is one."""
         request = cloudbuild_v1.ListBuildsRequest(parent=self._parent, filter=f'tags="{tag}"', page_size=1)
         pages = self._client.list_builds(request, retry=None, timeout=_TIMEOUT_S)
         return next(iter(pages), None)
 
+    @_call()
     def get(self, build_id: str) -> Build:
         """A build as it is now."""
         request = cloudbuild_v1.GetBuildRequest(name=self._name(build_id))
         return self._client.get_build(request, retry=None, timeout=_TIMEOUT_S)
 
+    @_call()
     def cancel(self, build_id: str) -> None:
         """Ends a build; one that has ended is an error."""
         request = cloudbuild_v1.CancelBuildRequest(name=self._name(build_id))

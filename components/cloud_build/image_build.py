@@ -7,8 +7,9 @@ from pathlib import Path
 import pulumi
 import pulumi_gcp as gcp
 
-from components.build_context import BuildContext
-from components.cloud_build import CloudBuild, CloudBuildArgs
+from components.cloud_build import CloudBuild
+from components.cloud_build.context import BuildContext
+from components.cloud_build.inputs import BuildInputs
 from components.component import Component
 from components.container_repository import ContainerRepository
 
@@ -24,10 +25,6 @@ class ImageBuildArgs:
         repository: Where the image goes.
         image_name: Name of the image in the repository.
         labels: Labels of the bucket.
-        timeout_s: How long the build may take, in seconds, without the time in the queue.
-        machine_type: Cloud Build's name of the machine.
-        disk_gb: Its disk, in GB. Base image, its layers unpacked and what is added must fit,
-            about three times the 10 GB of a CUDA image.
     """
 
     project: pulumi.Input[str]
@@ -36,9 +33,6 @@ class ImageBuildArgs:
     repository: ContainerRepository
     image_name: str
     labels: Mapping[str, str]
-    timeout_s: int = 3600
-    machine_type: str = "E2_HIGHCPU_8"
-    disk_gb: int = 100
 
 
 class ImageBuild(Component):
@@ -75,7 +69,7 @@ class ImageBuild(Component):
         )
         build = CloudBuild(
             f"{name}-build",
-            CloudBuildArgs(
+            BuildInputs(
                 project=args.project,
                 location=args.location,
                 image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{self.fingerprint}"),
@@ -84,9 +78,6 @@ class ImageBuild(Component):
                 source_object=source.name,
                 source_generation=source.generation,
                 service_account=account.name,
-                machine_type=args.machine_type,
-                disk_gb=args.disk_gb,
-                timeout_s=args.timeout_s,
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -114,7 +105,7 @@ class ImageBuild(Component):
             force_destroy=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        archive = context.archive(f"{args.image_name}-{context.digest}")
+        archive = context.write(f"{args.image_name}-{context.digest}")
         source = gcp.storage.BucketObject(
             f"{name}-archive",
             bucket=bucket.name,

@@ -1,0 +1,242 @@
+"""One run of a build: started as soon as the project is ready for it, watched, cancelled when need be."""
+
+import re
+import uuid
+from datetime import timedelta
+from typing import Any, Final
+
+from google.cloud.devtools.cloudbuild_v1.types import (
+    Build,
+    BuildOptions,
+    BuildStep,
+    Source,
+    StorageSource,
+)
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    wait_exponential,
+    wait_fixed,
+)
+from tenacity.retry import retry_base
+
+from components.cloud_build.api import BuildApi
+from components.cloud_build.clock import Clock, Interrupted
+from components.cloud_build.inputs import BuildError, BuildInputs
+from components.cloud_build.trouble import Kind, Trouble
+
+# How long a build may wait for a machine, in seconds.
+_QUEUE_S: Final = 1800
+# Beyond its own limits, before a build is taken for stuck.
+_MARGIN_S: Final = 300
+# Looks at a build: often at first, when it fails for simple reasons, then at a steady pace.
+_FIRST_LOOK_S: Final = 0.5
+_POLL_S: Final = 5.0
+_REPORT_S: Final = 60.0
+# 2, 4, 8 and 16 seconds, then always 30.
+_BACKOFF: Final = wait_exponential(multiplier=2, max=30)
+# The end of a log arrives some seconds after the end of the build.
+_LOG_READS: Final = 4
+
+# A grant that IAM does not know everywhere yet ends a build that has started, before it has done anything.
+_TOO_EARLY: Final = (
+    Build.FailureInfo.FailureType.FETCH_SOURCE_FAILED,
+    Build.FailureInfo.FailureType.LOGGING_FAILURE,
+)
+_RUNNING: Final = (Build.Status.PENDING, Build.Status.QUEUED, Build.Status.WORKING)
+
+
+class BuildRun:
+    """A build from the request to the image.
+
+    Args:
+        api: The APIs.
+        inputs: What is to be built.
+        clock: What time it is and how to wait.
+    """
+
+    def __init__(self, api: BuildApi, inputs: BuildInputs, clock: Clock | None = None) -> None:
+        self._api = api
+        self._inputs = inputs
+        self._image = str(inputs.image)
+        self._clock = clock or Clock()
+        self._began = self._clock.now()
+
+    def run(self) -> dict[str, str]:
+        """Builds, and prints how far it is.
+
+        Returns:
+            The outputs of `CloudBuild`: the image by digest, the build's id, the address of its log.
+
+        Raises:
+            BuildError: Without an image; a build that was still running has been cancelled.
+        """
+        try:
+            build = self._retrying(retry_if_result(_is_too_early))(lambda: self._watch(self._start()))
+        except (Trouble, Interrupted) as error:
+            raise BuildError(f"{self._image} was not built: {error}") from None
+        if build.status != Build.Status.SUCCESS:
+            raise BuildError(self._failure(build))
+        digests = [image.digest for image in build.results.images if image.name == self._image]
+        if len(digests) != 1 or not re.fullmatch(r"sha256:[0-9a-f]{64}", digests[0]):
+            raise BuildError(
+                f"build {build.id} succeeded but names no digest of {self._image}, see {build.log_url}"
+            )
+        self._log(f"built, {_minutes(self._clock.now() - self._began)}")
+        path = self._image.rpartition(":")[0]
+        return {"uri": f"{path}@{digests[0]}", "build": build.id, "log": build.log_url}
+
+    def _start(self) -> Build:
+        tag = f"request-{uuid.uuid4().hex}"
+        retrying = self._retrying(retry_if_exception_type(Trouble))
+
+        def create() -> Build:
+            # An earlier attempt may have succeeded, and only its answer got lost.
+            found = self._api.find(tag) if retrying.statistics["attempt_number"] > 1 else None
+            return found or self._api.create(_message(self._inputs, tag))
+
+        return retrying(create)
+
+    def _retrying(self, retry: retry_base) -> Retrying:
+        """Tries again for as long as that can help; then the last attempt's outcome stands."""
+        return Retrying(
+            retry=retry,
+            wait=_BACKOFF,
+            stop=_is_hopeless,
+            sleep=self._clock.wait,
+            before_sleep=self._log_retry,
+            retry_error_callback=_outcome,
+        )
+
+    def _watch(self, build: Build) -> Build:
+        """The build once it has ended; whatever else happens, it does not go on running."""
+        self._log(f"build {build.id} started, log {build.log_url}")
+        try:
+            return self._ended(build)
+        except (Trouble, Interrupted, TimeoutError) as error:
+            raise BuildError(f"{self._image} was not built: {error}; {self._cancelled(build)}") from None
+
+    def _ended(self, build: Build) -> Build:
+        limit_s = self._inputs.timeout_s + _QUEUE_S + _MARGIN_S
+        began = reported = self._clock.now()
+        status, backoff = Build.Status.STATUS_UNKNOWN, _FIRST_LOOK_S
+        while build.status in _RUNNING:
+            now = self._clock.now()
+            if now - began > limit_s:
+                raise TimeoutError(f"it had not ended after {_minutes(limit_s)}")
+            if build.status != status or now - reported >= _REPORT_S:
+                self._log(f"{build.status.name.lower()}, {_minutes(now - began)}")
+                status, reported = build.status, now
+            self._clock.wait(backoff)
+            backoff = min(2 * backoff, _POLL_S)
+            # The build goes on without us; only a long silence ends the watch.
+            build = self._retrying(retry_if_exception_type(Trouble))(self._api.get, build.id)
+        return build
+
+    def _cancelled(self, build: Build) -> str:
+        try:
+            self._api.cancel(build.id)
+        except Trouble as trouble:
+            return f"build {build.id} could not be cancelled ({trouble.reason}), see {build.log_url}"
+        return f"build {build.id} has been cancelled, log {build.log_url}"
+
+    def _failure(self, build: Build) -> str:
+        """The end of the log is what a person looks for first, then the whole of it."""
+        lines = [f"{self._image} was not built: build {build.id} ended as {build.status.name}"]
+        details = dict.fromkeys((build.status_detail, build.failure_info.detail))
+        lines += [f"  {detail}" for detail in details if detail]
+        lines += [
+            f"  step {number} of {len(build.steps)}, {step.id or step.name}: {step.status.name}"
+            + (f", exit code {step.exit_code}" if step.exit_code else "")
+            for number, step in enumerate(build.steps, start=1)
+            if step.status not in (Build.Status.SUCCESS, Build.Status.STATUS_UNKNOWN)
+        ]
+        lines += [f"  | {line}" for line in self._log_end(build)]
+        return "\n".join([*lines, f"  whole log: {build.log_url}"])
+
+    def _log_end(self, build: Build) -> list[str]:
+        reading = Retrying(
+            retry=retry_if_result(lambda lines: not lines),
+            wait=wait_fixed(_POLL_S),
+            stop=stop_after_attempt(_LOG_READS),
+            sleep=self._clock.wait,
+            retry_error_callback=_outcome,
+        )
+        try:
+            return reading(self._api.log_end, build.id)
+        except Interrupted:
+            return []
+
+    def _log_retry(self, state: RetryCallState) -> None:
+        outcome = state.outcome
+        assert outcome
+        error = outcome.exception()
+        if isinstance(error, Trouble):
+            self._log(f"{error.reason}; trying again in {state.upcoming_sleep:.0f} s")
+        else:
+            detail = outcome.result().failure_info.detail
+            self._log(f"{detail}; a new grant may need minutes, trying again")
+
+    def _log(self, line: str) -> None:
+        """The engine shows what a provider prints."""
+        print(f"{self._image}: {line}", flush=True)
+
+
+def _is_too_early(build: Build) -> bool:
+    return build.failure_info.type_ in _TOO_EARLY
+
+
+def _is_hopeless(state: RetryCallState) -> bool:
+    """Whether the next attempt would come after the time that its kind of failure can last."""
+    error = state.outcome and state.outcome.exception()
+    timeout_s = error.timeout_s if isinstance(error, Trouble) else Kind.PROPAGATION.value[0]
+    return state.idle_for + state.upcoming_sleep > timeout_s
+
+
+def _outcome(state: RetryCallState) -> Any:
+    assert state.outcome
+    return state.outcome.result()
+
+
+def _message(inputs: BuildInputs, tag: str) -> Build:
+    """The build as Cloud Build's API takes it.
+
+    Args:
+        inputs: What is to be built.
+        tag: Finds the build again when the answer to its creation is lost.
+    """
+    return Build(
+        source=Source(
+            storage_source=StorageSource(
+                bucket=inputs.source_bucket,
+                object_=inputs.source_object,
+                generation=inputs.source_generation,
+            )
+        ),
+        steps=[
+            BuildStep(
+                id="docker build",
+                name="gcr.io/cloud-builders/docker",
+                args=["build", "--tag", inputs.image, "."],
+                env=["DOCKER_BUILDKIT=1"],
+            )
+        ],
+        images=[inputs.image],
+        service_account=inputs.service_account,
+        timeout=timedelta(seconds=inputs.timeout_s),
+        queue_ttl=timedelta(seconds=_QUEUE_S),
+        tags=[tag],
+        options=BuildOptions(
+            # The other places for a log ask for more than the right to write entries.
+            logging=BuildOptions.LoggingMode.CLOUD_LOGGING_ONLY,
+            machine_type=BuildOptions.MachineType[inputs.machine_type],
+            disk_size_gb=inputs.disk_gb,
+        ),
+    )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
