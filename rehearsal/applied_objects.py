@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from cloud.inputs import has_unknown
-from rehearsal.clock import Clock, is_awaited
+from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
+from rehearsal.clock import Clock
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
-from rehearsal.fake_kubernetes import FakeKubernetes, accepts
+from rehearsal.fake_kubernetes import FakeKubernetes, accepts, computed_outputs
 from rehearsal.fake_provider import Asked
-from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
 from rehearsal.live_cluster import LiveCluster
 from rehearsal.rules.kinds import RELEASE
 
@@ -38,7 +38,7 @@ class ApplyingKubernetes(FakeKubernetes):
         """The object as the API server has it, once it is ready."""
         if len(list(self.cloud.of_type(CLUSTER))) > 1:
             raise Rejected("one local control plane stands for one cluster, and the stack has several")
-        item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
+        item_id, outputs = computed_outputs(asked, inputs)
         if asked.type == RELEASE:
             self._cluster.install(inputs)
             return item_id, outputs

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-BUCKET: Final = "gcp:storage/bucket:Bucket"
-CLUSTER: Final = "gcp:container/cluster:Cluster"
-NODE_POOL: Final = "gcp:container/nodePool:NodePool"
+from cloud import container, storage
+
+BUCKET: Final = storage.BUCKET.type
+CLUSTER: Final = container.CLUSTER.type
+NODE_POOL: Final = container.NODE_POOL.type
 
 
 class Rejected(Exception):

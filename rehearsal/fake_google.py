@@ -1,50 +1,24 @@
-"""The stand-in for the Google provider.
+"""The fake Google provider: the mechanism over the records of cloud/.
 
 Naming, replacement and deletion as the Terraform bridge and the provider do them; what exists and
 what refers to what as the platform does.
 """
 
-import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from typing import Any, Final
 
-from cloud.inputs import is_unknown
+from cloud import records, run, serviceusage, storage
+from cloud.inputs import at
+from cloud.record import Inputs, Problem, Record
 from engine.plan import changed_paths
-from rehearsal import references, rules
+from rehearsal import rules
 from rehearsal.clock import Clock
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import Asked, FakeProvider, Naming
-from rehearsal.known_outputs import GOOGLE, outputs_for
-from rehearsal.replacement import Changes, replaces
-from rehearsal.schema import Problem
+from rehearsal.replacement import Changes
 
-# Input that holds the physical name, and its greatest length, for the types that the bridge names
-# when the program does not (`autoname` in pulumi-gcp's resources.go). secretId has no automatic name.
-_NAMED: Final = {
-    "gcp:compute/network:Network": ("name", 63),
-    "gcp:compute/subnetwork:Subnetwork": ("name", 63),
-    "gcp:compute/router:Router": ("name", 63),
-    "gcp:compute/routerNat:RouterNat": ("name", 63),
-    "gcp:compute/firewall:Firewall": ("name", 63),
-    "gcp:container/cluster:Cluster": ("name", 40),
-    "gcp:container/nodePool:NodePool": ("name", 40),
-    "gcp:storage/bucket:Bucket": ("name", 63),
-    "gcp:storage/bucketObject:BucketObject": ("name", 1024),
-    "gcp:serviceaccount/account:Account": ("accountId", 30),
-    "gcp:cloudrunv2/job:Job": ("name", 49),
-    "gcp:cloudrunv2/service:Service": ("name", 49),
-}
 _RANDOM_DIGITS: Final = 7
-
-_RUN_JOB: Final = "gcp:cloudrunv2/job:Job"
-
-# Types whose deletion_protection is on unless the program says otherwise (SDK 10 documentation).
-_PROTECTED: Final = (
-    "gcp:container/cluster:Cluster",
-    "gcp:cloudrunv2/job:Job",
-    "gcp:cloudrunv2/service:Service",
-)
 
 
 class FakeGoogle(FakeProvider):
@@ -55,45 +29,57 @@ class FakeGoogle(FakeProvider):
 
     def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
         """The bridge notes in `__defaults` that the name is its own, and keeps it for good."""
-        key, longest = _NAMED.get(asked.type, ("", 0))
-        if not key or news.get(key) is not None or news.get("namePrefix") is not None:
+        record = records.every().get(asked.type)
+        name = record.name if record else None
+        if not name or not name.longest or news.get("namePrefix") is not None:
             return
-        if key in olds.get("__defaults", ()):
-            news[key] = olds[key]
+        if news.get(name.input) is not None:
+            return
+        if name.input in olds.get("__defaults", ()):
+            news[name.input] = olds[name.input]
         elif propose.enabled:
-            news[key] = propose.name(_RANDOM_DIGITS, longest)
-        news["__defaults"] = [key]
+            news[name.input] = propose.name(_RANDOM_DIGITS, name.longest)
+        news["__defaults"] = [name.input]
 
     def problems(self, asked: Asked, inputs: Mapping[str, Any]) -> Iterable[Problem]:
-        """Schema and rules of the type; a type without known outputs is one nobody has modelled."""
-        if asked.type not in GOOGLE:
-            return [("", f"the rehearsal does not know {asked.type}; add it to rehearsal/known_outputs.py")]
+        """Schema and rules of the type."""
         return rules.problems(asked.type, inputs)
 
     def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
-        """Replacement from the table; first deletion where the program fixed the physical name."""
+        """Replacement as the record says; first deletion where the program fixed the physical name."""
+        record = records.of(asked.type)
         paths = list(changed_paths(olds, news))
-        replacing = [path for path in paths if _replaces(asked.type, path, olds, news)]
-        key, _ = _NAMED.get(asked.type, ("name", 0))
+        replacing = [path for path in paths if record.replaces(path, olds, news)]
+        key = record.name.input if record.name and record.name.longest else "name"
         fixed = key in news and key not in news.get("__defaults", ()) and olds.get(key) == news[key]
         updating = [path for path in paths if path not in replacing]
         return Changes(updating, replacing, delete_first=bool(replacing) and fixed)
 
     def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """From the table of known outputs."""
+        """As the record computes them."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
-        return outputs_for(asked.type, asked.name, stated, str(asked.config.get("project", "")))
+        return records.of(asked.type).made(asked.name, stated, str(asked.config.get("project", "")))
 
     def cluster(self, asked: Asked) -> None:
         """No Google resource lives in a cluster."""
         return None
 
     def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
-        """The API is on and everything referred to exists."""
+        """The APIs are on, everything referred to exists, and so does what the type needs besides."""
         if not (inputs.get("project") or asked.config.get("project")):
             raise Rejected("project: required field is not set; set it with `pulumi config set gcp:project`")
-        references.require(self.cloud, asked.type, inputs)
-        if asked.type == _RUN_JOB and inputs.get("runExecutionToken"):
+        record = records.of(asked.type)
+        enabled = {item.inputs["service"] for item in self.cloud.of_type(serviceusage.SERVICE.type)}
+        for api in serviceusage.to_enable(record, inputs):
+            if api not in enabled:
+                raise Rejected(f"{api} has not been used in this project before or it is disabled")
+        for path, target, value in _references(record, inputs):
+            if self.cloud.named(target, value) is None:
+                raise Rejected(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
+        for admission in record.admission:
+            for reason in admission(inputs, self.cloud):
+                raise Rejected(reason)
+        if record is run.JOB and run.is_executed(inputs):
             self._execute(inputs)
 
     def _execute(self, inputs: Mapping[str, Any]) -> None:
@@ -102,7 +88,7 @@ class FakeGoogle(FakeProvider):
         https://github.com/hashicorp/terraform-provider-google/issues/24451
         """
         execution = f"{inputs['name']}-{inputs['runExecutionToken']}"
-        before = self.cloud.named(_RUN_JOB, str(inputs["name"]))
+        before = self.cloud.named(run.JOB.type, str(inputs["name"]))
         if before and before.inputs.get("runExecutionToken") == inputs["runExecutionToken"]:
             raise Rejected(f"Resource {execution!r} already exists")
         self.cloud.run_job()
@@ -115,25 +101,32 @@ class FakeGoogle(FakeProvider):
             return False
         if item.inputs.get("deletionPolicy") == "PREVENT":
             raise Rejected(f"cannot destroy {item.id}: deletion_policy is PREVENT")
-        if item.type in _PROTECTED and item.inputs.get("deletionProtection", True):
+        if records.of(item.type).protected and item.inputs.get("deletionProtection", True):
             raise Rejected(
                 f"cannot destroy {item.id} without setting deletion_protection=false and `pulumi up`"
             )
-        references.refuse_if_needed(self.cloud, item)
+        for user in self._users(item):
+            raise Rejected(f"{item.id} is already being used by {user.id}")
+        written = item.type == storage.BUCKET.type and item.id in self.cloud.written_buckets
+        if written and not item.inputs.get("forceDestroy"):
+            trouble = f"error trying to delete bucket {item.id} containing objects"
+            raise Rejected(f"{trouble} without force_destroy set to true")
         return True
 
+    def _users(self, item: Item) -> Iterator[Item]:
+        """What keeps an item from being deleted."""
+        for record in records.every().values():
+            for user in self.cloud.of_type(record.type) if item.type in record.holds else ():
+                if any(
+                    target == item.type and item.is_named(value)
+                    for _, target, value in _references(record, user.inputs)
+                ):
+                    yield user
 
-def _replaces(type_token: str, path: str, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    if type_token == "gcp:compute/subnetwork:Subnetwork" and path == "ipCidrRange":
-        return not _contains(news.get(path), olds.get(path))
-    return replaces(type_token, path)
 
-
-def _contains(outer: Any, inner: Any) -> bool:
-    """Whether a range only grows; anything that cannot be read counts as not."""
-    if is_unknown(outer) or is_unknown(inner):
-        return False
-    try:
-        return ipaddress.IPv4Network(inner).subnet_of(ipaddress.IPv4Network(outer))
-    except ValueError:
-        return False
+def _references(record: Record, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
+    """Every reference that the inputs make: path, type referred to, and the reference itself."""
+    for path, target in record.references.items():
+        for value in at(inputs, path):
+            if isinstance(value, str) and value:
+                yield path, target, value

@@ -4,55 +4,32 @@ Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as 
 """
 
 import json
+import uuid
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any, Final
 
+from cloud import records
+from cloud.kubernetes import CLUSTER_SCOPED, CUSTOM, is_awaited
+from cloud.record import Problem
 from engine.plan import AUTONAMED, changed_paths
 from rehearsal import kueue, rules
-from rehearsal.clock import Clock, is_awaited
+from rehearsal.clock import Clock
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
 from rehearsal.fake_provider import Asked, FakeProvider, Naming
-from rehearsal.known_outputs import CLUSTER_SCOPED, outputs_for
 from rehearsal.replacement import Changes
 from rehearsal.rules import pod_security
 from rehearsal.rules.kinds import RELEASE
-from rehearsal.schema import Problem
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
 _NAMESPACE: Final = "kubernetes:core/v1:Namespace"
 
-# Paths whose change replaces the object: what the API server declares immutable, and ConfigMap and
-# Secret data, which pulumi-kubernetes replaces so that whoever refers to the name follows
-# (provider/pkg/provider/diff.go, `forceNewProperties`).
-_REPLACING: Final[Mapping[str, tuple[str, ...]]] = {
-    "ConfigMap": ("data", "binaryData", "immutable"),
-    "Secret": ("data", "stringData", "type", "immutable"),
-    "Job": ("spec.template", "spec.completions", "spec.parallelism", "spec.selector", "spec.completionMode"),
-    "Service": ("spec.clusterIP",),
-    "Deployment": ("spec.selector",),
-    "StatefulSet": (
-        "spec.selector",
-        "spec.serviceName",
-        "spec.podManagementPolicy",
-        "spec.volumeClaimTemplates",
-    ),
-    "DaemonSet": ("spec.selector",),
-    "PersistentVolumeClaim": (
-        "spec.accessModes",
-        "spec.storageClassName",
-        "spec.volumeName",
-        "spec.selector",
-    ),
-    "PriorityClass": ("value", "preemptionPolicy"),
-    "RoleBinding": ("roleRef",),
-    "ClusterRoleBinding": ("roleRef",),
-    "StorageClass": ("provisioner", "parameters", "reclaimPolicy"),
-    "LocalQueue": ("spec.clusterQueue",),
-    "Release": ("name", "namespace"),
+_STATUS: Final[Mapping[str, dict[str, Any]]] = {
+    "Namespace": {"phase": "Active"},
+    "RayCluster": {"state": "ready"},
+    "RayJob": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
 }
-_IDENTITY: Final = ("apiVersion", "kind", "metadata.name", "metadata.namespace")
 
 
 class FakeKubernetes(FakeProvider):
@@ -80,10 +57,9 @@ class FakeKubernetes(FakeProvider):
 
     def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
         """Replacement of what is immutable; a fixed name must be free before the new object takes it."""
-        kind = "Release" if asked.type == RELEASE else str(news.get("kind"))
-        immutable = (*_IDENTITY, *_REPLACING.get(kind, ()))
+        record = records.every().get(asked.type, CUSTOM)
         paths = list(changed_paths(olds, news))
-        replacing = [path for path in paths if _is_below(path, immutable)]
+        replacing = [path for path in paths if record.replaces(path, olds, news)]
         updating = [path for path in paths if path not in replacing]
         annotations = (news.get("metadata") or {}).get("annotations") or {}
         same_name = all(path not in replacing for path in ("metadata.name", "metadata.namespace"))
@@ -92,8 +68,8 @@ class FakeKubernetes(FakeProvider):
         )
 
     def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """From the table of known outputs; a job ends as the cloud has it."""
-        item_id, outputs = outputs_for(asked.type, asked.name, inputs, "")
+        """What the API server computes; a job ends as the cloud has it."""
+        item_id, outputs = computed_outputs(asked, inputs)
         if inputs.get("kind") == "RayJob" and self.cloud.outcome == "Failed":
             outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
             if is_awaited(inputs) and not accepts(inputs, "Failed"):
@@ -144,10 +120,28 @@ class FakeKubernetes(FakeProvider):
         raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
 
 
-def _is_below(path: str, tops: Iterable[str]) -> bool:
-    return any(path == top or path.startswith((f"{top}.", f"{top}[")) for top in tops)
-
-
 def accepts(inputs: Mapping[str, Any], status: str) -> bool:
     """Whether the wait also ends with `status`: the expression then names it."""
     return status in json.dumps(inputs["metadata"]["annotations"]["pulumi.com/waitFor"])
+
+
+def computed_outputs(asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Id and properties of an object or a release that is as it should be; the same for the same inputs."""
+    if asked.type == RELEASE:
+        return _release_outputs(asked.name, inputs)
+    metadata: dict[str, Any] = {"name": asked.name, **(inputs.get("metadata") or {})}
+    kind = str(inputs.get("kind") or asked.type.split(":")[-1])
+    if kind not in CLUSTER_SCOPED:
+        metadata.setdefault("namespace", "default")
+    path = "/".join(str(metadata[key]) for key in ("namespace", "name") if key in metadata)
+    uid = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{path}"))
+    metadata |= {"uid": uid, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    status = {"status": _STATUS[kind]} if kind in _STATUS else {}
+    return path, {**inputs, "metadata": metadata, **status}
+
+
+def _release_outputs(name: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    release = str(inputs.get("name") or name)
+    namespace = str(inputs.get("namespace") or "default")
+    status = {"name": release, "namespace": namespace, "revision": 1, "status": "deployed"}
+    return f"{namespace}/{release}", {"name": release, "namespace": namespace, **inputs, "status": status}

@@ -16,10 +16,10 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from cloud.inputs import UNKNOWN
+from cloud.record import Problem
 from rehearsal.clock import Clock
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.replacement import Changes
-from rehearsal.schema import Problem
 from rehearsal.wire import from_struct, to_struct
 
 # The engine asks for as many operations at once as the program allows; each waits in its own thread.

@@ -11,14 +11,16 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
+from cloud import records, serviceusage
+from cloud.container import node_labels
 from cloud.inputs import at, given, is_unknown, texts
+from cloud.kubernetes import chips_of
 from engine.plan import Plan, Planned
-from rehearsal import references, rules
+from rehearsal import rules
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL
-from rehearsal.rules import kueue, pod_security, pods, tpu
+from rehearsal.rules import kueue, pod_security, pods
 from rehearsal.rules.kinds import RELEASE, pod_templates
 
-_SERVICE: Final = "gcp:projects/service:Service"
 _PREFIX: Final = "kubernetes:"
 _GIVEN_NAMESPACES: Final = ("default", "kube-system")
 
@@ -94,9 +96,9 @@ class _Checked:
         ]
         if not standard:
             return
-        wanted = tpu.selector_of(template)
+        wanted = pods.tpu_selector(template)
         pools = (each.inputs for each in self._resources.values() if each.type == NODE_POOL)
-        if tpu.chips_of(template) and wanted not in [tpu.node_labels(pool) for pool in pools]:
+        if chips_of(template) and wanted not in [node_labels(pool) for pool in pools]:
             shape = " ".join(wanted.values()) or "any"
             yield path, f"asks for chips of {shape} nodes, and no node pool in the plan has them"
         driver = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
@@ -141,15 +143,19 @@ class _Checked:
                 yield "", "is not made to wait for the release that defines its kind: add depends_on"
 
     def _order_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
-        needed = references.api(resource.type) if resource.type.startswith("gcp:") else None
-        if not needed:
+        if not resource.type.startswith("gcp:"):
             return
-        services = [other for other in self._resources.values() if other.type == _SERVICE]
-        service = next((other for other in services if other.inputs.get("service") == needed), None)
-        if service is None:
-            yield "", f"nothing in the plan enables {needed}"
-        elif service.urn not in self._awaited(resource.urn):
-            yield "", f"is not made to wait for {needed}: add depends_on {service.name}"
+        services = {
+            other.inputs.get("service"): other
+            for other in self._resources.values()
+            if other.type == serviceusage.SERVICE.type
+        }
+        for needed in serviceusage.to_enable(records.of(resource.type), resource.inputs):
+            service = services.get(needed)
+            if service is None:
+                yield "", f"nothing in the plan enables {needed}"
+            elif service.urn not in self._awaited(resource.urn):
+                yield "", f"is not made to wait for {needed}: add depends_on {service.name}"
 
     def _awaited(self, urn: str) -> frozenset[str]:
         """Every URN that a resource waits for, directly or through others; parents do not count."""

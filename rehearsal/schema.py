@@ -16,9 +16,8 @@ from typing import Any
 from pulumi import _types
 
 from cloud.inputs import is_unknown
+from cloud.record import Problem
 from engine.secrets import SIGNATURE
-
-Problem = tuple[str, str]
 
 
 @cache

@@ -1,48 +1,31 @@
 """What the deployer may do, asked permission by permission: roles have other names in every company."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-import yaml
-
+from cloud import iam, records
 from operations.clients import Clients
 from operations.findings import Finding, fine, problem
 from operations.plan import StackPlan
 
 # https://docs.cloud.google.com/resource-manager/reference/rest/v3/projects/testIamPermissions
 _PER_CALL: Final = 100
-_ACTS_AS: Final = "acts as a service account"
-_NATIVE: Final = (
-    "kubernetes:apps/",
-    "kubernetes:batch/",
-    "kubernetes:core/",
-    "kubernetes:helm.sh/",
-    "kubernetes:networking.k8s.io/",
-    "kubernetes:policy/",
-)
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    return yaml.safe_load(Path(__file__).parent.parent.joinpath("permissions.yaml").read_text())
+# What a provider makes; the rest are components and providers.
+_MADE: Final = ("gcp:", "kubernetes:", "pulumi-python:")
 
 
 def needed(plan: StackPlan) -> dict[str, str]:
     """The permissions that the plan's resources need, each with the role that brings it.
 
     Raises:
-        KeyError: For a type of resource that permissions.yaml does not have.
+        NoRecordError: For a type of resource that cloud/ has no record of.
     """
-    types = dict.fromkeys(
-        _entry(resource.type) for resource in plan.resources if _makes_something(resource.type)
-    )
-    # Every scenario starts nodes, builds or instances as an account that it has made.
-    types[_ACTS_AS] = None
+    found = [records.of(each.type) for each in plan.resources if each.type.startswith(_MADE)]
     return {
-        permission: _table()[name]["role"] for name in types for permission in _table()[name]["permissions"]
+        **{permission: record.role for record in found for permission in record.permissions},
+        # Every scenario starts nodes, builds or instances as an account that it has made.
+        **iam.ACT_AS,
     }
 
 
@@ -69,13 +52,3 @@ def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         )
     if not missing:
         yield fine(f"all {len(wanted)} permissions that the plan needs")
-
-
-def _makes_something(type_token: str) -> bool:
-    return type_token.startswith(("gcp:", "kubernetes:", "pulumi-python:"))
-
-
-def _entry(type_token: str) -> str:
-    if type_token.startswith("kubernetes:") and not type_token.startswith(_NATIVE):
-        return "kubernetes:*"
-    return type_token

@@ -9,9 +9,8 @@ import requests
 from rehearsal.control_plane import nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
-from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
+from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item, Rejected
 
-_POOL: Final = "gcp:container/nodePool:NodePool"
 _SECONDS: Final = 0.2
 
 
@@ -74,7 +73,7 @@ class NodeKeeper:
         location = str(cluster.outputs["location"])
         there = {
             item.id: nodes.shape_of_pool(item.inputs, str(item.outputs["name"]), location)
-            for item in self._cloud.of_type(_POOL)
+            for item in self._cloud.of_type(NODE_POOL)
         }
         for key in [key for key in self._shapes if key not in there and "/" in key]:
             self._remove(self._shapes.pop(key))

@@ -8,8 +8,8 @@ from jsonschema.exceptions import relevance
 from jsonschema.protocols import Validator
 
 from cloud.inputs import is_unknown
+from cloud.record import Problem
 from engine.secrets import SECRET
-from rehearsal.schema import Problem
 
 
 def problems(validator: Validator, value: Any, base: str = "") -> Iterator[Problem]:

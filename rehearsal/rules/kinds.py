@@ -15,9 +15,9 @@ from kubernetes_validate import utils
 from referencing import Registry, Resource
 
 from cloud.inputs import at, is_unknown, texts
+from cloud.record import Problem
 from rehearsal import schema
 from rehearsal.rules import json_schema, kueue, pods, ray
-from rehearsal.schema import Problem
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
 from cloud.inputs import at, given, is_unknown, texts
+from cloud.record import Problem
 from rehearsal.rules import json_schema
-from rehearsal.schema import Problem
 
 GROUP: Final = "kueue.x-k8s.io/"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cloud.inputs import at, given
+from cloud.record import Problem
 from rehearsal.rules.kinds import pod_templates
-from rehearsal.schema import Problem
 
 LEVEL: Final = "pod-security.kubernetes.io/enforce"
 _VOLUMES: Final = frozenset(

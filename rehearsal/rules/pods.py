@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cloud.inputs import at, given, texts
+from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.quantity import quantity
-from rehearsal.schema import Problem
+from cloud.record import Problem
 
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"
@@ -27,6 +28,12 @@ def problems(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
         for container in at(template, f"spec.{group}[]"):
             if isinstance(container, Mapping):
                 yield from _container(f"{spec}.{group}", container, volumes)
+
+
+def tpu_selector(template: Mapping[str, Any]) -> dict[str, str]:
+    """What a pod of the template selects among nodes with TPU chips."""
+    selector = next(at(template, "spec.nodeSelector"), {})
+    return {label: selector[label] for label in (TPU_LABEL, TOPOLOGY_LABEL) if label in selector}
 
 
 def mounts_buckets(template: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ Sources: KubeRay's validation (ray-operator/controllers/ray/utils/validation.go)
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 
 from cloud.inputs import at, given, is_unknown, texts
-from rehearsal.rules import json_schema, tpu
-from rehearsal.schema import Problem
+from cloud.kubernetes import chips_of
+from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
+from cloud.record import Problem
+from rehearsal.rules import json_schema, pods
 
 _SCHEMA: Final = Path(__file__).with_name("ray.schema.yaml")
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
@@ -43,7 +46,7 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     for group in at(inputs, f"{cluster}.workerGroupSpecs[]"):
         yield from _replicas(group)
         if isinstance(group, Mapping):
-            yield from tpu.worker_group(group)
+            yield from _slice(group)
 
 
 def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
@@ -74,6 +77,27 @@ def _replicas(group: Any) -> Iterator[Problem]:
         yield (
             "spec.workerGroupSpecs",
             f"replicas {wanted} must lie between minReplicas {least} and maxReplicas {most}",
+        )
+
+
+def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
+    """A worker group with TPU chips has as many hosts as make up its topology.
+
+    Source: the webhook of GKE's Ray operator (ai-on-gke/kuberay-tpu-webhook, README).
+    """
+    template = group.get("template") or {}
+    chips, topology = chips_of(template), pods.tpu_selector(template).get(TOPOLOGY_LABEL, "")
+    if not chips or is_unknown(topology):
+        return
+    if not topology:
+        yield "spec.workerGroupSpecs", f"pods with {TPU_RESOURCE} must select {TOPOLOGY_LABEL}"
+        return
+    hosts, stated = max(prod(map(int, topology.split("x"))) // chips, 1), group.get("numOfHosts", 1)
+    if isinstance(stated, int) and stated != hosts:
+        yield (
+            "spec.workerGroupSpecs",
+            f"numOfHosts {stated}, but a {topology} slice has {hosts} hosts with {chips} chips: "
+            "number of workers in worker group not equal to specified topology",
         )
 
 

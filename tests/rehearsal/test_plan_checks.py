@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
 from engine.plan import Plan, Planned
 from rehearsal.plan_checks import problems
-from rehearsal.rules import pods, tpu
+from rehearsal.rules import pods
 from tests.rehearsal.right import SLICE_POOL
 
 SERVICE = "gcp:projects/service:Service"
@@ -222,11 +223,11 @@ def trainer(**spec: Any) -> Planned:
 
 
 ON_4X4: dict[str, Any] = {
-    "nodeSelector": {tpu.ACCELERATOR: "tpu-v6e-slice", tpu.TOPOLOGY: "4x4"},
+    "nodeSelector": {TPU_LABEL: "tpu-v6e-slice", TOPOLOGY_LABEL: "4x4"},
     "containers": [
         {
             "name": "main",
-            "resources": {"requests": {tpu.RESOURCE: "4"}, "limits": {tpu.RESOURCE: "4"}},
+            "resources": {"requests": {TPU_RESOURCE: "4"}, "limits": {TPU_RESOURCE: "4"}},
         }
     ],
 }

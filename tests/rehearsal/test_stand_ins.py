@@ -104,9 +104,9 @@ def test_a_preview_creates_nothing(platform: Platform) -> None:
     assert not list(platform.cloud.of_type(BUCKET))
 
 
-def test_a_type_that_nobody_modelled_is_refused_by_name(platform: Platform) -> None:
+def test_a_type_without_a_record_is_rejected_with_the_file_to_add_it_to(platform: Platform) -> None:
     _, problems = platform.check("gcp:sql/databaseInstance:DatabaseInstance", "db", {})
-    assert "rehearsal does not know gcp:sql/databaseInstance" in problems[0]
+    assert "add a record to cloud/sql.py" in problems[0]
 
 
 # What must exist

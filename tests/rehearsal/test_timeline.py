@@ -5,10 +5,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from engine.recorder import Interval
-from rehearsal.clock import Clock, minutes
+from rehearsal.clock import Clock
 from rehearsal.critical_path import critical_path, waits_of, waves
 from rehearsal.fake_cloud import Rejected
-from rehearsal.known_outputs import GOOGLE
 from rehearsal.timeline import Phase, svg, ticks
 
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -62,19 +61,6 @@ def test_a_state_says_what_a_resource_waits_for() -> None:
 def test_the_default_provider_is_nothing_to_wait_for() -> None:
     resource = {"urn": "a", "provider": "urn:p::pulumi:providers:gcp::default_10_2_0::some-id"}
     assert waits_of({"deployment": {"resources": [resource]}}) == {"a": ()}
-
-
-@pytest.mark.parametrize("operation", ["create", "update", "delete"])
-@pytest.mark.parametrize("type_token", [*GOOGLE, "kubernetes:core/v1:Secret", "kubernetes:ray.io/v1:RayJob"])
-def test_every_operation_has_a_duration(type_token: str, operation: str) -> None:
-    assert minutes(type_token, operation, {}) >= 0
-
-
-def test_an_autopilot_cluster_takes_six_minutes_and_a_job_only_when_awaited() -> None:
-    assert minutes(CLUSTER, "create", {"enableAutopilot": True}) == 6
-    job = {"metadata": {"annotations": {"pulumi.com/waitFor": "x"}}}
-    assert minutes("kubernetes:ray.io/v1:RayJob", "create", job) > 10
-    assert minutes("kubernetes:ray.io/v1:RayJob", "create", {"metadata": {}}) < 1
 
 
 def test_a_stopped_clock_ends_the_waiting() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
+from cloud.container import node_labels
 from engine.plan import Plan
 from rehearsal import Rehearsal, RehearsalError
-from rehearsal.rules import tpu
 from stacks import pins, tpu_maxtext
 from tests import plans
 from workloads.maxtext.maxtext_driver import recipe
@@ -72,7 +72,7 @@ def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
     (group,) = ray_cluster(plan)["workerGroupSpecs"]
     assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (1, 1, 1)
     assert group["numOfHosts"] == hosts
-    assert group["template"]["spec"]["nodeSelector"] == tpu.node_labels(pool)
+    assert group["template"]["spec"]["nodeSelector"] == node_labels(pool)
 
 
 @pytest.mark.parametrize(("overrides", "zone"), [({}, "us-east5-b"), ({"zone": "us-east5-a"}, "us-east5-a")])

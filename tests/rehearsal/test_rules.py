@@ -1,12 +1,15 @@
-"""Every rule lets the right inputs through and refuses the wrong ones, with and without unknowns."""
+"""Every rule lets the right inputs through and rejects the wrong ones, with and without unknowns."""
 
 import copy
 from typing import Any
 
 import pytest
 
+from cloud.container import node_labels
 from cloud.inputs import UNKNOWN
+from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
 from rehearsal import rules
+from rehearsal.rules import pods
 from tests.rehearsal.right import (
     ACCOUNT,
     BUCKET,
@@ -37,10 +40,11 @@ from tests.rehearsal.right import (
     RUN_SERVICE,
     SECRET,
     SERVICE,
+    SLICE_POOL,
     SUBNETWORK,
 )
 
-# Type, where in the right inputs, the wrong value put there, and what the rejected must say.
+# Type, where in the right inputs, the wrong value put there, and what the rule must say.
 WRONG: list[tuple[str, str, Any, str]] = [
     (CLUSTER, "enableAutopilt", True, "did you mean enableAutopilot"),
     (CLUSTER, "addonsConfig.rayOperatorConfigs.0.enable", True, "no enable"),
@@ -104,6 +108,10 @@ WRONG: list[tuple[str, str, Any, str]] = [
     (NODE_POOL, "autoscaling", {"totalMinNodeCount": 4, "totalMaxNodeCount": 3}, "4 is more than"),
     (NODE_POOL, "nodeConfig.machineType", "g2-standard-48", "g2-standard-48 has 4 nvidia-l4"),
     (NODE_POOL, "nodeConfig.machineType", "e2-standard-4", "takes no GPUs"),
+    (NODE_POOL, "nodeConfig.machineType", "z9-any-1", "z9-any-1 is not in cloud/machines.py: add it there"),
+    (NODE_POOL, "nodeConfig.machineType", "g2-standard-42", "did you mean g2-standard-4?"),
+    (CLUSTER, "nodeConfig", {"machineType": "z9-any-1"}, "z9-any-1 is not in cloud/machines.py"),
+    (NODE_POOL, "nodeConfig.resourceLabels", {"Stack": "x"}, "label key"),
     (CLUSTER, "nodeLocations", ["europe-west4-a"], "europe-west4-a is no zone of us-central1"),
     (BUCKET, "storageClass", "STANDRD", "not one of STANDARD"),
     (BUCKET, "publicAccessPrevention", "on", "not one of enforced"),
@@ -259,7 +267,7 @@ def test_the_right_inputs_pass(type_token: str) -> None:
 
 
 @pytest.mark.parametrize(("type_token", "path", "value", "message"), WRONG)
-def test_wrong_inputs_are_refused_with_the_reason(
+def test_wrong_inputs_are_rejected_with_the_reason(
     type_token: str, path: str, value: Any, message: str
 ) -> None:
     assert message in reasons(type_token, changed(RIGHT[type_token], path, value))
@@ -275,7 +283,7 @@ def test_a_job_that_selects_its_cluster_has_no_say_over_it(more: dict[str, Any],
 
 
 @pytest.mark.parametrize("type_token", RIGHT)
-def test_values_that_are_not_known_yet_are_not_refused(type_token: str) -> None:
+def test_values_that_are_not_known_yet_are_not_rejected(type_token: str) -> None:
     structure = ("apiVersion", "kind")
     for key in RIGHT[type_token]:
         if key not in structure:
@@ -296,3 +304,116 @@ def test_every_member_form_of_the_documentation_passes() -> None:
     ]
     for member in members:
         assert reasons(BUCKET_MEMBER, {**RIGHT[BUCKET_MEMBER], "member": member}) == ""
+
+
+# TPU slices
+
+WRONG_POOLS: list[tuple[str, Any, str]] = [
+    ("nodeCount", 3, "a 4x4 slice of ct6e-standard-4t has 4 nodes in one zone"),
+    ("nodeLocations", ["us-east5-a", "us-east5-b"], "has 4 nodes in one zone"),
+    (
+        "placementPolicy.tpuTopology",
+        "4x5",
+        "no 4x5 slice is made of ct6e-standard-4t; these are: 2x2, 2x4, 4x4",
+    ),
+    ("placementPolicy.tpuTopology", "2x2", "a slice of one ct6e-standard-4t has none: remove it"),
+    ("placementPolicy.type", None, "a TPU topology needs COMPACT placement"),
+    (
+        "nodeConfig.machineType",
+        "ct6e-standard-8t",
+        "no 4x4 slice is made of ct6e-standard-8t; these are: 2x4",
+    ),
+    ("nodeConfig.machineType", "g2-standard-24", "g2-standard-24 has no TPU chips"),
+    ("nodeConfig.diskType", "pd-balanced", "takes no pd-balanced: give hyperdisk-balanced"),
+    ("nodeConfig.reservationAffinity", None, "must be stated for ct6e-standard-4t"),
+    ("nodeConfig.guestAccelerators", [{"type": "nvidia-l4", "count": 1}], "built in, and takes no GPUs"),
+]
+
+
+def scaled(least: int, most: int) -> dict[str, Any]:
+    limits = {"totalMinNodeCount": least, "totalMaxNodeCount": most}
+    return {**{key: value for key, value in SLICE_POOL.items() if key != "nodeCount"}, "autoscaling": limits}
+
+
+def workers(topology: str, hosts: int | None, chips: str) -> dict[str, Any]:
+    """A RayCluster with a worker group on a slice."""
+    tree = copy.deepcopy(RIGHT[RAY_CLUSTER])
+    (group,) = tree["spec"]["workerGroupSpecs"]
+    if hosts is not None:
+        group["numOfHosts"] = hosts
+    group["template"]["spec"]["nodeSelector"] = {TPU_LABEL: "tpu-v6e-slice", TOPOLOGY_LABEL: topology}
+    resources = group["template"]["spec"]["containers"][0]["resources"]
+    for amounts in resources.values():
+        del amounts["nvidia.com/gpu"]
+        amounts[TPU_RESOURCE] = chips
+    return tree
+
+
+@pytest.mark.parametrize("pool", [SLICE_POOL, scaled(0, 4), scaled(4, 4)])
+def test_a_whole_slice_passes(pool: dict[str, Any]) -> None:
+    assert reasons(NODE_POOL, pool) == ""
+
+
+@pytest.mark.parametrize(("path", "value", "message"), WRONG_POOLS)
+def test_a_pool_that_is_no_slice_is_rejected(path: str, value: Any, message: str) -> None:
+    assert message in reasons(NODE_POOL, changed(SLICE_POOL, path, value))
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 3), (1, 4), (0, 8)])
+def test_half_a_slice_never_comes_or_goes(least: int, most: int) -> None:
+    assert f"a 4x4 slice has 0 or 4 nodes, never {least} to {most}" in reasons(NODE_POOL, scaled(least, most))
+
+
+def test_machines_of_one_host_slices_come_in_any_number() -> None:
+    pool = changed(changed(SLICE_POOL, "placementPolicy", None), "nodeCount", 3)
+    assert reasons(NODE_POOL, pool) == ""
+
+
+@pytest.mark.parametrize(
+    ("topology", "hosts", "chips"), [("4x4", 4, "4"), ("2x4", 1, "8"), ("2x2", None, "4"), ("1x1", 1, "1")]
+)
+def test_as_many_workers_as_the_slice_has_hosts_pass(topology: str, hosts: int | None, chips: str) -> None:
+    assert reasons(RAY_CLUSTER, workers(topology, hosts, chips)) == ""
+
+
+@pytest.mark.parametrize(
+    ("topology", "hosts", "chips"), [("4x4", None, "4"), ("4x4", 4, "8"), ("2x4", 2, "8"), ("8x8", 4, "4")]
+)
+def test_another_number_of_workers_is_rejected_as_by_the_webhook(
+    topology: str, hosts: int | None, chips: str
+) -> None:
+    assert "not equal to specified topology" in reasons(RAY_CLUSTER, workers(topology, hosts, chips))
+
+
+def test_workers_with_chips_select_a_topology() -> None:
+    tree = workers("4x4", 4, "4")
+    tree["spec"]["workerGroupSpecs"][0]["template"]["spec"]["nodeSelector"].pop(TOPOLOGY_LABEL)
+    assert f"pods with google.com/tpu must select {TOPOLOGY_LABEL}" in reasons(RAY_CLUSTER, tree)
+
+
+@pytest.mark.parametrize("path", ["nodeConfig.machineType", "placementPolicy.tpuTopology", "nodeCount"])
+def test_a_slice_that_is_not_known_yet_is_not_rejected(path: str) -> None:
+    assert reasons(NODE_POOL, changed(SLICE_POOL, path, UNKNOWN)) == ""
+
+
+def test_a_topology_that_is_not_known_yet_is_not_rejected() -> None:
+    assert reasons(RAY_CLUSTER, workers(UNKNOWN, 4, "4")) == ""
+
+
+def test_nodes_are_labelled_with_their_slice() -> None:
+    assert node_labels(SLICE_POOL)[TOPOLOGY_LABEL] == "4x4"
+    alone = changed(SLICE_POOL, "placementPolicy", None)
+    assert node_labels(alone)[TOPOLOGY_LABEL] == "2x2"
+    assert node_labels(RIGHT[NODE_POOL]) == {}
+
+
+def test_a_mounted_bucket_needs_the_annotation_that_brings_the_sidecar() -> None:
+    volume = {"name": "bucket", "csi": {"driver": pods.GCS_FUSE}}
+    template: dict[str, Any] = {"spec": {"containers": [], "volumes": [volume]}}
+    (problem,) = pods.problems("spec.template", template)
+    assert problem == (
+        "spec.template.metadata.annotations",
+        'a volume of GCS FUSE needs gke-gcsfuse/volumes: "true"',
+    )
+    annotated = {**template, "metadata": {"annotations": {"gke-gcsfuse/volumes": "true"}}}
+    assert list(pods.problems("spec.template", annotated)) == []

@@ -1,0 +1,52 @@
+"""Artifact Registry."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cloud.iam import member_of
+from cloud.inputs import at
+from cloud.record import Inputs, Name, Problem, Record, verbs
+from cloud.rules import RFC1035, RFC1035_RULE, one_of
+
+_API: Final = "artifactregistry.googleapis.com"
+_ADMIN: Final = "roles/artifactregistry.admin"
+_FORMATS: Final = ("DOCKER", "MAVEN", "NPM", "APT", "YUM", "PYTHON", "KFP", "GO", "GENERIC")
+_DURATION: Final = re.compile(r"\d+(\.\d+)?s")
+
+
+def _repository(inputs: Inputs) -> Iterator[Problem]:
+    """Formats; how long clean-up policies keep things."""
+    yield from one_of(inputs, "format", *_FORMATS)
+    yield from one_of(inputs, "cleanupPolicies[].action", "DELETE", "KEEP")
+    for path in ("cleanupPolicies[].condition.olderThan", "cleanupPolicies[].condition.newerThan"):
+        for duration in at(inputs, path):
+            if isinstance(duration, str) and not _DURATION.fullmatch(duration) and not duration.endswith("d"):
+                yield path, f"{duration!r} is not a duration such as 2592000s or 30d"
+
+
+REPOSITORY: Final = Record(
+    type="gcp:artifactregistry/repository:Repository",
+    api=_API,
+    id="projects/{project}/locations/{location}/repositories/{repositoryId}",
+    outputs={
+        "name": "{repositoryId}",
+        "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}",
+        "createTime": "2026-01-01T00:00:00Z",
+    },
+    # https://docs.cloud.google.com/artifact-registry/docs/repositories/create-repos
+    name=Name(input="repositoryId", pattern=RFC1035 % 61, rule=RFC1035_RULE % 63),
+    labels="labels",
+    replaced_by="format kmsKeyName location mode project remoteRepositoryConfig repositoryId",
+    rules=(_repository,),
+    permissions=verbs("artifactregistry.repositories", "create", "delete", "get"),
+    role=_ADMIN,
+)
+
+REPOSITORY_MEMBER: Final = member_of(
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
+    "{project}/{location}/{repository}",
+    api=_API,
+    permissions="artifactregistry.repositories",
+    role=_ADMIN,
+)

@@ -1,0 +1,165 @@
+"""Compute Engine: networks.
+
+Names: https://docs.cloud.google.com/compute/docs/naming-resources
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any, Final
+
+from cloud.inputs import given, is_unknown, texts
+from cloud.record import Inputs, Made, Minutes, Name, Problem, Record, verbs
+from cloud.rules import RFC1035, RFC1035_RULE, one_of
+
+API: Final = "compute.googleapis.com"
+_LINK: Final = "https://www.googleapis.com/compute/v1/{id}"
+_ADMIN: Final = "roles/compute.networkAdmin"
+_CREATED: Final = "2026-01-01T00:00:00Z"
+_NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, longest=63)
+_SHORTEST_RANGE: Final = 29
+
+
+def _ranges(inputs: Inputs) -> Iterator[Problem]:
+    """Ranges are IPv4 networks of at least 8 addresses that do not overlap."""
+    ranges: list[ipaddress.IPv4Network] = []
+    for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
+        for text in texts(inputs, path):
+            try:
+                ranges.append(ipaddress.IPv4Network(text))
+            except ValueError as error:
+                yield path, f"invalid CIDR block: {error}"
+    for found in ranges:
+        if found.prefixlen > _SHORTEST_RANGE:
+            yield "ipCidrRange", f"{found} is smaller than /{_SHORTEST_RANGE}"
+    for one, other in combinations(ranges, 2):
+        if one.overlaps(other):
+            yield "secondaryIpRanges", f"{one} and {other} overlap"
+
+
+def _shrinks(old: Any, new: Any) -> bool:
+    """Whether a range is not part of the new one; a range that cannot be read counts as not."""
+    if is_unknown(old) or is_unknown(new):
+        return True
+    try:
+        return not ipaddress.IPv4Network(old).subnet_of(ipaddress.IPv4Network(new))
+    except ValueError:
+        return True
+
+
+def _gateway(made: Made) -> str:
+    try:
+        return str(ipaddress.ip_network(made["ipCidrRange"])[1])
+    except (ValueError, IndexError):
+        return ""
+
+
+def _nat(inputs: Inputs) -> Iterator[Problem]:
+    """Addresses go with a manual allocation alone."""
+    yield from one_of(inputs, "natIpAllocateOption", "AUTO_ONLY", "MANUAL_ONLY")
+    yield from one_of(
+        inputs,
+        "sourceSubnetworkIpRangesToNat",
+        "ALL_SUBNETWORKS_ALL_IP_RANGES",
+        "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES",
+        "LIST_OF_SUBNETWORKS",
+    )
+    yield from one_of(inputs, "logConfig.filter", "ERRORS_ONLY", "TRANSLATIONS_ONLY", "ALL")
+    if given(inputs, "natIps") and "MANUAL_ONLY" not in texts(inputs, "natIpAllocateOption"):
+        yield "natIps", "needs natIpAllocateOption MANUAL_ONLY"
+
+
+def _firewall(inputs: Inputs) -> Iterator[Problem]:
+    """A rule allows or denies, not both."""
+    yield from one_of(inputs, "direction", "INGRESS", "EGRESS")
+    if given(inputs, "allows") == given(inputs, "denies"):
+        yield "allows", "exactly one of allows and denies is needed"
+
+
+NETWORK: Final = Record(
+    type="gcp:compute/network:Network",
+    api=API,
+    id="projects/{project}/global/networks/{name}",
+    outputs={
+        "selfLink": _LINK,
+        "networkId": "{digits:.19}",
+        "gatewayIpv4": "",
+    },
+    name=_NAME,
+    replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
+    minutes=(Minutes(create=0.35, delete=0.5, assumption="global operation, a few tens of seconds"),),
+    permissions=verbs("compute.networks", "create", "delete", "get"),
+    role=_ADMIN,
+    quota="networks",
+)
+
+SUBNETWORK: Final = Record(
+    type="gcp:compute/subnetwork:Subnetwork",
+    api=API,
+    id="projects/{project}/regions/{region}/subnetworks/{name}",
+    outputs={
+        "selfLink": _LINK,
+        "creationTimestamp": _CREATED,
+        "gatewayAddress": _gateway,
+        "subnetworkId": lambda made: int(made["digits"][:12]),
+    },
+    name=_NAME,
+    replaced_by=(
+        "description externalIpv6Prefix internalIpv6Prefix name network params project region "
+        "reservedInternalRange resolveSubnetMask"
+    ),
+    replaced_when={"ipCidrRange": _shrinks},
+    references={"network": NETWORK.type},
+    holds=(NETWORK.type,),
+    rules=(_ranges,),
+    minutes=(Minutes(create=0.3, delete=0.3, assumption="regional operation, a few tens of seconds"),),
+    permissions=(
+        "compute.networks.updatePolicy",
+        *verbs("compute.subnetworks", "create", "delete", "get", "use"),
+    ),
+    role=_ADMIN,
+    quota="subnetworks",
+)
+
+ROUTER: Final = Record(
+    type="gcp:compute/router:Router",
+    api=API,
+    id="projects/{project}/regions/{region}/routers/{name}",
+    outputs={
+        "selfLink": _LINK,
+        "creationTimestamp": _CREATED,
+    },
+    name=_NAME,
+    replaced_by="encryptedInterconnectRouter name nccGateway network params project region",
+    references={"network": NETWORK.type},
+    holds=(NETWORK.type,),
+    permissions=verbs("compute.routers", "create", "delete", "get", "update"),
+    role=_ADMIN,
+    quota="routers",
+)
+
+NAT: Final = Record(
+    type="gcp:compute/routerNat:RouterNat",
+    api=API,
+    id="{project}/{region}/{router}/{name}",
+    name=_NAME,
+    replaced_by="endpointTypes initialNatIps name project region router type",
+    references={"router": ROUTER.type},
+    rules=(_nat,),
+    permissions=verbs("compute.routers", "get", "update"),
+    role=_ADMIN,
+)
+
+FIREWALL: Final = Record(
+    type="gcp:compute/firewall:Firewall",
+    api=API,
+    id="projects/{project}/global/firewalls/{name}",
+    outputs={"selfLink": _LINK},
+    name=_NAME,
+    replaced_by="direction name params project",
+    references={"network": NETWORK.type},
+    holds=(NETWORK.type,),
+    rules=(_firewall,),
+    permissions=("compute.networks.updatePolicy", *verbs("compute.firewalls", "create", "delete", "get")),
+    role="roles/compute.securityAdmin",
+)

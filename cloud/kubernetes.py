@@ -1,0 +1,173 @@
+"""Kinds of Kubernetes objects, as far as Google and Pulumi treat them differently.
+
+Objects need rights in the cluster, which GKE takes from the project's permissions. An object is replaced when
+something changes that the API server declares immutable, or data of a ConfigMap or Secret, so that whoever
+refers to its name follows (pulumi-kubernetes, provider/pkg/provider/diff.go, `forceNewProperties`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cloud.container import ADMIN, API
+from cloud.inputs import at
+from cloud.machines import TPU_RESOURCE
+from cloud.quantity import quantity
+from cloud.record import Inputs, Minutes, Record, verbs
+
+# Kinds that live outside any namespace.
+CLUSTER_SCOPED: Final = frozenset(
+    {
+        *("ClusterQueue", "ClusterRole", "ClusterRoleBinding", "ComputeClass", "CustomResourceDefinition"),
+        *("Namespace", "PersistentVolume", "PriorityClass", "ResourceFlavor", "StorageClass"),
+        "WorkloadPriorityClass",
+    }
+)
+_WRITTEN: Final = Minutes(
+    create=0.02, update=0.02, delete=0.02, assumption="an object is written in about a second"
+)
+
+
+def is_awaited(inputs: Inputs) -> bool:
+    """Whether Pulumi waits for the object's end: a Job's unless told not to, a custom one's if told to."""
+    annotations = (inputs.get("metadata") or {}).get("annotations") or {}
+    if inputs.get("kind") == "Job":
+        return annotations.get("pulumi.com/skipAwait") != "true"
+    return "pulumi.com/waitFor" in annotations
+
+
+def chips_of(template: Mapping[str, Any]) -> int:
+    """TPU chips that a pod of the template asks for."""
+    limits = (limit for limit in at(template, "spec.containers[].resources.limits"))
+    return int(sum(quantity(limit.get(TPU_RESOURCE)) or 0 for limit in limits))
+
+
+def _trains_on_tpu(inputs: Inputs) -> bool:
+    templates = at(inputs, "spec.rayClusterSpec.workerGroupSpecs[].template")
+    return is_awaited(inputs) and any(map(chips_of, templates))
+
+
+def _kind(
+    version: str, kind: str, permissions: str, replaced_by: str = "", minutes: tuple[Minutes, ...] = ()
+) -> Record:
+    """The record of a kind.
+
+    Args:
+        version: Its group and version as Pulumi's type token has them, such as `core/v1`.
+        kind: Its name.
+        permissions: Its resource in the names of GKE's permissions.
+        replaced_by: As of `Record`, besides what identifies an object.
+        minutes: As of `Record`; objects exist at once.
+    """
+    return Record(
+        type=f"kubernetes:{version}:{kind}",
+        api=API,
+        id="{name}",
+        replaced_by=f"apiVersion kind metadata.name metadata.namespace {replaced_by}",
+        minutes=(*minutes, _WRITTEN),
+        permissions=verbs(f"container.{permissions}", "create", "delete", "get"),
+        role=ADMIN,
+    )
+
+
+CONFIG_MAP: Final = _kind("core/v1", "ConfigMap", "configMaps", "data binaryData immutable")
+SECRET: Final = _kind("core/v1", "Secret", "secrets", "data stringData type immutable")
+NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
+SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
+SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
+CLAIM: Final = _kind(
+    "core/v1",
+    "PersistentVolumeClaim",
+    "persistentVolumeClaims",
+    "spec.accessModes spec.storageClassName spec.volumeName spec.selector",
+)
+DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")
+DAEMON_SET: Final = _kind("apps/v1", "DaemonSet", "daemonSets", "spec.selector")
+STATEFUL_SET: Final = _kind(
+    "apps/v1",
+    "StatefulSet",
+    "statefulSets",
+    "spec.selector spec.serviceName spec.podManagementPolicy spec.volumeClaimTemplates",
+)
+# Awaited, it takes the nodes and the training, as the Ray kinds below do.
+JOB: Final = _kind(
+    "batch/v1",
+    "Job",
+    "jobs",
+    "spec.template spec.completions spec.parallelism spec.selector spec.completionMode",
+    (
+        Minutes(
+            create=15.57,
+            when=is_awaited,
+            source="first A4 worker ready 5 min 34 s, tutorial 000; training about 10 min, tutorial 003",
+        ),
+    ),
+)
+NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
+DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
+_RBAC: Final = "rbac.authorization.k8s.io/v1"
+ROLE_BINDING: Final = _kind(_RBAC, "RoleBinding", "roleBindings", "roleRef")
+CLUSTER_ROLE_BINDING: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterRoleBindings", "roleRef")
+PRIORITY_CLASS: Final = _kind(
+    "scheduling.k8s.io/v1", "PriorityClass", "priorityClasses", "value preemptionPolicy"
+)
+STORAGE_CLASS: Final = _kind(
+    "storage.k8s.io/v1", "StorageClass", "storageClasses", "provisioner parameters reclaimPolicy"
+)
+# Objects of kinds that Kubernetes does not bring: Ray's, Kueue's, and whatever has no record of its own.
+CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
+LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
+RAY_CLUSTER: Final = _kind(
+    "ray.io/v1",
+    "RayCluster",
+    "thirdPartyObjects",
+    minutes=(
+        Minutes(
+            create=5.57,
+            when=is_awaited,
+            source="first A4 worker ready 5 min 34 s, tutorial 000 (11 min on v6e-16, tutorial 001)",
+        ),
+    ),
+)
+RAY_JOB: Final = _kind(
+    "ray.io/v1",
+    "RayJob",
+    "thirdPartyObjects",
+    minutes=(
+        Minutes(
+            create=12.83,
+            when=_trains_on_tpu,
+            source="Ray cluster on v6e-16 ready after 11 min, 100 steps of 1.1 s, both tutorial 001",
+        ),
+        Minutes(
+            create=16.28,
+            when=is_awaited,
+            source="first A4 worker ready 5 min 34 s, training 10 min 43 s, both tutorial 000",
+        ),
+    ),
+)
+# A chart brings definitions, webhooks and roles of its own, and waits for its pods.
+RELEASE: Final = Record(
+    type="kubernetes:helm.sh/v3:Release",
+    api=API,
+    id="{namespace}/{name}",
+    replaced_by="name namespace",
+    minutes=(
+        Minutes(
+            create=1,
+            update=1,
+            delete=0.3,
+            assumption="one image of 70 MB and Kueue's readiness probe, which starts after 5 s and asks "
+            "every 10 s",
+        ),
+    ),
+    permissions=(
+        "container.clusterRoleBindings.create",
+        *verbs("container.clusterRoles", "bind", "create", "escalate"),
+        "container.customResourceDefinitions.create",
+        "container.mutatingWebhookConfigurations.create",
+        "container.roleBindings.create",
+        "container.roles.create",
+        "container.validatingWebhookConfigurations.create",
+    ),
+    role=ADMIN,
+)

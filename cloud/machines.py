@@ -1,0 +1,299 @@
+"""The catalogue of machines: what is in them, where they are, and what GKE leaves of them to pods.
+
+https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
+https://docs.cloud.google.com/compute/docs/general-purpose-machines
+https://docs.cloud.google.com/tpu/docs/v6e
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import floor, inf, prod
+from typing import Final
+
+# What GKE labels nodes with. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
+TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
+# What pods ask for accelerators by.
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+TPU_RESOURCE: Final = "google.com/tpu"
+# The machine of a node pool that names none.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-pools
+DEFAULT: Final = "e2-medium"
+
+Zones = Mapping[str, tuple[str, ...]]
+
+# Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice they are taken from; CPUs that it
+# keeps of a shared-core machine. https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+_KEPT_CPUS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (inf, 0.0025))
+_KEPT_GIB: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (inf, 0.02))
+_KEPT_OF_SHARED_CORE: Final = 1.06
+_EVICTION_GIB: Final = 100 / 1024
+_GIB_PER_GB: Final = 1e9 / 2**30
+# GKE's daemons on a GPU node (logs, metrics, storage and GPU plugins, metadata server) and the buffer of
+# image streaming. Assumed: an upper bound, to be read off a first real node with `kubectl describe node`.
+_DAEMON_CPUS: Final = 1.0
+_DAEMON_GIB: Final = 2.0
+
+
+def _zones(**letters: str) -> Zones:
+    """Zones by region, from `us_central1="abc"`."""
+    return {
+        region.replace("_", "-"): tuple(f"{region.replace('_', '-')}-{letter}" for letter in of_region)
+        for region, of_region in letters.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """A model of GPU, or a generation of TPU.
+
+    Args:
+        name: As Compute Engine and GKE call it.
+        zones: Zones that offer it to everybody, by region, where they are written down.
+        flex_start_zones: Zones in which flex-start has it, where they are fewer.
+        quota: Metric of Compute Engine's quota for it; where several accelerators share one, also the
+            dimension and its value. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
+        preemptible_quota: Metric of the quota that spot and flex-start take.
+        whole_price: Whether a machine with it has one price that covers CPUs and memory.
+    """
+
+    name: str
+    zones: Zones = field(default_factory=dict)
+    flex_start_zones: Zones = field(default_factory=dict)
+    quota: tuple[str, ...]
+    preemptible_quota: str
+    whole_price: bool = False
+
+
+L4: Final = Accelerator(
+    name="nvidia-l4",
+    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down in 2026-11 without that
+    # page at hand; a zone that is missing is added here.
+    zones=_zones(
+        asia_east1="abc",
+        asia_northeast1="abc",
+        asia_northeast3="ab",
+        asia_south1="abc",
+        asia_southeast1="abc",
+        europe_west1="bc",
+        europe_west2="ab",
+        europe_west3="ab",
+        europe_west4="abc",
+        europe_west6="bc",
+        me_central2="ac",
+        northamerica_northeast2="ab",
+        us_central1="abc",
+        us_east1="bcd",
+        us_east4="ac",
+        us_west1="abc",
+        us_west4="ac",
+    ),
+    quota=("nvidia_l4_gpus",),
+    preemptible_quota="preemptible_nvidia_l4_gpus",
+)
+B200: Final = Accelerator(
+    name="nvidia-b200",
+    quota=("gpus_per_gpu_family", "gpu_family", "NVIDIA_B200"),
+    preemptible_quota="preemptible_nvidia_b200_gpus",
+    whole_price=True,
+)
+V6E: Final = Accelerator(
+    name="tpu-v6e-slice",
+    # https://docs.cloud.google.com/tpu/docs/regions-zones. Those outside the United States were written down
+    # in 2026-11 without that page at hand.
+    zones=_zones(
+        asia_northeast1="b",
+        europe_west4="a",
+        southamerica_west1="a",
+        us_central1="b",
+        us_east1="d",
+        us_east5="ba",
+    ),
+    # https://docs.cloud.google.com/tpu/docs/request-using-flex-start
+    flex_start_zones=_zones(asia_northeast1="b", us_east5="a"),
+    quota=("tpus_per_tpu_family", "tpu_family", "CT6E"),
+    preemptible_quota="preemptible_tpu_v6e",
+    whole_price=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A machine type.
+
+    Args:
+        name: As Compute Engine calls it.
+        cpus: Virtual CPUs.
+        memory_gib: Memory.
+        model: The accelerators that are built into it, None for nothing.
+        count: How many of them.
+        topologies: Shapes of slices that it is a host of.
+        disk_type: Its boot disk.
+        stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed.
+    """
+
+    name: str
+    cpus: int
+    memory_gib: int
+    model: Accelerator | None = None
+    count: int = 0
+    topologies: tuple[str, ...] = ()
+    disk_type: str = "pd-balanced"
+    stated: tuple[int, int] | None = None
+
+    @property
+    def family(self) -> str:
+        """Such as `g2`."""
+        return self.name.partition("-")[0]
+
+    @property
+    def accelerator(self) -> str:
+        """Name of the accelerators, empty for none."""
+        return self.model.name if self.model else ""
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether the accelerators are TPU chips."""
+        return self.model is V6E
+
+    @property
+    def resource(self) -> str:
+        """What pods ask for the accelerators by."""
+        return TPU_RESOURCE if self.is_tpu else GPU_RESOURCE
+
+    @property
+    def node_labels(self) -> Mapping[str, str]:
+        """What GKE labels its nodes with for the accelerators, the topology aside."""
+        return {TPU_LABEL if self.is_tpu else GPU_LABEL: self.accelerator} if self.model else {}
+
+    @property
+    def allocatable_cpus(self) -> float:
+        """CPUs that GKE does not keep for itself."""
+        shared_core = self.family == "e2" and "standard" not in self.name
+        return self.cpus - (_KEPT_OF_SHARED_CORE if shared_core else _kept(self.cpus, _KEPT_CPUS))
+
+    @property
+    def allocatable_gib(self) -> float:
+        """GiB of memory that GKE does not keep for itself, up to where it begins to evict pods."""
+        return self.memory_gib - _kept(self.memory_gib, _KEPT_GIB) - _EVICTION_GIB
+
+    @property
+    def pod_cpus(self) -> int:
+        """Whole CPUs that pods on a node of it can have beside GKE's daemons."""
+        return self.stated[0] if self.stated else floor(self.allocatable_cpus - _DAEMON_CPUS)
+
+    @property
+    def pod_memory_gib(self) -> int:
+        """Whole GiB of memory that pods on a node of it can have beside GKE's daemons."""
+        return self.stated[1] if self.stated else floor(self.allocatable_gib - _DAEMON_GIB)
+
+    def slice(self, topology: str) -> "Slice | None":
+        """The slice of that shape with such machines as hosts, None when there is none."""
+        return Slice(topology=topology, machine=self) if topology in self.topologies else None
+
+    @property
+    def own_topology(self) -> str:
+        """The shape of the slice that one such machine is, empty for a machine without TPU chips."""
+        return next((shape for shape in self.topologies if _chips(shape) == self.count), "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """TPU chips that are wired to each other; a slice is whole or not there at all.
+
+    Args:
+        topology: Chips in each direction, such as `4x4`.
+        machine: Type of its hosts.
+    """
+
+    topology: str
+    machine: Machine
+
+    @property
+    def chips(self) -> int:
+        """Chips of all hosts together."""
+        return _chips(self.topology)
+
+    @property
+    def hosts(self) -> int:
+        """Machines."""
+        return self.chips // self.machine.count
+
+    @property
+    def node_labels(self) -> Mapping[str, str]:
+        """What a pod selects to run on it."""
+        return {**self.machine.node_labels, TOPOLOGY_LABEL: self.topology}
+
+
+def allocatable_disk_gib(disk_gb: int) -> float:
+    """What pods can have of a boot disk.
+
+    GKE keeps the least of half the disk, 6 GiB and 35 %, and 100 GiB; pods are evicted from 90 % on.
+    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+    """
+    disk = disk_gb * _GIB_PER_GB
+    return disk - min(0.5 * disk, 6 + 0.35 * disk, 100) - 0.1 * disk
+
+
+def _kept(size: float, slices: tuple[tuple[float, float], ...]) -> float:
+    kept = 0.0
+    for width, share in slices:
+        kept += min(size, width) * share
+        size -= min(size, width)
+    return kept
+
+
+def _chips(topology: str) -> int:
+    return prod(map(int, topology.split("x")))
+
+
+def _g2(cpus: int, gpus: int) -> Machine:
+    return Machine(name=f"g2-standard-{cpus}", cpus=cpus, memory_gib=4 * cpus, model=L4, count=gpus)
+
+
+def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tuple[int, int]) -> Machine:
+    """A machine with v6e chips of 32 GB each, which takes no persistent disk.
+
+    https://github.com/dstackai/dstack/issues/2145. What one pod gets of it: with one thread per core half of
+    the virtual CPUs are there, and GKE, its daemons and the GCS FUSE sidecar need some of both.
+    """
+    return Machine(
+        name=f"ct6e-standard-{chips}t",
+        cpus=cpus,
+        memory_gib=memory_gib,
+        model=V6E,
+        count=chips,
+        topologies=topologies,
+        disk_type="hyperdisk-balanced",
+        stated=stated,
+    )
+
+
+def _standard(family: str, *sizes: int) -> list[Machine]:
+    return [Machine(name=f"{family}-standard-{cpus}", cpus=cpus, memory_gib=4 * cpus) for cpus in sizes]
+
+
+MACHINES: Final[Mapping[str, Machine]] = {
+    machine.name: machine
+    for machine in (
+        Machine(name="a4-highgpu-8g", cpus=224, memory_gib=3968, model=B200, count=8),
+        *(_g2(cpus, 1) for cpus in (4, 8, 12, 16)),
+        *(_g2(24, 2), _g2(32, 1), _g2(48, 4), _g2(96, 8)),
+        # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
+        _ct6e(1, 44, 176, "1x1", stated=(14, 112)),
+        _ct6e(4, 180, 720, "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16", stated=(72, 560)),
+        _ct6e(8, 180, 1440, "2x4", stated=(72, 1120)),
+        Machine(name=DEFAULT, cpus=2, memory_gib=4),
+        *_standard("e2", 2, 4, 8, 16, 32),
+        *_standard("n2", 4, 8, 16, 32, 64),
+    )
+}
+# Machines with L4 GPUs, and slices of TPU v6e by topology: where two machines can be hosts, the larger one.
+# GKE makes a 2x4 of two ct6e-standard-4t too, but Ray takes every 2x4 for one host with eight chips.
+G2_MACHINES: Final = {name: machine for name, machine in MACHINES.items() if machine.model is L4}
+TPU_SLICES: Final[Mapping[str, Slice]] = {
+    topology: Slice(topology=topology, machine=machine)
+    for machine in MACHINES.values()
+    for topology in machine.topologies
+}

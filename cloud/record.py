@@ -1,0 +1,214 @@
+"""The shape of a record: what is true of one type of resource.
+
+Every module of this package that is named after a Google service holds records, one for each type;
+`cloud.records` finds them. A record is data; where data does not do, a small function of the inputs.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any, Final, Literal, Protocol
+
+Inputs = Mapping[str, Any]
+# A property, or nothing for the resource as a whole, and what is wrong with it.
+Problem = tuple[str, str]
+Rule = Callable[[Inputs], Iterable[Problem]]
+Operation = Literal["create", "update", "delete"]
+
+PROJECT_NUMBER: Final = "123456789012"
+# For `Record.replaced_by`.
+EVERY_INPUT: Final = "*"
+_DEFAULT_REGION: Final = "us-central1"
+
+
+class Thing(Protocol):
+    """Something that exists."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """What it was made with."""
+        ...
+
+
+class Existing(Protocol):
+    """What exists in the project."""
+
+    def named(self, type_token: str, reference: str) -> Thing | None:
+        """What a reference (a name, an id, an address) means, None when there is no such thing."""
+        ...
+
+    def of_type(self, type_token: str) -> Iterator[Thing]:
+        """Everything of a type."""
+        ...
+
+
+# What Google answers to a creation although the inputs are right for themselves.
+Admission = Callable[[Inputs, Existing], Iterable[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Name:
+    """How things of a type are named.
+
+    Args:
+        input: The input that holds the name.
+        pattern: Regular expression for a valid name.
+        rule: The pattern in words.
+        longest: Length to which Pulumi cuts a name that it makes up; 0 where it makes none up
+            (`autoname` in pulumi-gcp's resources.go).
+    """
+
+    input: str = "name"
+    pattern: str = ".*"
+    rule: str = ""
+    longest: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minutes:
+    """How many minutes operations take.
+
+    Args:
+        create: Until it exists and is ready; None where another entry says it, as for the other two.
+        update: Until it is changed.
+        delete: Until it is gone.
+        when: Whether this entry holds for a resource with these inputs.
+        source: Where the figures were published.
+        assumption: What a figure that nobody published is guessed from; it is an order of magnitude.
+    """
+
+    create: float | None = None
+    update: float | None = None
+    delete: float | None = None
+    when: Callable[[Inputs], bool] = lambda _inputs: True
+    source: str = ""
+    assumption: str = ""
+
+
+# What holds for every type whose own entries do not say more.
+_ANY_CALL: Final = Minutes(
+    create=0.1,
+    update=0.1,
+    delete=0.1,
+    assumption="a plain API call, a few seconds with the provider's polling",
+)
+
+
+class _Text(str):
+    """A value in a template: `{secret.last}` is the last part of a path."""
+
+    __slots__ = ()
+
+    @property
+    def last(self) -> str:
+        return self.rpartition("/")[2]
+
+
+class Made:
+    """A resource that is being made, as templates and functions for its outputs see it.
+
+    Its keys are its inputs; `id`; `project`, the input of the name, `location` and `region` also where the
+    program leaves them out; `number` (the project's); and `digits`: 40 digits that look random and are always
+    the same for the same project, place and name.
+
+    Args:
+        record: Of its type.
+        name: Logical name; the physical one where the inputs have none.
+        inputs: Its inputs.
+        project: Project of the provider, for resources that name none.
+    """
+
+    def __init__(self, record: "Record", name: str, inputs: Inputs, project: str) -> None:
+        place = inputs.get("location") or inputs.get("region") or _DEFAULT_REGION
+        key = record.name.input if record.name else "name"
+        self._values = {
+            **{"project": project, "location": place, "region": place, "number": PROJECT_NUMBER, key: name},
+            **{key: value for key, value in inputs.items() if value},
+        }
+        text = f"{self['project']}/{place}/{self[key]}"
+        self._values["digits"] = str(int(hashlib.sha256(text.encode()).hexdigest(), 16))[:40]
+        self._values["id"] = self.filled(record.id)
+
+    def __getitem__(self, key: str) -> _Text:
+        return _Text(self._values.get(key, ""))
+
+    def filled(self, template: Any) -> Any:
+        """A template with its values: texts at any depth are filled in, functions are called."""
+        if isinstance(template, str):
+            return template.format_map(self)
+        if isinstance(template, Mapping):
+            return {key: self.filled(value) for key, value in template.items()}
+        return template(self) if callable(template) else template
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is true of one type of resource; paths such as `template.volumes[].name` are in camelCase.
+
+    Args:
+        type: Pulumi's type token, such as `gcp:storage/bucket:Bucket`.
+        api: The API that serves it.
+        id: Template of its id; what is in braces is a key of `Made`, and is an output too.
+        outputs: Templates of what the platform computes besides.
+        name: How it is named; None where its inputs together are its name.
+        labels: The input with its labels, empty where it takes none.
+        replaced_by: Inputs whose change makes a new resource, with blanks between them; a path covers
+            everything below it.
+        replaced_when: Inputs whose change does so if old and new value are such that the function says so.
+        references: Inputs that name another resource, each with the type of that.
+        holds: Types of resources that cannot be deleted while one of this type refers to them.
+        apis: Inputs that need a further API, each with that.
+        rules: For which inputs Google or its provider reject it, besides the patterns of name and labels.
+        admission: Why Google rejects it in view of what exists, besides references to what does not.
+        minutes: How long operations take; the first entry that holds and says it counts.
+        permissions: What the deployer must be allowed to, on the project.
+        role: The predefined role that brings them.
+        protected: Whether it cannot be deleted unless the program says otherwise.
+        quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
+    """
+
+    type: str
+    api: str
+    id: str
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    name: Name | None = None
+    labels: str = ""
+    replaced_by: str = ""
+    replaced_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
+    references: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+    apis: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    admission: tuple[Admission, ...] = ()
+    minutes: tuple[Minutes, ...] = ()
+    permissions: tuple[str, ...] = ()
+    role: str = ""
+    protected: bool = False
+    quota: str = ""
+
+    def made(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
+        """Id and outputs of a resource once it exists; see `Made` for the arguments."""
+        of = Made(self, name, inputs, project)
+        fields = {key.partition(".")[0] for _, key, _, _ in Formatter().parse(self.id) if key}
+        parts = {key: str(of[key]) for key in sorted(fields - {"number", "digits"})}
+        return str(of["id"]), {**parts, **of.filled(self.outputs), **inputs}
+
+    def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
+        """Whether a change at a path such as `nodeConfig.taints[0].key` makes a new resource."""
+        steps = [step.partition("[")[0] for step in path.split(".")]
+        above = {".".join(steps[: count + 1]) for count in range(len(steps))}
+        if above & set(self.replaced_by.split()) or self.replaced_by == EVERY_INPUT:
+            return True
+        when = self.replaced_when.get(path)
+        return bool(when and when(old.get(path), new.get(path)))
+
+    def duration(self, operation: Operation, inputs: Inputs) -> float:
+        """Minutes that an operation takes."""
+        stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, _ANY_CALL))
+        return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
+
+
+def verbs(resource: str, *actions: str) -> tuple[str, ...]:
+    """Permissions such as `storage.buckets.get`, of one resource."""
+    return tuple(f"{resource}.{action}" for action in actions)

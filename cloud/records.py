@@ -1,0 +1,49 @@
+"""Finds records: every one that a module of this package holds. There is no list to keep."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+import cloud
+from cloud.kubernetes import CUSTOM
+from cloud.record import Inputs, Operation, Record
+
+# Groups of kinds that Kubernetes itself brings; GKE has permissions of their own for these.
+_NATIVE: Final = ("apps", "batch", "core", "helm.sh", "networking.k8s.io", "policy")
+
+
+class NoRecordError(LookupError):
+    """Nobody has written down what is true of a type of resource."""
+
+
+@cache
+def every() -> Mapping[str, Record]:
+    """All records by type token."""
+    modules = pkgutil.iter_modules(cloud.__path__, f"{cloud.__name__}.")
+    found = (vars(importlib.import_module(module.name)).values() for module in modules)
+    return {value.type: value for values in found for value in values if isinstance(value, Record)}
+
+
+def of(type_token: str) -> Record:
+    """The record of a type.
+
+    Raises:
+        NoRecordError: When there is none, with the file to add it to.
+    """
+    if type_token in every():
+        return every()[type_token]
+    package, module, _ = type_token.split(":")
+    service = module.partition("/")[0]
+    if package == "kubernetes" and service not in _NATIVE:
+        return CUSTOM
+    file = package if package == "kubernetes" else service
+    raise NoRecordError(f"nothing is known of {type_token}: add a record to cloud/{file}.py")
+
+
+def minutes(type_token: str, operation: Operation, inputs: Inputs) -> float:
+    """How many minutes an operation takes on a resource with these inputs; 0 for what no platform has."""
+    package = type_token.partition(":")[0]
+    record = every().get(type_token, CUSTOM if package == "kubernetes" else None)
+    return record.duration(operation, inputs) if record else 0.0

@@ -1,0 +1,62 @@
+"""Rules that several services share.
+
+A rule is a function from inputs to problems. Rules skip what is not known yet, so they serve previews too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cloud.inputs import at, given, is_unknown, texts
+from cloud.record import Inputs, Problem, Record
+
+# The name of most things: https://docs.cloud.google.com/compute/docs/naming-resources
+RFC1035: Final = r"[a-z]([a-z0-9-]{0,%d}[a-z0-9])?"
+RFC1035_RULE: Final = "1-%d of a-z, 0-9, -; a letter first, no - last"
+
+_LABEL_KEY: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
+_MOST_LABELS: Final = 64
+
+
+def problems(record: Record, inputs: Inputs) -> Iterator[Problem]:
+    """What Google or its provider reject of a resource's inputs, as far as they are known."""
+    if record.name:
+        for name in texts(inputs, record.name.input):
+            if not re.fullmatch(record.name.pattern, name):
+                yield record.name.input, f"{name!r} is not a valid name: {record.name.rule}"
+    if record.labels:
+        yield from labels(inputs, record.labels)
+    for rule in record.rules:
+        yield from rule(inputs)
+
+
+def one_of(inputs: Inputs, path: str, *choices: str) -> Iterator[Problem]:
+    """A text that must be one of a few."""
+    for text in texts(inputs, path):
+        if text not in choices:
+            yield path, f"{text!r} is not one of {', '.join(choices)}"
+
+
+def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:
+    """Properties that must not be given together with `one`."""
+    for other in others:
+        if given(inputs, one) and given(inputs, other):
+            yield other, f"conflicts with {one}"
+
+
+def labels(inputs: Inputs, path: str) -> Iterator[Problem]:
+    """https://docs.cloud.google.com/resource-manager/docs/labels-overview#requirements"""
+    for found in at(inputs, path):
+        if isinstance(found, Mapping):
+            yield from _label_problems(path, found)
+
+
+def _label_problems(path: str, found: Mapping[str, Any]) -> Iterator[Problem]:
+    if len(found) > _MOST_LABELS:
+        yield path, f"{len(found)} labels, at most {_MOST_LABELS} are allowed"
+    for key, value in found.items():
+        if not _LABEL_KEY.fullmatch(key):
+            yield path, f"label key {key!r}: 1-63 of a-z, 0-9, -, _, a letter first"
+        if not is_unknown(value) and not _LABEL_VALUE.fullmatch(str(value)):
+            yield path, f"value {value!r} of label {key}: at most 63 of a-z, 0-9, -, _"

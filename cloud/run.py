@@ -1,0 +1,189 @@
+"""Cloud Run: jobs and services.
+
+Sources of the rules: docs.cloud.google.com/run/docs/configuring (task-timeout, healthchecks, services/gpu,
+cpu, memory-limits) and the provider's documentation of the execution tokens.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cloud.compute import NETWORK, SUBNETWORK
+from cloud.iam import member_of
+from cloud.inputs import at, given, texts
+from cloud.quantity import quantity
+from cloud.record import Inputs, Minutes, Name, Problem, Record, verbs
+from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
+from cloud.secretmanager import SECRET
+from cloud.serviceaccount import ACCOUNT
+from cloud.storage import BUCKET
+
+API: Final = "run.googleapis.com"
+_ADMIN: Final = "roles/run.admin"
+# https://docs.cloud.google.com/run/docs/reference/rest/v2
+_NAME: Final = Name(pattern=RFC1035 % 47, rule=RFC1035_RULE % 49, longest=49)
+_REPLACED_BY: Final = "location name project tags"
+_SECONDS: Final = re.compile(r"(\d+)(\.\d+)?s")
+_LONGEST_TASK: Final = 168 * 3600
+_LONGEST_GPU_TASK: Final = 3600
+_LONGEST_NAME_WITH_TOKEN: Final = 63
+_LONGEST_PROBE: Final = 240
+_LONGEST_LIVENESS_PERIOD: Final = 3600
+# The least that goes with a GPU.
+_LEAST_WITH_GPU: Final = {"cpu": "4", "memory": "16Gi"}
+
+
+def is_executed(inputs: Inputs) -> bool:
+    """Whether creating or updating a job waits until an execution has ended."""
+    return bool(inputs.get("runExecutionToken"))
+
+
+def _job(inputs: Inputs) -> Iterator[Problem]:
+    """Executions, timeouts, and the task's containers."""
+    yield from excludes(inputs, "runExecutionToken", "startExecutionToken")
+    for key in ("runExecutionToken", "startExecutionToken"):
+        for token in texts(inputs, key):
+            if any(len(name) + len(token) >= _LONGEST_NAME_WITH_TOKEN for name in texts(inputs, "name")):
+                reason = f"name and token together must be shorter than {_LONGEST_NAME_WITH_TOKEN} characters"
+                yield key, reason
+    yield from _template(inputs, "template.template")
+    gpu = given(inputs, "template.template.nodeSelector.accelerator")
+    longest = _LONGEST_GPU_TASK if gpu else _LONGEST_TASK
+    for timeout in texts(inputs, "template.template.timeout"):
+        match = _SECONDS.fullmatch(timeout)
+        if not match or not 0 < int(match[1]) <= longest:
+            reason = f"{timeout!r} is not a duration of at most {longest}s, such as 3600s"
+            yield "template.template.timeout", reason
+
+
+def _service(inputs: Inputs) -> Iterator[Problem]:
+    """Ingress, scaling, probes, and the containers."""
+    yield from one_of(
+        inputs,
+        "ingress",
+        "INGRESS_TRAFFIC_ALL",
+        "INGRESS_TRAFFIC_INTERNAL_ONLY",
+        "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER",
+    )
+    yield from _template(inputs, "template")
+    probe = "template.containers[].startupProbe"
+    for path in (f"{probe}.initialDelaySeconds", f"{probe}.periodSeconds"):
+        for seconds in at(inputs, path):
+            if isinstance(seconds, int) and seconds > _LONGEST_PROBE:
+                yield path, f"{seconds} is more than {_LONGEST_PROBE}"
+    for found in at(inputs, probe):
+        if isinstance(found, Mapping) and _window(found) > _LONGEST_PROBE:
+            yield probe, f"failureThreshold times periodSeconds is more than {_LONGEST_PROBE} s"
+    for seconds in at(inputs, "template.containers[].livenessProbe.periodSeconds"):
+        if isinstance(seconds, int) and seconds > _LONGEST_LIVENESS_PERIOD:
+            reason = f"livenessProbe: a period of {seconds} is more than {_LONGEST_LIVENESS_PERIOD} s"
+            yield "template.containers", reason
+    for kind in ("startupProbe", "livenessProbe"):
+        for found in at(inputs, f"template.containers[].{kind}"):
+            if isinstance(found, Mapping) and found.get("timeoutSeconds", 1) > found.get("periodSeconds", 10):
+                yield "template.containers", f"{kind}: timeoutSeconds is more than periodSeconds"
+    for scaling in at(inputs, "template.scaling"):
+        if scaling.get("minInstanceCount", 0) > scaling.get("maxInstanceCount", 100):
+            yield "template.scaling", "minInstanceCount is more than maxInstanceCount"
+
+
+def _window(probe: Mapping[str, Any]) -> int:
+    threshold, period = probe.get("failureThreshold", 3), probe.get("periodSeconds", 10)
+    return threshold * period if isinstance(threshold, int) and isinstance(period, int) else 0
+
+
+def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
+    yield from one_of(inputs, f"{base}.vpcAccess.egress", "ALL_TRAFFIC", "PRIVATE_RANGES_ONLY")
+    yield from excludes(inputs, f"{base}.vpcAccess.connector", f"{base}.vpcAccess.networkInterfaces")
+    volumes = set(texts(inputs, f"{base}.volumes[].name"))
+    for name in texts(inputs, f"{base}.containers[].volumeMounts[].name"):
+        if name not in volumes:
+            yield f"{base}.containers", f"mounts volume {name!r}, which is not among the volumes"
+    limits = list(at(inputs, f"{base}.containers[].resources.limits"))
+    gpus = any("nvidia.com/gpu" in each for each in limits)
+    if gpus != given(inputs, f"{base}.nodeSelector.accelerator"):
+        yield f"{base}.nodeSelector", "a GPU limit and nodeSelector.accelerator go together"
+    for each in limits:
+        for resource, least in _LEAST_WITH_GPU.items() if "nvidia.com/gpu" in each else ():
+            asked = quantity(each.get(resource))
+            if asked is not None and asked < (quantity(least) or 0):
+                yield f"{base}.containers", f"{resource} {each[resource]}: a GPU goes with {least} or more"
+
+
+def _references(base: str) -> dict[str, str]:
+    return {
+        f"{base}.serviceAccount": ACCOUNT.type,
+        f"{base}.vpcAccess.networkInterfaces[].network": NETWORK.type,
+        f"{base}.vpcAccess.networkInterfaces[].subnetwork": SUBNETWORK.type,
+        f"{base}.volumes[].gcs.bucket": BUCKET.type,
+        f"{base}.containers[].envs[].valueSource.secretKeyRef.secret": SECRET.type,
+    }
+
+
+JOB: Final = Record(
+    type="gcp:cloudrunv2/job:Job",
+    api=API,
+    id="projects/{project}/locations/{location}/jobs/{name}",
+    outputs={
+        "uid": "{digits:.16}",
+        "generation": "1",
+        "executionCount": lambda made: int(bool(made["runExecutionToken"] or made["startExecutionToken"])),
+    },
+    name=_NAME,
+    labels="labels",
+    replaced_by=_REPLACED_BY,
+    references=_references("template.template"),
+    holds=(SUBNETWORK.type,),
+    rules=(_job,),
+    minutes=(
+        Minutes(
+            create=10,
+            update=10,
+            when=is_executed,
+            source="Gemma 3 1B QLoRA on an L4, 1000 samples, about 10 min, tutorial 004",
+        ),
+    ),
+    permissions=verbs("run.jobs", "create", "delete", "get", "run", "update"),
+    role=_ADMIN,
+    protected=True,
+)
+
+SERVICE: Final = Record(
+    type="gcp:cloudrunv2/service:Service",
+    api=API,
+    id="projects/{project}/locations/{location}/services/{name}",
+    outputs={
+        "uid": "{digits:.16}",
+        "generation": "1",
+        "uri": "https://{name}-{number}.{location}.run.app",
+        "urls": lambda made: [made.filled("https://{name}-{number}.{location}.run.app")],
+        "latestReadyRevision": "{name}-00001-abc",
+    },
+    name=_NAME,
+    labels="labels",
+    replaced_by=_REPLACED_BY,
+    references=_references("template"),
+    holds=(SUBNETWORK.type,),
+    rules=(_service,),
+    permissions=verbs("run.services", "create", "delete", "get", "update"),
+    role=_ADMIN,
+    protected=True,
+)
+
+JOB_MEMBER: Final = member_of(
+    "gcp:cloudrunv2/jobIamMember:JobIamMember",
+    "{project}/{location}/{name}",
+    api=API,
+    permissions="run.jobs",
+    role=_ADMIN,
+    references={"name": JOB.type},
+)
+
+SERVICE_MEMBER: Final = member_of(
+    "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
+    "{project}/{location}/{name}",
+    api=API,
+    permissions="run.services",
+    role=_ADMIN,
+    references={"name": SERVICE.type},
+)

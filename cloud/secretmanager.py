@@ -1,0 +1,58 @@
+"""Secret Manager."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from cloud.iam import member_of
+from cloud.inputs import at
+from cloud.record import Inputs, Name, Problem, Record, verbs
+
+_API: Final = "secretmanager.googleapis.com"
+_ADMIN: Final = "roles/secretmanager.admin"
+
+
+def _replication(inputs: Inputs) -> Iterator[Problem]:
+    """One kind of replication; an empty `auto` block counts."""
+    for replication in at(inputs, "replication"):
+        if isinstance(replication, Mapping) and len({"auto", "userManaged"} & set(replication)) != 1:
+            yield "replication", "exactly one of auto and userManaged is needed"
+
+
+SECRET: Final = Record(
+    type="gcp:secretmanager/secret:Secret",
+    api=_API,
+    id="projects/{project}/secrets/{secretId}",
+    outputs={"name": "projects/{number}/secrets/{secretId}"},
+    # https://docs.cloud.google.com/secret-manager/docs/creating-and-accessing-secrets
+    name=Name(input="secretId", pattern=r"[A-Za-z0-9_-]{1,255}", rule="1-255 of a-z, A-Z, 0-9, -, _"),
+    labels="labels",
+    replaced_by="project replication secretId tags",
+    rules=(_replication,),
+    permissions=verbs("secretmanager.secrets", "create", "delete", "get"),
+    role=_ADMIN,
+)
+
+VERSION: Final = Record(
+    type="gcp:secretmanager/secretVersion:SecretVersion",
+    api=_API,
+    id="projects/{number}/secrets/{secret.last}/versions/1",
+    outputs={
+        "name": "{id}",
+        "version": "1",
+        "enabled": True,
+        "createTime": "2026-01-01T00:00:00Z",
+    },
+    replaced_by="isSecretDataBase64 project secret secretData secretDataWoVersion",
+    references={"secret": SECRET.type},
+    permissions=verbs("secretmanager.versions", "access", "add", "destroy", "get"),
+    role=_ADMIN,
+)
+
+SECRET_MEMBER: Final = member_of(
+    "gcp:secretmanager/secretIamMember:SecretIamMember",
+    "{project}/{secretId}",
+    api=_API,
+    permissions="secretmanager.secrets",
+    role=_ADMIN,
+    references={"secretId": SECRET.type},
+)

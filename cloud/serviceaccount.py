@@ -1,0 +1,31 @@
+"""Service accounts."""
+
+from typing import Final
+
+from cloud.record import Minutes, Name, Record, verbs
+
+IAM_API: Final = "iam.googleapis.com"
+ADMIN: Final = "roles/iam.serviceAccountAdmin"
+
+ACCOUNT: Final = Record(
+    type="gcp:serviceaccount/account:Account",
+    api=IAM_API,
+    id="projects/{project}/serviceAccounts/{accountId}@{project}.iam.gserviceaccount.com",
+    outputs={
+        "name": "{id}",
+        "email": "{accountId}@{project}.iam.gserviceaccount.com",
+        "member": "serviceAccount:{accountId}@{project}.iam.gserviceaccount.com",
+        "uniqueId": "{digits:.21}",
+    },
+    # https://docs.cloud.google.com/iam/docs/service-accounts-create
+    name=Name(
+        input="accountId",
+        pattern=r"[a-z][a-z0-9-]{4,28}[a-z0-9]",
+        rule="6-30 of a-z, 0-9, -; a letter first, no - last",
+        longest=30,
+    ),
+    replaced_by="accountId project",
+    minutes=(Minutes(create=0.2, assumption="the provider waits until the account can be read everywhere"),),
+    permissions=verbs("iam.serviceAccounts", "create", "delete", "get"),
+    role=ADMIN,
+)

@@ -1,0 +1,85 @@
+"""A type of resource that nothing here knows is added by one record, and by nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pulumi
+import pulumi_gcp as gcp
+import pytest
+
+import cloud
+from cloud import records
+from operations.checks.permissions import needed
+from operations.plan import StackPlan
+from rehearsal import Rehearsal, RehearsalError
+
+TOPIC = "gcp:pubsub/topic:Topic"
+RECORD = dedent(
+    """
+    from cloud.record import Minutes, Name, Record, verbs
+
+    TOPIC = Record(
+        type="gcp:pubsub/topic:Topic",
+        api="pubsub.googleapis.com",
+        id="projects/{project}/topics/{name}",
+        name=Name(pattern="[A-Za-z][A-Za-z0-9_.~+%-]{2,254}", rule="3 characters or more", longest=255),
+        labels="labels",
+        replaced_by="name project",
+        minutes=(Minutes(create=0.7, assumption="for this test"),),
+        permissions=verbs("pubsub.topics", "create", "delete", "get", "update"),
+        role="roles/pubsub.editor",
+    )
+    """
+)
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The record, in a module of its own that is found as those of cloud/ are."""
+    (tmp_path / "pubsub.py").write_text(RECORD)
+    monkeypatch.setattr(cloud, "__path__", [*cloud.__path__, str(tmp_path)])
+    records.every.cache_clear()
+    yield
+    records.every.cache_clear()
+
+
+class Program:
+    """A topic after its API."""
+
+    topic = "events"
+
+    def __call__(self) -> None:
+        api = gcp.projects.Service("pubsub", service="pubsub.googleapis.com")
+        awaited = pulumi.ResourceOptions(depends_on=[api])
+        topic = gcp.pubsub.Topic("topic", name=self.topic, labels={"stack": "new"}, opts=awaited)
+        pulumi.export("topic", topic.id)
+
+
+def test_without_its_record_a_type_is_rejected() -> None:
+    with (
+        Rehearsal("new", {"scenario": "new"}, Program()) as rehearsal,
+        pytest.raises(RehearsalError, match="add a record to cloud/pubsub.py"),
+    ):
+        rehearsal.preview()
+
+
+@pytest.mark.usefixtures("record")
+def test_one_record_makes_a_type_known_everywhere() -> None:
+    program = Program()
+    with Rehearsal("new", {"scenario": "new"}, program) as rehearsal:
+        plan = rehearsal.preview()
+        assert rehearsal.up().changes == {"create": 3}
+        assert rehearsal.preview().changes == {"same": 3}
+        program.topic = "ev"
+        with pytest.raises(RehearsalError, match="3 characters or more"):
+            rehearsal.preview()
+        program.topic = "others"
+        assert rehearsal.up().changes == {"same": 2, "replace": 1}
+        (item,) = rehearsal.cloud.of_type(TOPIC)
+        assert item.id == "projects/rehearsal-project/topics/others"
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+    assert records.minutes(TOPIC, "create", {}) == 0.7
+    stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
+    assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
