@@ -25,7 +25,7 @@ def _repository(inputs: Inputs) -> Iterator[Problem]:
                 yield path, f"{duration!r} is not a duration such as 2592000s or 30d"
 
 
-REPOSITORY: Final = Record(
+_REPOSITORY: Final = Record(
     type="gcp:artifactregistry/repository:Repository",
     api=_API,
     id="projects/{project}/locations/{location}/repositories/{repositoryId}",
@@ -43,7 +43,7 @@ REPOSITORY: Final = Record(
     role=_ADMIN,
 )
 
-REPOSITORY_MEMBER: Final = member_of(
+_REPOSITORY_MEMBER: Final = member_of(
     "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
     "{project}/{location}/{repository}",
     api=_API,

@@ -138,7 +138,7 @@ ROUTER: Final = Record(
     quota="routers",
 )
 
-NAT: Final = Record(
+_NAT: Final = Record(
     type="gcp:compute/routerNat:RouterNat",
     api=API,
     id="{project}/{region}/{router}/{name}",
@@ -150,7 +150,7 @@ NAT: Final = Record(
     role=_ADMIN,
 )
 
-FIREWALL: Final = Record(
+_FIREWALL: Final = Record(
     type="gcp:compute/firewall:Firewall",
     api=API,
     id="projects/{project}/global/firewalls/{name}",

@@ -92,7 +92,7 @@ def _has_identities(cluster: Thing) -> bool:
     return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
 
 
-PROJECT_MEMBER: Final = member_of(
+_PROJECT_MEMBER: Final = member_of(
     "gcp:projects/iAMMember:IAMMember",
     "{project}",
     api="cloudresourcemanager.googleapis.com",
@@ -100,7 +100,7 @@ PROJECT_MEMBER: Final = member_of(
     role="roles/resourcemanager.projectIamAdmin",
 )
 
-ACCOUNT_MEMBER: Final = member_of(
+_ACCOUNT_MEMBER: Final = member_of(
     "gcp:serviceaccount/iAMMember:IAMMember",
     "{serviceAccountId}",
     api=IAM_API,

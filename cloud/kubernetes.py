@@ -69,27 +69,27 @@ def _kind(
     )
 
 
-CONFIG_MAP: Final = _kind("core/v1", "ConfigMap", "configMaps", "data binaryData immutable")
-SECRET: Final = _kind("core/v1", "Secret", "secrets", "data stringData type immutable")
-NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
-SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
-SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
-CLAIM: Final = _kind(
+_CONFIG_MAP: Final = _kind("core/v1", "ConfigMap", "configMaps", "data binaryData immutable")
+_SECRET: Final = _kind("core/v1", "Secret", "secrets", "data stringData type immutable")
+_NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
+_SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
+_SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
+_CLAIM: Final = _kind(
     "core/v1",
     "PersistentVolumeClaim",
     "persistentVolumeClaims",
     "spec.accessModes spec.storageClassName spec.volumeName spec.selector",
 )
-DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")
-DAEMON_SET: Final = _kind("apps/v1", "DaemonSet", "daemonSets", "spec.selector")
-STATEFUL_SET: Final = _kind(
+_DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")
+_DAEMON_SET: Final = _kind("apps/v1", "DaemonSet", "daemonSets", "spec.selector")
+_STATEFUL_SET: Final = _kind(
     "apps/v1",
     "StatefulSet",
     "statefulSets",
     "spec.selector spec.serviceName spec.podManagementPolicy spec.volumeClaimTemplates",
 )
 # Awaited, it takes the nodes and the training, as the Ray kinds below do.
-JOB: Final = _kind(
+_JOB: Final = _kind(
     "batch/v1",
     "Job",
     "jobs",
@@ -102,21 +102,21 @@ JOB: Final = _kind(
         ),
     ),
 )
-NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
-DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
+_NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
+_DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
-ROLE_BINDING: Final = _kind(_RBAC, "RoleBinding", "roleBindings", "roleRef")
-CLUSTER_ROLE_BINDING: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterRoleBindings", "roleRef")
-PRIORITY_CLASS: Final = _kind(
+_ROLE_BINDING: Final = _kind(_RBAC, "RoleBinding", "roleBindings", "roleRef")
+_CLUSTER_ROLE_BINDING: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterRoleBindings", "roleRef")
+_PRIORITY_CLASS: Final = _kind(
     "scheduling.k8s.io/v1", "PriorityClass", "priorityClasses", "value preemptionPolicy"
 )
-STORAGE_CLASS: Final = _kind(
+_STORAGE_CLASS: Final = _kind(
     "storage.k8s.io/v1", "StorageClass", "storageClasses", "provisioner parameters reclaimPolicy"
 )
 # Objects of kinds that Kubernetes does not bring: Ray's, Kueue's, and whatever has no record of its own.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
-LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
-RAY_CLUSTER: Final = _kind(
+_LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
+_RAY_CLUSTER: Final = _kind(
     "ray.io/v1",
     "RayCluster",
     "thirdPartyObjects",
@@ -128,7 +128,7 @@ RAY_CLUSTER: Final = _kind(
         ),
     ),
 )
-RAY_JOB: Final = _kind(
+_RAY_JOB: Final = _kind(
     "ray.io/v1",
     "RayJob",
     "thirdPartyObjects",
@@ -146,7 +146,7 @@ RAY_JOB: Final = _kind(
     ),
 )
 # A chart brings definitions, webhooks and roles of its own, and waits for its pods.
-RELEASE: Final = Record(
+_RELEASE: Final = Record(
     type="kubernetes:helm.sh/v3:Release",
     api=API,
     id="{namespace}/{name}",

@@ -1,4 +1,7 @@
-"""Finds records: every one that a module of this package holds. There is no list to keep."""
+"""Finds records: every one that a module of this package holds, whatever it is called there.
+
+There is no list to keep. One that no other module names has a name with a leading underscore.
+"""
 
 import importlib
 import pkgutil

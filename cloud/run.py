@@ -170,7 +170,7 @@ SERVICE: Final = Record(
     protected=True,
 )
 
-JOB_MEMBER: Final = member_of(
+_JOB_MEMBER: Final = member_of(
     "gcp:cloudrunv2/jobIamMember:JobIamMember",
     "{project}/{location}/{name}",
     api=API,
@@ -179,7 +179,7 @@ JOB_MEMBER: Final = member_of(
     references={"name": JOB.type},
 )
 
-SERVICE_MEMBER: Final = member_of(
+_SERVICE_MEMBER: Final = member_of(
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
     "{project}/{location}/{name}",
     api=API,

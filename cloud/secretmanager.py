@@ -32,7 +32,7 @@ SECRET: Final = Record(
     role=_ADMIN,
 )
 
-VERSION: Final = Record(
+_VERSION: Final = Record(
     type="gcp:secretmanager/secretVersion:SecretVersion",
     api=_API,
     id="projects/{number}/secrets/{secret.last}/versions/1",
@@ -48,7 +48,7 @@ VERSION: Final = Record(
     role=_ADMIN,
 )
 
-SECRET_MEMBER: Final = member_of(
+_SECRET_MEMBER: Final = member_of(
     "gcp:secretmanager/secretIamMember:SecretIamMember",
     "{project}/{secretId}",
     api=_API,

@@ -68,7 +68,7 @@ BUCKET: Final = Record(
     role=_ADMIN,
 )
 
-OBJECT: Final = Record(
+_OBJECT: Final = Record(
     type="gcp:storage/bucketObject:BucketObject",
     api=_API,
     id="{bucket}-{name}",
@@ -89,7 +89,7 @@ OBJECT: Final = Record(
     role=_ADMIN,
 )
 
-BUCKET_MEMBER: Final = member_of(
+_BUCKET_MEMBER: Final = member_of(
     "gcp:storage/bucketIAMMember:BucketIAMMember",
     "{bucket}",
     api=_API,

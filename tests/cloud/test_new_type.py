@@ -59,7 +59,7 @@ class Program:
 def test_without_its_record_a_type_is_rejected() -> None:
     with (
         Rehearsal("new", {"scenario": "new"}, Program()) as rehearsal,
-        pytest.raises(RehearsalError, match="add a record to cloud/pubsub.py"),
+        pytest.raises(RehearsalError, match=r"add a record to cloud/pubsub\.py"),
     ):
         rehearsal.preview()
 

@@ -64,9 +64,9 @@ def test_what_a_record_refers_to_and_holds_has_a_record() -> None:
 
 
 def test_a_type_without_a_record_is_told_where_to_add_one() -> None:
-    with pytest.raises(records.NoRecordError, match="add a record to cloud/pubsub.py"):
+    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/pubsub\.py"):
         records.of("gcp:pubsub/topic:Topic")
-    with pytest.raises(records.NoRecordError, match="add a record to cloud/kubernetes.py"):
+    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/kubernetes\.py"):
         records.of("kubernetes:core/v1:Pod")
     assert records.of("kubernetes:ray.io/v1:RayService").permissions[0].startswith("container.thirdParty")
 
