@@ -107,7 +107,7 @@ format: .venv/.ready ## format the code
 inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 	$(BIN)/python -m tests.inventory $(STACKS)
 
-docs: .venv/.ready ## rewrite the pictures and the settings' reference in docs/
+docs: .venv/.ready ## rewrite what is generated in docs/ and README.md
 	$(BIN)/python -m documentation
 
 lock: .venv/.ready ## the newest versions into every locked requirements file

@@ -17,8 +17,8 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/storage.bucketViewer": "the bucket, not the objects in it",
 }
 
-# Creates and deletes all that the stacks are made of: the roles that README.md asks of a person, but for the
-# one that gives roles, which is `GRANTER` on a condition.
+# Creates and deletes all that the stacks are made of. docs/first-run.md asks a person for these roles and
+# for the one that gives roles, which is `GRANTER` on a condition here.
 DEPLOY: Final[Mapping[str, str]] = {
     "roles/artifactregistry.admin": "the repository of the training image, and who reads it",
     "roles/cloudbuild.builds.editor": "the build of the training image",

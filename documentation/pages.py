@@ -1,6 +1,7 @@
 """The files that are generated, or hold a part that is."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +12,7 @@ from engine.plan import Plan
 from engine.project import ROOT
 
 DOCS: Final = ROOT / "docs"
-_BEGIN: Final = "<!-- plan: written by `make docs` -->\n"
-_END: Final = "<!-- end of plan -->\n"
+README: Final = ROOT / "README.md"
 
 
 def page_of(scenario: str) -> Path:
@@ -31,21 +31,43 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     """
     found = {DOCS / "settings.md": settings_reference.page()}
     for scenario in scenarios():
-        path = page_of(scenario)
-        found[path] = _with_picture(path, picture.section(scenario, plan_of(scenario)))
+        found[page_of(scenario)] = _filled(
+            page_of(scenario), {"plan": picture.section(scenario, plan_of(scenario))}
+        )
+    drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
+    pictures = {f"plan of {stack}": picture.section(stack, plan_of(stack)) for stack in drawn}
+    found[README] = _filled(README, {"stacks": _table(), **pictures})
     return found
 
 
-def _with_picture(path: Path, section: str) -> str:
+def _table() -> str:
+    """The stacks of every scenario with the title of its page."""
+    rows = [
+        f"| {', '.join(f'[`{stack}`]({page_of(scenario).relative_to(ROOT)})' for stack in stacks)} "
+        f"| {_title(scenario)} |\n"
+        for scenario, stacks in scenarios().items()
+    ]
+    return "".join(["| stack | what it runs |\n|---|---|\n", *rows])
+
+
+def _title(scenario: str) -> str:
+    """What stands behind the colon in the first line of the scenario's page."""
+    page = page_of(scenario)
+    _, colon, title = page.read_text().partition("\n")[0].partition(": ")
+    if not colon:
+        raise DocumentationError(f"{page.relative_to(ROOT)}: its first line is `# STACK: what it runs`")
+    return title
+
+
+def _filled(path: Path, parts: Mapping[str, str]) -> str:
+    """The page with every part between the two marks that name it."""
     shown = path.relative_to(ROOT)
-    if not path.exists():
-        raise DocumentationError(
-            f"{shown} is missing: write it, with the two marks that its picture goes between"
-        )
-    before, begin, rest = path.read_text().partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise DocumentationError(
-            f"{shown} does not say where its picture goes: add these two lines\n{_BEGIN}{_END}"
-        )
-    return f"{before}{begin}{section}{end}{after}"
+    page = path.read_text() if path.exists() else ""
+    for part, text in parts.items():
+        marks = f"<!-- {part}: written by `make docs` -->\n", f"<!-- end of {part} -->\n"
+        before, begin, rest = page.partition(marks[0])
+        _, end, after = rest.partition(marks[1])
+        if not begin or not end:
+            raise DocumentationError(f"{shown}: its {part} goes between two lines\n{''.join(marks)}")
+        page = f"{before}{begin}{text}{end}{after}"
+    return page

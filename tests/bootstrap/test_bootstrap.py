@@ -98,10 +98,10 @@ def test_the_state_is_read_by_previews_and_nothing_but_the_state(
     assert inputs["bucket"] == "NAME-OF-llm-state-bucket"
 
 
-def test_the_deploy_identity_has_what_the_readme_asks_of_a_person(
+def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(
     declared: list[tuple[str, str, dict[str, Any]]],
 ) -> None:
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "first-run.md").read_text()
     asked = set(
         re.findall(r"`(roles/[\w.]+)`", text[text.index("you these roles on it") :].split("(The list")[0])
     )

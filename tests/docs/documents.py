@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT: Final = Path(__file__).parent.parent.parent
-DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ROOMS: Final = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0].isalpha())
 # What running text in backticks begins with when it is a command that can be tried.
 _TRIED: Final = re.compile(r"(make|pulumi|(\.venv[\w-]*/bin/)?python) ")

@@ -188,8 +188,10 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
 
 
 def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:
-    """The README's block, run to the line before the preview, for which the providers' plugins are needed."""
-    (block,) = [text for _, text in blocks(ROOT / "README.md") if "PULUMI_CONFIG_PASSPHRASE" in text]
+    """The block is run to the line before the preview, for which the providers' plugins are needed."""
+    (block,) = [
+        text for page in DOCUMENTS for _, text in blocks(page) if "export PULUMI_CONFIG_PASSPHRASE" in text
+    ]
     script, preview, rest = block.partition("pulumi preview --diff")
     assert preview and not rest.strip()
     for name in ("Pulumi.yaml", "Pulumi.a4-ray.yaml"):

@@ -28,16 +28,10 @@ def test_files_that_are_named_exist(document: Path) -> None:
 
 
 def test_every_document_can_be_reached_from_the_readme() -> None:
-    reached, waiting = {DOCUMENTS[0]}, [DOCUMENTS[0]]
+    reached, waiting = set[Path](), {ROOT / "README.md"}
     while waiting:
         here = waiting.pop()
-        for _, link in links(here):
-            target = (here.parent / link.partition("#")[0]).resolve()
-            found = (
-                [target] if target in DOCUMENTS else sorted(target.glob("*.md")) if target.is_dir() else []
-            )
-            for document in found:
-                if document not in reached:
-                    reached.add(document)
-                    waiting.append(document)
+        reached.add(here)
+        targets = {(here.parent / link.partition("#")[0]).resolve() for _, link in links(here)}
+        waiting |= {page for page in DOCUMENTS if targets & {page, page.parent}} - reached
     assert not set(DOCUMENTS) - reached
