@@ -10,7 +10,7 @@ from typing import Final
 from engine.project import ROOT
 
 # What the program imports of its own checkout.
-_PACKAGES: Final = ("stacks", "components", "workloads")
+_PACKAGES: Final = ("cloud", "components", "stacks", "workloads")
 
 
 def use(checkout: Path) -> None:

@@ -1,15 +1,66 @@
 """What tests ask of a plan."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+from documentation.scenarios import stack_file
+from documentation.settings_reference import asked
+from engine import plan as engine_plan
 from engine.plan import Plan, Planned
+from engine.project import known_stacks
 from rehearsal import Rehearsal
 
 # With the setting `imageUri` a stack builds no image; tests/stacks/test_training_image.py has those that do.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
+
+
+# Stacks of a scenario's own name: the others run one of these with other values.
+STACKS: Final = [stack for stack in known_stacks() if stack_file(stack)["scenario"] == stack]
+# Whatever trains, in a stack that does.
+_TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
+
+
+@cache
+def settings_of(stack: str) -> frozenset[str]:
+    """The keys that a stack file of this scenario may have, such as `capacity.type`."""
+    return frozenset(asked(stack)[1])
+
+
+def taking(*keys: str) -> list[str]:
+    """The stacks whose scenario has all of these settings."""
+    return [stack for stack in STACKS if settings_of(stack).issuperset(keys)]
+
+
+def keys(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings by their keys; `capacity_type` is `capacity.type`."""
+    return {key.replace("_", "."): value for key, value in settings.items()}
+
+
+def given(stack: str, **settings: str) -> dict[str, str]:
+    """Those settings that the scenario has."""
+    return {key: value for key, value in keys(settings).items() if key in settings_of(stack)}
+
+
+def made(rehearsal: Rehearsal) -> Plan:
+    """What exists, as a plan in which everything is known."""
+    resources = rehearsal.state()["deployment"].get("resources") or ()
+    steps = [{"urn": each["urn"], "op": "same", "newState": each} for each in resources]
+    return engine_plan.read(json.dumps({"steps": steps}), {})
+
+
+def training(plan: Plan) -> Planned:
+    """The one resource of a plan that trains."""
+    (found,) = [each for each in plan.resources if each.type.endswith(_TRAININGS)]
+    return found
+
+
+def runs(plan: Plan) -> set[str]:
+    """Names of the runs that a plan's trainings are started with."""
+    trainings = [each.inputs for each in plan.resources if each.type.endswith(_TRAININGS)]
+    return set(re.findall(r'--run(?:[= ]|", ")([\w.-]+)', json.dumps(trainings)))
 
 
 @cache
@@ -41,12 +92,18 @@ def changes(plan: Plan) -> dict[str, str]:
     return {each.name: each.op for each in plan.resources if each.op != "same"}
 
 
-def pod_specs(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every pod spec of a plan with the name of the resource that it is in."""
+def pods(plan: Plan) -> Iterator[tuple[Planned, dict[str, Any]]]:
+    """Every pod spec of a plan with the resource that makes the pods."""
     for resource in plan.resources:
         if resource.type.startswith("kubernetes:"):
             for spec in _pod_specs(resource.inputs):
-                yield resource.name, spec
+                yield resource, spec
+
+
+def pod_specs(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every pod spec of a plan with the name of the resource that it is in."""
+    for resource, spec in pods(plan):
+        yield resource.name, spec
 
 
 def containers(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -63,18 +120,26 @@ def roles(plan: Plan) -> Iterator[tuple[Planned, str]]:
             yield resource, resource.inputs["role"]
 
 
-def ancestors(plan: Plan, resource: Planned) -> set[str]:
-    """Logical names of all resources, components aside, that `resource` waits for."""
+def awaited(plan: Plan, resource: Planned) -> list[Planned]:
+    """All resources, components aside, that `resource` waits for, directly or through others."""
     by_urn = {each.urn: each for each in plan.resources}
-    found: set[str] = set()
-    waiting = [resource]
+    found: dict[str, None] = {}
+    waiting = [*resource.dependencies]
     while waiting:
-        for urn in waiting.pop().dependencies:
-            needed = by_urn[urn]
-            if needed.urn not in found:
-                found.add(needed.urn)
-                waiting.append(needed)
-    return {by_urn[urn].name for urn in found if ":components:" not in by_urn[urn].type}
+        urn = waiting.pop()
+        if urn not in found:
+            found[urn] = None
+            waiting += by_urn[urn].dependencies
+    return [by_urn[urn] for urn in found if ":components:" not in by_urn[urn].type]
+
+
+def values(tree: Any, key: str) -> Iterator[Any]:
+    """Everything that stands under a key, at any depth."""
+    below = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    if isinstance(tree, dict) and key in tree:
+        yield tree[key]
+    for each in below:
+        yield from values(each, key)
 
 
 def text(plan: Plan) -> str:

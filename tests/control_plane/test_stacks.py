@@ -15,9 +15,9 @@ from tests import inventory, plans
 from tests.rehearsal.small import make_cluster
 
 STACKS = [
-    path.stem
-    for path in sorted(inventory.FOLDER.glob("*.yaml"))
-    if any(row["type"].startswith("kubernetes:") for row in inventory.written(path.stem))
+    stack
+    for stack in plans.STACKS
+    if any(row["type"].startswith("kubernetes:") for row in inventory.written(stack))
 ]
 needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are not in {CRDS}")
 

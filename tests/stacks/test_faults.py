@@ -3,10 +3,7 @@
 import pytest
 
 from rehearsal import Rehearsal, RehearsalError
-from tests import inventory
-
-# dev is cloudrun-vllm with other values.
-STACKS = sorted({path.stem for path in inventory.FOLDER.glob("*.yaml")} - {"dev"})
+from tests import inventory, plans
 
 
 def created(stack: str) -> set[str]:
@@ -18,7 +15,7 @@ def created(stack: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", plans.STACKS)
 def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) -> None:
     """The creation of every single resource fails once; every `up` meets one or some of them."""
     with Rehearsal(stack) as rehearsal:

@@ -4,17 +4,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from cloud.quantity import quantity
-from engine.plan import Plan
+from engine.plan import Plan, Planned
 from rehearsal import Rehearsal, RehearsalError
-from tests import inventory, plans
+from tests import plans
 
 TOKEN = "hf_planted_in_a_test"
-# dev is cloudrun-vllm with other values.
-STACKS = sorted({path.stem for path in inventory.FOLDER.glob("*.yaml")} - {"dev"})
 # Roles that can be given on nothing smaller than a project, and who has them.
 WIDE = {
     ("nodes-role", "roles/container.defaultNodeServiceAccount"),
@@ -24,41 +23,63 @@ WIDE = {
 
 @dataclass(frozen=True)
 class Life:
-    """What one rehearsal of a stack showed, from the first preview to the end."""
+    """What one rehearsal of a stack showed, from the first preview to the end.
+
+    Args:
+        plan: The first preview.
+        made: What the first `up` made.
+        state: The engine's state then, as a text.
+        changed_by_nothing: How much a second preview and a second `up` changed.
+        untouched: Whether everything was still there after a `destroy` that was refused; None where nothing
+            keeps the stack from being destroyed.
+        left: Names of what the last `destroy` left.
+    """
 
     plan: Plan
+    made: Plan
     state: str
     changed_by_nothing: tuple[int, int]
-    left_by_refused_destroy: bool
+    untouched: bool | None
     left: list[str]
 
 
-@pytest.fixture(scope="module", params=STACKS)
+@pytest.fixture(scope="module", params=plans.STACKS)
 def stack(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 @pytest.fixture(scope="module")
 def life(stack: str) -> Iterator[Life]:
-    settings = {"hfToken": TOKEN, "imageUri": plans.IMAGE}
+    settings = plans.given(stack, hfToken=TOKEN, imageUri=plans.IMAGE)
     with Rehearsal(stack, {**settings, "forceDestroy": "false"}) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
-        state = json.dumps(rehearsal.state())
+        made, state = plans.made(rehearsal), json.dumps(rehearsal.state())
         changed = rehearsal.preview().changed, rehearsal.up().changed
-        before = sorted(item.key for item in rehearsal.cloud.items)
-        with pytest.raises(RehearsalError, match="protected"):
-            rehearsal.destroy()
-        untouched = sorted(item.key for item in rehearsal.cloud.items) == before
-        rehearsal.configure({**settings, "forceDestroy": "true"})
-        rehearsal.up()
+        untouched = None
+        if any(resource.options.get("protect") for resource in plan.resources):
+            before = sorted(item.key for item in rehearsal.cloud.items)
+            with pytest.raises(RehearsalError, match="protected"):
+                rehearsal.destroy()
+            untouched = sorted(item.key for item in rehearsal.cloud.items) == before
+            rehearsal.configure({**settings, "forceDestroy": "true"})
+            rehearsal.up()
         rehearsal.destroy()
-        yield Life(plan, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
+        yield Life(plan, made, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
 
 
 @pytest.fixture(scope="module")
 def plan(life: Life) -> Plan:
     return life.plan
+
+
+@pytest.fixture(scope="module")
+def made(life: Life) -> Plan:
+    return life.made
+
+
+def on_gke(plan: Plan) -> bool:
+    return bool(plans.of_type(plan, "container/cluster:Cluster"))
 
 
 # Identities and what they may do
@@ -81,6 +102,27 @@ def test_no_role_is_wider_than_one_bucket_repository_secret_or_service_where_it_
     assert wide <= WIDE
 
 
+def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(made: Plan) -> None:
+    pods = {
+        f"ns/{resource.inputs['metadata']['namespace']}/sa/{spec.get('serviceAccountName')}"
+        for resource, spec in plans.pods(made)
+    }
+    tasks = {each for resource in made.resources for each in plans.values(resource.inputs, "serviceAccount")}
+    for grant in plans.of_type(made, ":BucketIAMMember"):
+        member = grant.inputs["member"]
+        assert member.rpartition("/subject/")[2] in pods or member.removeprefix("serviceAccount:") in tasks
+
+
+def test_nodes_run_as_an_account_of_their_own_that_pulls_images_and_no_more(made: Plan) -> None:
+    accounts = set(re.findall(r'"serviceAccount": "([^"]*-nodes-[^"]+)"', plans.text(made)))
+    assert len(accounts) == int(on_gke(made))
+    grants = [each for each, _ in plans.roles(made) if each.inputs["member"].partition(":")[2] in accounts]
+    assert {each.inputs["role"] for each in grants} <= {
+        "roles/container.defaultNodeServiceAccount",
+        "roles/artifactregistry.reader",
+    }
+
+
 def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) -> None:
     for account in plans.of_type(plan, ":Account"):
         assert len(f"{account.name}-1234567") <= 30, account.name
@@ -89,8 +131,8 @@ def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) ->
 # The token
 
 
-def test_the_token_is_never_in_plain_text_in_plan_or_state(life: Life) -> None:
-    assert "secretData" in life.state
+def test_the_token_is_never_in_plain_text_in_plan_or_state(stack: str, life: Life) -> None:
+    assert ("secretData" in life.state) == ("hfToken" in plans.settings_of(stack))
     assert TOKEN not in life.plan.as_json()
     assert TOKEN not in life.state
 
@@ -115,8 +157,8 @@ def test_every_pod_has_requests_and_limits(plan: Plan) -> None:
         assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
 
 
-def test_every_image_is_by_digest(plan: Plan) -> None:
-    images = re.findall(r'"image": "([^"]*)"', plan.as_json())
+def test_every_image_is_by_digest(made: Plan) -> None:
+    images = re.findall(r'"image": "([^"]*)"', plans.text(made))
     assert images
     for image in images:
         assert re.search(r"@sha256:[0-9a-f]{64}$", image)
@@ -142,6 +184,98 @@ def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) 
                 assert (quantity(volume["emptyDir"]["sizeLimit"]) or 0) < (quantity(asked[kind]) or 0), name
 
 
+# The network
+
+
+def test_nobody_reaches_a_pod_but_its_own_namespace_and_what_a_policy_names(made: Plan) -> None:
+    policies = plans.of_type(made, ":NetworkPolicy")
+    for resource, _ in plans.pods(made):
+        home = resource.inputs["metadata"]["namespace"]
+        specs = [each.inputs["spec"] for each in policies if each.inputs["metadata"]["namespace"] == home]
+        closed = [spec for spec in specs if not spec["podSelector"] and "Ingress" in spec["policyTypes"]]
+        assert closed, f"{home} lets everybody in"
+        for rule in (rule for spec in specs for rule in spec.get("ingress", ())):
+            assert rule["from"], f"{home} lets everybody in"
+            for peer in rule["from"]:
+                assert "ipBlock" not in peer
+                assert "podSelector" in peer or (peer["namespaceSelector"] and rule["ports"])
+
+
+def test_a_standard_cluster_enforces_what_its_pods_count_on(plan: Plan) -> None:
+    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
+        inputs = cluster.inputs
+        assert inputs["deletionProtection"] is False
+        if not inputs.get("enableAutopilot"):
+            assert inputs["datapathProvider"] == "ADVANCED_DATAPATH"
+            assert inputs["privateClusterConfig"] == {"enablePrivateNodes": True}
+            assert inputs["workloadIdentityConfig"]["workloadPool"] == "rehearsal-project.svc.id.goog"
+            assert inputs["addonsConfig"]["gcsFuseCsiDriverConfig"] == {"enabled": True}
+            assert inputs["removeDefaultNodePool"] is True
+
+
+# What waits for what; APIs, namespaces and Kueue's queues are the preview's own checks
+
+
+def used_by(plan: Plan, resource: Planned, spec: dict[str, Any]) -> Iterator[Planned]:
+    """Everything that pods of a resource must find in place, as far as the plan makes it."""
+    home, account = resource.inputs["metadata"]["namespace"], spec.get("serviceAccountName", "default")
+    named = {("ServiceAccount", account), ("Service", spec.get("subdomain"))}
+    named |= {("Secret", reference["name"]) for reference in plans.values(spec, "secretKeyRef")}
+    named |= {("ConfigMap", volume["name"]) for volume in plans.values(spec, "configMap")}
+    accelerated = any("/" in name for limits in plans.values(spec, "limits") for name in limits)
+    for each in plan.resources:
+        kind = each.type.rpartition(":")[2]
+        if each.type.startswith("kubernetes:"):
+            metadata = each.inputs.get("metadata") or {}
+            used = kind == "NetworkPolicy" or (kind, metadata.get("name")) in named
+            used = used and metadata.get("namespace") == home
+        else:
+            used = each.type.startswith("gcp:") and (
+                kind == "RouterNat"
+                or str(each.inputs.get("member")).endswith(f"/subject/ns/{home}/sa/{account}")
+                or (kind == "RepositoryIamMember" and each.inputs["role"].endswith(".reader"))
+                or (kind == "NodePool" and accelerated and _accelerated(each))
+            )
+        if used:
+            yield each
+
+
+def _accelerated(pool: Planned) -> bool:
+    node = pool.inputs["nodeConfig"]
+    return bool(node.get("guestAccelerators")) or node["machineType"].startswith("ct")
+
+
+def test_pods_start_when_everything_that_they_use_is_there(made: Plan) -> None:
+    for resource, spec in plans.pods(made):
+        awaited = plans.awaited(made, resource)
+        for needed in used_by(made, resource, spec):
+            assert needed in awaited, f"{resource.name} does not wait for {needed.name}"
+        pools = plans.of_type(made, "container/nodePool:NodePool")
+        assert not pools or [pool for pool in pools if pool in awaited], f"{resource.name} waits for no nodes"
+
+
+def test_what_runs_on_cloud_run_starts_when_everything_that_it_uses_is_there(made: Plan) -> None:
+    for resource in plans.of_type(made, "cloudrunv2/job:Job") + plans.of_type(
+        made, "cloudrunv2/service:Service"
+    ):
+        (account,) = re.findall(r'"serviceAccount": "([^"]+)"', json.dumps(resource.inputs))
+        awaited = plans.awaited(made, resource)
+        for each in made.resources:
+            used = (
+                each.type.endswith(":RouterNat") or each.inputs.get("member") == f"serviceAccount:{account}"
+            )
+            assert not used or each in awaited, f"{resource.name} does not wait for {each.name}"
+
+
+def test_a_cluster_waits_for_no_bucket_token_or_image(plan: Plan) -> None:
+    """They are made meanwhile: it takes the longest."""
+    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
+        slow = (":Bucket", ":SecretVersion", ":Build", ":Repository", ":RouterNat")
+        assert not [each.name for each in plans.awaited(plan, cluster) if each.type.endswith(slow)]
+    for each in plans.of_type(plan, ":Bucket") + plans.of_type(plan, ":SecretVersion"):
+        assert not [other for other in plans.awaited(plan, each) if other.type.endswith(":Cluster")]
+
+
 # The course of a stack
 
 
@@ -149,8 +283,8 @@ def test_changing_nothing_changes_nothing(life: Life) -> None:
     assert life.changed_by_nothing == (0, 0)
 
 
-def test_nothing_is_destroyed_without_force_destroy(life: Life) -> None:
-    assert life.left_by_refused_destroy
+def test_nothing_is_destroyed_without_force_destroy(stack: str, life: Life) -> None:
+    assert life.untouched is (True if "bucketName" in plans.settings_of(stack) else None)
 
 
 def test_everything_is_destroyed_with_it(life: Life) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cloud.quantity import quantity
 from components.g2_machine import G2_MACHINES
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal import Rehearsal
-from rehearsal.fake_cloud import NODE_POOL
 from stacks import settings
 from tests import plans
 
@@ -50,25 +48,6 @@ def kueue_configuration(plan: Plan) -> dict[str, Any]:
     return yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
 
 
-# Identities and what they may do
-
-
-def test_the_fine_tune_writes_to_the_bucket_and_serving_may_do_nothing_at_google(standing: Rehearsal) -> None:
-    members = {str(item.inputs["member"]) for item in standing.cloud.items if "member" in item.inputs}
-    of_pods = {member for member in members if member.startswith("principal://")}
-    assert {member.rpartition("/subject/")[2] for member in of_pods} == {"ns/llm/sa/finetune"}
-
-
-def test_every_node_runs_as_the_nodes_own_account(standing: Rehearsal) -> None:
-    accounts = {item.name: item for item in standing.cloud.of_type("gcp:serviceaccount/account:Account")}
-    (cluster,) = standing.cloud.of_type("gcp:container/cluster:Cluster")
-    pools = list(standing.cloud.of_type(NODE_POOL))
-    account = accounts[f"{STACK}-nodes"]
-    assert len(pools) == 2
-    for item in (cluster, *pools):
-        assert item.inputs["nodeConfig"]["serviceAccount"] == account.outputs["email"], item.name
-
-
 # Pods
 
 
@@ -90,14 +69,6 @@ def test_a_node_holds_as_many_pods_as_its_gpus_serve(plan: Plan) -> None:
 
 
 # The queue
-
-
-def test_three_pods_find_quota_and_the_fourth_waits_for_gpus_alone(plan: Plan) -> None:
-    assert quotas(plan)["nvidia.com/gpu"] == "6"
-    for _, container in plans.containers(plan):
-        for resource, asked in container["resources"]["requests"].items():
-            assert 3 * (quantity(asked) or 0) <= (quantity(quotas(plan)[resource]) or 0), resource
-    assert 4 * int(container["resources"]["requests"]["nvidia.com/gpu"]) > 6
 
 
 def test_the_queue_gives_no_more_than_the_nodes_have(plan: Plan, plan_with: Callable[..., Plan]) -> None:
@@ -278,41 +249,8 @@ def test_nobody_reaches_a_pod_but_as_it_is_meant_to_be(plan: Plan) -> None:
 # Cluster and nodes
 
 
-def test_a_standard_cluster_enforces_what_its_pods_count_on(plan: Plan) -> None:
-    cluster = plans.named(plan, "l4-kueue-cluster").inputs
-    assert cluster["datapathProvider"] == "ADVANCED_DATAPATH"
-    assert cluster["privateClusterConfig"] == {"enablePrivateNodes": True}
-    assert cluster["workloadIdentityConfig"]["workloadPool"] == "rehearsal-project.svc.id.goog"
-    assert cluster["addonsConfig"]["gcsFuseCsiDriverConfig"] == {"enabled": True}
-    assert cluster["removeDefaultNodePool"] is True
-    assert cluster["deletionProtection"] is False
-
-
-def test_the_pool_is_three_machines_with_two_l4_in_one_zone(plan: Plan) -> None:
-    pool = _l4_pool(plan)
-    assert (pool["nodeCount"], pool["nodeLocations"]) == (3, ["us-central1-a"])
-    assert "autoscaling" not in pool
-    node = pool["nodeConfig"]
-    assert node["machineType"] == "g2-standard-24"
-    assert node["guestAccelerators"] == [
-        {
-            "type": "nvidia-l4",
-            "count": 2,
-            "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"},
-        }
-    ]
-    assert node["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
-    assert node["gcfsConfig"] == {"enabled": True}
-
-
 def _l4_pool(plan: Plan) -> dict[str, Any]:
     return plans.named(plan, "l4-kueue-l4-pool").inputs
-
-
-def test_gke_and_kueue_have_nodes_that_no_gpu_pod_needs(plan: Plan) -> None:
-    pool = plans.named(plan, "l4-kueue-system-pool").inputs
-    assert pool["nodeCount"] == 2
-    assert not {"guestAccelerators", "taints", "spot"} & set(pool["nodeConfig"])
 
 
 def test_fewer_kept_nodes_let_the_autoscaler_decide_up_to_the_quota(plan_with: Callable[..., Plan]) -> None:

@@ -1,12 +1,11 @@
 """How the l4-kueue stack changes, what waits for what, and its end, on the real engine."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from components import kueue
-from engine.plan import Plan, Planned
+from engine.plan import Plan
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.fake_cloud import NODE_POOL, Item
 from tests import plans
@@ -24,13 +23,6 @@ def plan() -> Plan:
 
 def test_scaling_serving_touches_the_deployment_alone(next_plan: Callable[..., Plan]) -> None:
     assert plans.changes(next_plan(servingReplicas="2")) == {"l4-kueue-serving": "update"}
-
-
-def test_one_changed_line_of_training_code_replaces_the_code_and_the_job(
-    training_code: Path, next_plan: Callable[..., Plan]
-) -> None:
-    training_code.write_text(training_code.read_text() + "# one line more\n")
-    assert plans.changes(next_plan()) == {"l4-kueue-code": "replace", "l4-kueue-job": "replace"}
 
 
 def test_more_nodes_are_more_quota_and_nothing_is_made_anew(next_plan: Callable[..., Plan]) -> None:
@@ -60,44 +52,6 @@ def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
 
 
 # Order
-
-
-def test_queues_wait_for_kueue_and_kueue_for_nodes_to_run_on(plan: Plan) -> None:
-    release = _waits_for(plan, "l4-kueue-kueue")
-    assert {"l4-kueue-system-pool", "l4-kueue-kueue-namespace", "l4-kueue-nat"} <= release
-    assert "l4-kueue-l4-pool" not in release
-    assert "l4-kueue-kueue" in _waits_for(plan, "l4-kueue-resource-flavor")
-    assert "l4-kueue-resource-flavor" in _waits_for(plan, "l4-kueue-cluster-queue")
-    assert {"l4-kueue-cluster-queue", "l4-kueue-namespace"} <= _waits_for(plan, "l4-kueue-local-queue")
-
-
-@pytest.mark.parametrize("name", ["l4-kueue-serving", "l4-kueue-job"])
-def test_no_workload_starts_before_its_queue_its_nodes_and_its_policies(plan: Plan, name: str) -> None:
-    assert {
-        "l4-kueue-local-queue",
-        "l4-kueue-priority-high",
-        "l4-kueue-priority-low",
-        "l4-kueue-l4-pool",
-        "l4-kueue-deny-ingress",
-        "l4-kueue-ingress-to-serving",
-        "l4-kueue-ingress-to-finetune",
-        "l4-kueue-hf-token-for-pods",
-        "l4-kueue-nat",
-    } <= _waits_for(plan, name)
-
-
-def test_the_fine_tune_starts_when_its_pods_can_meet_and_write(plan: Plan) -> None:
-    assert {
-        "l4-kueue-finetune-service",
-        "l4-kueue-code",
-        "l4-kueue-finetune-objects",
-        "l4-kueue-nodes-pull-images-l4-kueue",
-    } <= _waits_for(plan, "l4-kueue-job")
-
-
-def _waits_for(plan: Plan, name: str) -> set[str]:
-    found: Planned = plans.named(plan, name)
-    return plans.ancestors(plan, found)
 
 
 def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,231 @@
+"""What must hold of every stack that trains: its image, what is run again, how long it runs."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from documentation.scenarios import stack_file
+from engine.plan import Plan
+from engine.project import ROOT
+from rehearsal import Rehearsal, RehearsalError
+from stacks import pins
+from tests import plans
+
+STACKS = plans.taking("recipe")
+ON_GKE = plans.taking("recipe", "clusterName")
+AWAITABLE = plans.taking("waitForTraining")
+# What an edit of the training code may touch: the code, what trains, and what serves what was trained.
+CODE = (
+    ":ConfigMap",
+    ":BucketObject",
+    ":RayJob",
+    ":batch/v1:Job",
+    "cloudrunv2/job:Job",
+    "cloudrunv2/service:Service",
+)
+
+
+@pytest.fixture(scope="module", params=STACKS)
+def stack(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def standing(stack: str) -> Iterator[Rehearsal]:
+    """The stack when it is up, with an image that was given to it."""
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        yield rehearsal
+
+
+@pytest.fixture
+def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
+    """What the next `up` of the standing stack would do with other settings."""
+
+    def plan(**settings: str) -> Plan:
+        standing.configure(plans.keys({"imageUri": plans.IMAGE, **settings}))
+        return standing.preview()
+
+    return plan
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the program that a test may edit."""
+    for name in ("cloud", "components", "stacks", "workloads"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [ROOT / "__main__.py", *ROOT.glob("Pulumi*.yaml")]:
+        shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+def edit(checkout: Path, *files: str) -> None:
+    for file in files:
+        path = checkout / "workloads" / file
+        path.write_text(path.read_text() + "# one line more\n")
+
+
+def plan_of(stack: str, **settings: str) -> Plan:
+    with Rehearsal(stack, plans.keys(settings)) as rehearsal:
+        return rehearsal.preview()
+
+
+# The image
+
+
+def test_a_given_image_is_not_built(stack: str, standing: Rehearsal) -> None:
+    made = plans.made(standing)
+    assert plans.IMAGE in plans.text(made)
+    assert not plans.of_type(made, ":Build") + plans.of_type(made, ":Repository")
+    assert "cloudbuild" not in plans.text(made)
+
+
+def test_nodes_may_pull_an_image_of_artifact_registry_and_need_nothing_for_another(
+    next_plan: Callable[..., Plan], standing: Rehearsal
+) -> None:
+    on_gke = bool(plans.of_type(plans.made(standing), "container/cluster:Cluster"))
+    pulls = [
+        each.inputs["repository"] for each in plans.of_type(plans.made(standing), ":RepositoryIamMember")
+    ]
+    assert pulls == ["images"] * on_gke
+    elsewhere = next_plan(imageUri=f"docker.io/team/finetune@sha256:{'a' * 64}")
+    assert [each.op for each in plans.of_type(elsewhere, ":RepositoryIamMember")] == ["delete"] * on_gke
+
+
+def test_libraries_are_built_once_and_run_anew_and_code_is_run_without_a_build(
+    stack: str, checkout: Path
+) -> None:
+    with Rehearsal(stack, checkout=checkout) as rehearsal:
+        rehearsal.up()
+        first = plans.made(rehearsal)
+        image = rf"us-\w+-docker\.pkg\.dev/rehearsal-project/images-{stack}/\w+@sha256:[0-9a-f]{{64}}"
+        assert re.search(image, str(plans.training(first).inputs))
+        assert plans.of_type(first, ":Build")[0] in plans.awaited(first, plans.training(first))
+
+        edit(checkout, "finetune/training.py", "maxtext/maxtext_driver/worker.py")
+        plan = rehearsal.preview()
+        assert not [
+            each.name for each in plan.resources if each.op != "same" and not each.type.endswith(CODE)
+        ]
+        rehearsal.up()
+        second = plans.made(rehearsal)
+        assert not plans.runs(second) & plans.runs(first)
+        assert len(rehearsal.builds.builds) == 1
+
+        edit(checkout, "finetune/requirements.txt", "maxtext/requirements.txt")
+        rehearsal.up()
+        assert not plans.runs(plans.made(rehearsal)) & plans.runs(second)
+        assert rehearsal.preview().changed == 0
+        assert len(rehearsal.builds.builds) == 2
+
+
+def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() -> None:
+    with Rehearsal("a4-ray") as rehearsal:
+        rehearsal.up()
+        grants = {
+            (each.inputs["repository"], each.inputs["role"], each.inputs["member"].split("@")[0][:-7])
+            for each in plans.of_type(plans.made(rehearsal), ":RepositoryIamMember")
+        }
+    assert grants == {
+        ("images-a4-ray", "roles/artifactregistry.reader", "serviceAccount:a4-ray-nodes-"),
+        ("images-a4-ray", "roles/artifactregistry.writer", "serviceAccount:a4-ray-builder-"),
+    }
+
+
+@pytest.mark.parametrize(("setting", "scanned"), [("false", "DISABLED"), ("true", "INHERITED")])
+def test_scanning_is_a_setting(setting: str, scanned: str) -> None:
+    repository = plans.only(plan_of("a4-ray", scanImages=setting), ":Repository")
+    assert repository.inputs["vulnerabilityScanningConfig"] == {"enablementConfig": scanned}
+
+
+@pytest.mark.parametrize("workload", ["finetune", "maxtext"])
+def test_the_ray_that_operators_are_told_of_is_the_ray_in_the_image(workload: str) -> None:
+    locked = (ROOT / "workloads" / workload / "requirements.txt").read_text()
+    assert re.search(rf"^ray(\[[a-z,]+\])?=={re.escape(pins.RAY_VERSION)}\b", locked, re.MULTILINE)
+
+
+# What is run again
+
+
+def test_another_image_is_another_run(standing: Rehearsal, next_plan: Callable[..., Plan]) -> None:
+    plan = next_plan(imageUri=f"docker.io/team/finetune@sha256:{'b' * 64}")
+    assert plans.runs(plan)
+    assert not plans.runs(plan) & plans.runs(plans.made(standing))
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_another_capacity_leaves_the_run_as_it_is(
+    standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    plan = next_plan(capacity_type="spot")
+    assert plans.runs(plan) <= plans.runs(plans.made(standing))
+    placed = plans.of_type(plan, "container/nodePool:NodePool") or [plans.training(plan)]
+    assert [each for each in placed if each.op in ("replace", "update")]
+    assert not [each.name for each in plan.resources if each.op != "same" and each.type.endswith(":Cluster")]
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_accelerators_are_those_of_the_capacity(stack: str) -> None:
+    """The other capacities: tests/components/test_capacity.py."""
+    plan = plan_of(stack, capacity_type="spot", imageUri=plans.IMAGE)
+    pools = plans.of_type(plan, "container/nodePool:NodePool")
+    selectors = [spec["nodeSelector"] for _, spec in plans.pods(plan) if "nodeSelector" in spec]
+    assert selectors
+    if pools:
+        assert [bool(pool.inputs["nodeConfig"].get("spot")) for pool in pools].count(True) == 1
+    else:
+        assert {selector.get("cloud.google.com/gke-spot") for selector in selectors} == {"true"}
+
+
+# What `up` waits for
+
+
+@pytest.mark.parametrize("stack", AWAITABLE)
+def test_up_waits_for_the_training_when_it_is_told_to_and_ends_as_it_does(stack: str) -> None:
+    settings = {"imageUri": plans.IMAGE, "waitForTraining": "true"}
+    with Rehearsal(stack, settings) as rehearsal:
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+    with Rehearsal(stack, settings) as rehearsal:
+        rehearsal.cloud.outcome = "Failed"
+        with pytest.raises(RehearsalError, match=rf"{stack}-job|the training failed: RayJob"):
+            rehearsal.up()
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_up_does_not_wait_for_the_training_unless_it_is_told_to(standing: Rehearsal) -> None:
+    training = plans.training(plans.made(standing))
+    annotations = training.inputs["metadata"].get("annotations") or {}
+    # Pulumi waits for every Job, and for no custom object, unless it is told otherwise.
+    if training.inputs["kind"] == "Job":
+        assert annotations["pulumi.com/skipAwait"] == "true"
+    assert "pulumi.com/waitFor" not in annotations
+
+
+# How long a run takes
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_a_forgotten_run_ends_by_itself_and_gives_its_accelerators_back(
+    stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    hours = stack_file(stack).get("maxRunHours")
+    default = hours and int(hours) * 3600
+    for plan, seconds in ((plans.made(standing), default), (next_plan(maxRunHours="2"), 7200)):
+        assert plans.training(plan).inputs["spec"].get("activeDeadlineSeconds") == seconds
+        nodes = [each.inputs["nodeConfig"] for each in plans.of_type(plan, "container/nodePool:NodePool")]
+        limits = [node["maxRunDuration"] for node in nodes if "maxRunDuration" in node]
+        assert limits == ([f"{seconds}s"] if seconds and nodes else [])
+
+
+@pytest.mark.parametrize(("hours", "tries"), [("1", 1), ("2", 2), ("100", 3)])
+def test_the_tries_of_a_cloud_run_job_fit_into_the_limit(hours: str, tries: int) -> None:
+    plan = plan_of("cloudrun-vllm", maxRunHours=hours)
+    task = plans.training(plan).inputs["template"]["template"]
+    assert task["timeout"] == "3600s"
+    assert task.get("maxRetries", 0) == tries - 1
