@@ -21,8 +21,17 @@ comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT o
 comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
 	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
 
-google-login: .venv/.ready ## in a job of GitLab: Google Cloud with the job's own identity
-	@$(BIN)/python -m operations google-login
+# What google-github-actions/auth does at GitHub. No key is stored: Google exchanges the job's ID token, which ends
+# with the job. gcloud must not look for the credentials that it is to write.
+UNSET := is not set; docs/merge-requests.md says where it comes from
+google-login: ## in a job of GitLab: Google Cloud with the job's own identity
+	@: "$${GOOGLE_ID_TOKEN:?$(UNSET)}" "$${GOOGLE_PROVIDER:?$(UNSET)}" "$${GOOGLE_ACCOUNT:?$(UNSET)}"
+	@umask 077; folder=$$(dirname "$${GOOGLE_APPLICATION_CREDENTIALS:?$(UNSET)}"); \
+	mkdir -p "$$folder"; rm -f "$$folder/id-token" "$$GOOGLE_APPLICATION_CREDENTIALS"; \
+	printf %s "$$GOOGLE_ID_TOKEN" > "$$folder/id-token"; \
+	env --unset=CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE gcloud iam workload-identity-pools create-cred-config \
+		"$$GOOGLE_PROVIDER" --service-account="$$GOOGLE_ACCOUNT" --credential-source-file="$$folder/id-token" \
+		--output-file="$$GOOGLE_APPLICATION_CREDENTIALS"
 
 drift: .venv/.ready ## what has changed in the cloud since the last `up`
 	@$(BIN)/python -m engine

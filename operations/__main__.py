@@ -24,7 +24,6 @@ COMMANDS: Final = {
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",
-    "google-login": "operations.google_login",
 }
 
 

@@ -33,7 +33,8 @@ def test_every_role_is_on_the_page_with_its_reason() -> None:
 
 
 def test_every_make_target_on_the_page_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    rules = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
+    targets = set(re.findall(r"^([a-z-]+):.*##", rules, re.MULTILINE))
     named = set(re.findall(r"\bmake ([a-z-]+)", "\n".join(re.findall(r"`+[^`]+`+", PAGE))))
     assert {"preview", "drift", "lock", "setup"} <= named <= targets
 

@@ -1,9 +1,12 @@
-"""The pipelines of both forges: valid, pinned, without logic of their own, and without needless rights."""
+"""What the pipelines of both forges do: which jobs run when, as whom, and with which rights."""
 
+import json
+import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ import yaml
 from engine.project import ROOT
 from operations.__main__ import COMMANDS
 
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+GITHUB = ROOT / ".github" / "workflows"
+WORKFLOWS = sorted(GITHUB.glob("*.yml"))
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 GITLAB = ROOT / ".gitlab-ci.yml"
 SCHEMAS = {
@@ -23,6 +27,8 @@ SCHEMAS = {
 }
 MAKEFILE = (ROOT / "Makefile").read_text() + (ROOT / "pipelines.mk").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
+# `on` is a truth value to YAML 1.1.
+ON: Any = True
 
 
 def parsed(file: Path) -> dict[Any, Any]:
@@ -30,22 +36,188 @@ def parsed(file: Path) -> dict[Any, Any]:
 
 
 def jobs(file: Path) -> dict[str, dict[str, Any]]:
-    """The jobs of a workflow or of GitLab's pipeline."""
+    """The jobs of a workflow or of GitLab's pipeline, with what they extend."""
     content = parsed(file)
     if file != GITLAB:
         return content["jobs"]
-    return {name: job for name, job in content.items() if isinstance(job, dict) and "script" in job}
+    return {
+        name: extended(content, job)
+        for name, job in content.items()
+        if isinstance(job, dict) and "script" in job
+    }
+
+
+def extended(content: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """A job of GitLab's with what it extends."""
+    bases = job.get("extends", [])
+    whole: dict[str, Any] = {}
+    for base in [bases] if isinstance(bases, str) else bases:
+        whole |= content[base]
+    return {**whole, **job, "variables": {**whole.get("variables", {}), **job.get("variables", {})}}
 
 
 def commands(file: Path) -> Iterator[str]:
     """Every line that a job runs."""
-    for job in jobs(file).values():
+    for job in [*jobs(file).values(), parsed(file).get("default", {})]:
         yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
-        yield from job.get("script", ())
-    if file == GITLAB:
-        for part in parsed(file).values():
-            if isinstance(part, dict):
-                yield from part.get("before_script", ())
+        yield from (*job.get("before_script", ()), *job.get("script", ()))
+
+
+def holds(condition: str, values: Mapping[str, str], unset: str | None) -> bool:
+    """Whether a condition of either forge holds: both write comparisons, `&&` and `||`."""
+    text = re.sub(
+        r"\$(\w+)|((?:github|vars)\.[\w.]+)", lambda name: repr(values.get(name[0], unset)), condition
+    )
+    return bool(eval(text.replace("&&", " and ").replace("||", " or ").replace("null", "None")))
+
+
+# Which jobs run
+
+
+OWN = "github.event.pull_request.head.repo.full_name"
+GITHUB_RUNS = {
+    "a pull request": ("pull_request", {OWN: "us/it"}, "check test provider-check preview-cloud"),
+    "of a fork": ("pull_request", {OWN: "them/it"}, "check test provider-check preview"),
+    "without Google": (
+        "pull_request",
+        {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""},
+        "check test provider-check preview",
+    ),
+    "every day": ("schedule", {}, "drift"),
+    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, ""),
+    "by hand": ("workflow_dispatch", {}, "drift up"),
+    "by hand, from a branch": ("workflow_dispatch", {"github.ref": "refs/heads/branch"}, ""),
+    "after the previews": ("workflow_run", {"github.event.workflow_run.event": "pull_request"}, "comment"),
+    "after something else": ("workflow_run", {"github.event.workflow_run.event": "push"}, ""),
+    "a push": ("push", {}, ""),
+}
+
+
+@pytest.mark.parametrize("situation", GITHUB_RUNS)
+def test_the_jobs_that_run_at_github(situation: str) -> None:
+    event, values, expected = GITHUB_RUNS[situation]
+    usual = {
+        "github.repository": "us/it",
+        "github.ref": "refs/heads/main",
+        "github.event.workflow_run.conclusion": "success",
+        "vars.GOOGLE_PREVIEW_ACCOUNT": "preview@",
+    }
+    ran = {
+        name
+        for file in WORKFLOWS
+        if event in parsed(file)[ON]
+        for name, job in jobs(file).items()
+        if holds(job.get("if", "True"), {**usual, **values}, unset="")
+    }
+    assert ran == set(expected.split())
+
+
+MERGE_REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"}
+UP = {"CI_PIPELINE_SOURCE": "web", "STACK": "dev", "CI_COMMIT_BRANCH": "main"}
+GITLAB_RUNS = {
+    "a merge request": (MERGE_REQUEST, "check test provider-check preview-cloud comment"),
+    "of a fork": (
+        {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2", "GITLAB_TOKEN": None},
+        "check test provider-check preview",
+    ),
+    "without Google": (
+        {**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None},
+        "check test provider-check preview comment",
+    ),
+    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift"),
+    "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
+    "by hand": (UP, "up"),
+    "by hand, without a stack": ({**UP, "STACK": ""}, ""),
+    "by hand, from a branch": ({**UP, "CI_COMMIT_BRANCH": "branch"}, ""),
+    "by hand, unprotected": ({**UP, "CI_COMMIT_REF_PROTECTED": "false"}, ""),
+    "a push": ({"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "main"}, ""),
+}
+
+
+@pytest.mark.parametrize("situation", GITLAB_RUNS)
+def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
+    given, expected = GITLAB_RUNS[situation]
+    usual = {
+        "CI_PROJECT_ID": "1",
+        "CI_DEFAULT_BRANCH": "main",
+        "CI_COMMIT_REF_PROTECTED": "true",
+        "GOOGLE_PREVIEW_ACCOUNT": "preview@",
+        "GOOGLE_DEPLOY_ACCOUNT": "deploy@",
+        "GITLAB_TOKEN": "token",
+    }
+    values = {f"${name}": value for name, value in {**usual, **given}.items() if value is not None}
+
+    def when(job: Mapping[str, Any]) -> str:
+        rules = (rule for rule in job["rules"] if holds(rule["if"], values, unset=None))
+        return next(rules, {"when": "never"}).get("when", "on_success")
+
+    found = {name: when(job) for name, job in jobs(GITLAB).items()}
+    assert {name for name, started in found.items() if started != "never"} == set(expected.split())
+    assert found["up"] in ("never", "manual")
+
+
+# As whom, and with which rights
+
+
+def test_only_previews_and_drift_of_the_project_and_up_have_an_identity() -> None:
+    """Of a fork, nothing has; no key is stored anywhere."""
+    accounts = {"preview-cloud": "PREVIEW", "drift": "PREVIEW", "up": "DEPLOY"}
+    for name, job in jobs(GITLAB).items():
+        account = f"$GOOGLE_{accounts[name]}_ACCOUNT" if name in accounts else None
+        assert (job["variables"].get("GOOGLE_ACCOUNT"), "id_tokens" in job) == (account, name in accounts)
+    for name, job in [each for file in WORKFLOWS for each in jobs(file).items()]:
+        (given,) = [step.get("with", {}).get("account", "") for step in job["steps"] if "set-up" in str(step)]
+        assert given == (f"${{{{ vars.GOOGLE_{accounts[name]}_ACCOUNT }}}}" if name in accounts else "")
+        assert ("id-token" in job.get("permissions", {})) == (name in accounts)
+    for file in SCHEMAS:
+        assert not re.search(r"credentials_json|service_account_key|GOOGLE_CREDENTIALS", file.read_text())
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_no_job_can_write_but_the_one_that_comments(file: Path) -> None:
+    assert parsed(file)["permissions"] == {"contents": "read"}
+    for name, job in jobs(file).items():
+        written = {right for right, level in job.get("permissions", {}).items() if level == "write"}
+        assert written - {"id-token"} == ({"pull-requests"} if name == "comment" else set())
+        assert job["timeout-minutes"] <= 350
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+    assert file.name == "comment.yml" or "secrets." not in file.read_text()
+
+
+def test_what_can_write_a_comment_runs_the_main_branchs_code() -> None:
+    (job,) = jobs(GITHUB / "comment.yml").values()
+    (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
+    after = parsed(GITHUB / "comment.yml")[ON]["workflow_run"]["workflows"]
+    assert after == [parsed(GITHUB / "merge-request.yml")["name"]]
+    assert set(checkout["with"]) == {"persist-credentials"}
+
+
+def test_up_waits_for_an_approval_and_takes_the_name_of_any_stack() -> None:
+    """Which one is none, `make` says: tests/test_makefile.py."""
+    github, gitlab = parsed(GITHUB / "up.yml"), jobs(GITLAB)["up"]
+    stack = github[ON]["workflow_dispatch"]["inputs"]["stack"]
+    assert stack["type"] == "string" and stack["required"] is True
+    assert github["jobs"]["up"]["environment"] == "production"
+    assert parsed(GITLAB)["variables"]["STACK"]["value"] == ""
+    assert gitlab["environment"]["name"].startswith("production")
+
+
+def test_what_changes_the_same_thing_runs_one_at_a_time() -> None:
+    assert parsed(GITHUB / "up.yml")["concurrency"] == {
+        "group": "up-${{ inputs.stack }}",
+        "cancel-in-progress": False,
+    }
+    preview, gitlab = parsed(GITHUB / "merge-request.yml")["concurrency"], parsed(GITLAB)
+    assert "pull_request.number" in preview["group"] and preview["cancel-in-progress"] is True
+    assert gitlab["workflow"]["auto_cancel"] == {"on_new_commit": "interruptible"}
+    assert gitlab["default"]["interruptible"] is True
+    assert gitlab["comment"]["resource_group"] == "comment-$CI_MERGE_REQUEST_IID"
+    assert (gitlab["up"]["resource_group"], gitlab["up"]["interruptible"]) == ("up-$STACK", False)
+
+
+# What they run
 
 
 @pytest.mark.parametrize("file", SCHEMAS, ids=lambda file: file.name)
@@ -61,7 +233,7 @@ def test_the_file_follows_the_published_schema(file: Path) -> None:
 
 @pytest.mark.parametrize("file", [GITLAB, *WORKFLOWS], ids=lambda file: file.name)
 def test_jobs_only_call_make(file: Path) -> None:
-    """What a job does can then be done, and tested, without a forge."""
+    """What a job does can be done, and tested, without a forge; nothing a stranger writes reaches a shell."""
     for line in commands(file):
         if line.startswith("apt-get update && apt-get install"):
             continue
@@ -72,7 +244,7 @@ def test_jobs_only_call_make(file: Path) -> None:
 
 def test_every_command_that_make_calls_exists() -> None:
     called = re.findall(r"-m operations ([a-z-]+)", MAKEFILE)
-    assert {"preview-comment", "drift", "google-login"} <= set(called) <= set(COMMANDS)
+    assert {"preview-comment", "drift"} <= set(called) <= set(COMMANDS)
 
 
 def test_an_action_of_somebody_else_is_pinned_by_commit_and_has_one_version() -> None:
@@ -86,105 +258,56 @@ def test_an_action_of_somebody_else_is_pinned_by_commit_and_has_one_version() ->
     assert len(used) == len({action.split("@")[0] for action in used})
 
 
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_nothing_a_stranger_writes_reaches_a_shell(file: Path) -> None:
-    """Expressions are put into the text of a command before the shell reads it."""
-    assert not [line for line in commands(file) if "${{" in line]
-
-
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_no_job_keeps_the_token_of_the_checkout_or_runs_for_ever(file: Path) -> None:
-    assert parsed(file)["permissions"] == {"contents": "read"}
-    for job in jobs(file).values():
-        assert job["timeout-minutes"] <= 350
-        for step in job["steps"]:
-            if step.get("uses", "").startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False
-
-
-def test_what_runs_a_merge_requests_code_can_write_nothing() -> None:
-    file = ROOT / ".github" / "workflows" / "merge-request.yml"
-    # `on` is a truth value to YAML 1.1.
-    assert set(parsed(file)[True]) == {"pull_request"}
-    for name, job in jobs(file).items():
-        rights = job.get("permissions", {"contents": "read"})
-        assert rights == {"contents": "read", **({"id-token": "write"} if name == "preview-cloud" else {})}
-    assert "secrets." not in file.read_text()
-
-
-def test_what_can_write_a_comment_runs_the_main_branchs_code() -> None:
-    file = ROOT / ".github" / "workflows" / "comment.yml"
-    (job,) = jobs(file).values()
-    (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
-    assert set(parsed(file)[True]) == {"workflow_run"}
-    assert parsed(file)[True]["workflow_run"]["workflows"] == [
-        parsed(ROOT / ".github" / "workflows" / "merge-request.yml")["name"]
-    ]
-    assert set(checkout["with"]) == {"persist-credentials"}
-    assert "id-token" not in job["permissions"]
-
-
-def test_no_key_of_google_is_stored() -> None:
-    for file in (GITLAB, *WORKFLOWS):
-        assert not re.search(r"credentials_json|service_account_key|GOOGLE_CREDENTIALS", file.read_text())
-
-
-def test_forks_get_a_preview_without_an_identity() -> None:
-    github = jobs(ROOT / ".github" / "workflows" / "merge-request.yml")
-    fork = "github.event.pull_request.head.repo.full_name != github.repository"
-    own = "github.event.pull_request.head.repo.full_name == github.repository"
-    assert fork in github["preview"]["if"]
-    assert "permissions" not in github["preview"]
-    assert own in github["preview-cloud"]["if"]
-    gitlab = jobs(GITLAB)
-    assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID != $CI_PROJECT_ID" in gitlab["preview"]["rules"][1]["if"]
-    assert (
-        "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID" in gitlab["preview-cloud"]["rules"][1]["if"]
-    )
-    assert ".google" not in gitlab["preview"]["extends"]
-
-
-def test_up_is_by_hand_from_the_main_branch_with_an_approval_and_one_at_a_time() -> None:
-    file = ROOT / ".github" / "workflows" / "up.yml"
-    job = jobs(file)["up"]
-    assert set(parsed(file)[True]) == {"workflow_dispatch"}
-    assert job["if"] == "github.ref == 'refs/heads/main'"
-    assert job["environment"] == "production"
-    assert parsed(file)["concurrency"] == {"group": "up-${{ inputs.stack }}", "cancel-in-progress": False}
-    up = jobs(GITLAB)["up"]
-    (rule,) = [rule for rule in up["rules"] if rule["when"] != "never"]
-    assert rule["when"] == "manual"
-    assert '$CI_COMMIT_REF_PROTECTED == "true"' in rule["if"]
-    assert up["resource_group"] == "up-$STACK"
-    assert up["interruptible"] is False
-    assert up["environment"]["name"].startswith("production")
-
-
-def test_up_takes_the_name_of_any_stack() -> None:
-    """Which one is none, `make` says: tests/test_makefile.py."""
-    github = parsed(ROOT / ".github" / "workflows" / "up.yml")[True]["workflow_dispatch"]["inputs"]["stack"]
-    assert github["type"] == "string" and github["required"] is True
-    assert parsed(GITLAB)["variables"]["STACK"]["value"] == ""
-
-
-def test_one_preview_at_a_time_of_a_merge_request() -> None:
-    github = parsed(ROOT / ".github" / "workflows" / "merge-request.yml")["concurrency"]
-    assert "pull_request.number" in github["group"]
-    assert github["cancel-in-progress"] is True
-    gitlab = parsed(GITLAB)
-    assert gitlab["workflow"]["auto_cancel"] == {"on_new_commit": "interruptible"}
-    assert gitlab["default"]["interruptible"] is True
-    assert gitlab["comment"]["resource_group"] == "comment-$CI_MERGE_REQUEST_IID"
-
-
-def test_drift_is_looked_for_every_day_with_the_identity_that_only_reads() -> None:
-    drift = parsed(ROOT / ".github" / "workflows" / "drift.yml")
-    assert drift[True]["schedule"]
-    assert "GOOGLE_PREVIEW_ACCOUNT" in str(drift["jobs"]["drift"]["steps"])
-    gitlab = jobs(GITLAB)["drift"]
-    assert gitlab["variables"] == {"GOOGLE_ACCOUNT": "$GOOGLE_PREVIEW_ACCOUNT"}
-    assert 'CI_PIPELINE_SOURCE == "schedule"' in gitlab["rules"][0]["if"]
-
-
 def test_a_failure_of_drift_is_not_lost_in_the_pipe() -> None:
-    assert parsed(ROOT / ".github" / "workflows" / "drift.yml")["defaults"]["run"]["shell"] == "bash"
+    assert parsed(GITHUB / "drift.yml")["defaults"]["run"]["shell"] == "bash"
+
+
+# The identity of GitLab's jobs
+
+
+GCLOUD = """#!{python}
+import json, os, pathlib, sys
+called = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[1:] if "=" in word)
+words = [word for word in sys.argv[1:] if "=" not in word]
+assert "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE" not in os.environ
+pathlib.Path(called["output-file"]).write_text(json.dumps([words, called]))
+"""
+LOGIN = {
+    "GOOGLE_ID_TOKEN": "opaque-token-of-the-job",
+    "GOOGLE_PROVIDER": "projects/1/locations/global/workloadIdentityPools/forges/providers/gitlab",
+    "GOOGLE_ACCOUNT": "preview@my-project.iam.gserviceaccount.com",
+}
+
+
+def google_login(folder: Path, without: str = "") -> subprocess.CompletedProcess[str]:
+    """`make google-login`, with a gcloud that writes down how it was called."""
+    gcloud = folder / "gcloud"
+    gcloud.write_text(GCLOUD.format(python=shlex.quote(sys.executable)))
+    gcloud.chmod(0o755)
+    environment = {name: value for name, value in {**os.environ, **LOGIN}.items() if name != without}
+    environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE"):
+        environment[name] = str(folder / "google" / "credentials.json")
+    words = ["make", "--silent", "google-login"]
+    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_gcloud_writes_the_credentials_of_the_jobs_own_token_which_nobody_else_can_read(
+    tmp_path: Path,
+) -> None:
+    for _ in range(2):
+        done = google_login(tmp_path)
+    assert not done.returncode and LOGIN["GOOGLE_ID_TOKEN"] not in done.stdout + done.stderr
+    file = tmp_path / "google" / "credentials.json"
+    words, options = json.loads(file.read_text())
+    assert words == ["iam", "workload-identity-pools", "create-cred-config", LOGIN["GOOGLE_PROVIDER"]]
+    assert options["service-account"] == LOGIN["GOOGLE_ACCOUNT"]
+    assert Path(options["credential-source-file"]).read_text() == LOGIN["GOOGLE_ID_TOKEN"]
+    assert {each.stat().st_mode & 0o077 for each in [file.parent, *file.parent.iterdir()]} == {0}
+
+
+@pytest.mark.parametrize("name", LOGIN)
+def test_what_is_missing_is_named_and_nothing_is_written(name: str, tmp_path: Path) -> None:
+    done = google_login(tmp_path, without=name)
+    assert done.returncode and f"{name}: is not set; docs/merge-requests.md says" in done.stderr
+    assert not (tmp_path / "google").exists()
