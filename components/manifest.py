@@ -2,8 +2,8 @@
 
 A hole is `${name}`. A scalar that is nothing but a hole becomes the value itself (an output, a
 number, a mapping); inside a longer text the value is inserted as text; a key that is a hole takes
-in the entries of a mapping. Values that are outputs stay outputs, so that a preview shows
-every other field.
+in the entries of a mapping, and an item of a list that is a hole those of a list. Values that are outputs
+stay outputs, so that a preview shows every other field.
 """
 
 import re
@@ -13,6 +13,9 @@ from typing import Any, Final
 
 import pulumi
 import yaml
+
+# Manifests that every user of a component needs; a scenario's own are under workloads/.
+MANIFESTS: Final = Path(__file__).parent / "manifests"
 
 _HOLE: Final = re.compile(r"\$\{(\w+)\}")
 
@@ -60,7 +63,7 @@ class Manifest:
         if isinstance(node, dict):
             return self._fill_mapping(node)
         if isinstance(node, list):
-            return [self._fill(item) for item in node]
+            return [each for item in node for each in self._fill_item(item)]
         if isinstance(node, str):
             return self._fill_text(node)
         return node
@@ -74,6 +77,10 @@ class Manifest:
             else:
                 filled[key] = self._fill(value)
         return filled
+
+    def _fill_item(self, node: Any) -> list[Any]:
+        filled = self._fill(node)
+        return filled if isinstance(node, str) and isinstance(filled, list) else [filled]
 
     def _fill_text(self, text: str) -> Any:
         hole = _HOLE.fullmatch(text)

@@ -10,7 +10,10 @@ import pulumi_kubernetes as kubernetes
 
 from components.cluster import Cluster
 from components.component import Component
-from components.manifest import Manifest
+from components.manifest import MANIFESTS, Manifest
+
+# Pods of the namespace reach each other, and nobody else does.
+INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
 
 # `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the
 # platform adds containers of its own to Ray pods (the log collector of the Ray add-on).

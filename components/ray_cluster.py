@@ -1,19 +1,70 @@
 """A Ray cluster on Kubernetes, run by the KubeRay operator."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 
 from components.component import Component
 from components.fingerprint import hashed_name
 from components.image import Image
-from components.manifest import Manifest, Values
+from components.manifest import MANIFESTS, Manifest
 from components.namespace import Namespace
 
+# What of the platform reaches a Ray cluster from outside its namespace.
+INGRESS_FROM_PLATFORM: Final = MANIFESTS / "ingress-from-platform.yaml"
 # https://github.com/ray-project/kuberay: longer names make services whose names are too long.
 _MAX_NAME: Final = 53
+
+# What the GCS FUSE sidecar that GKE adds to a pod may use; requests are equal to these limits.
+_HEAD_SIDECAR: Final = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "5Gi"}
+# Every worker writes its part of a checkpoint at the same time, large files in streams.
+_WORKER_SIDECAR: Final = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "20Gi"}
+# Ours to write, and nothing about files is remembered: what one worker has written, the others see at
+# once, as checkpoints of several workers need it.
+_MOUNT_OPTIONS: Final = (
+    "uid=1000,gid=1000,file-mode=664,dir-mode=775,"
+    "metadata-cache:ttl-secs:0,metadata-cache:negative-ttl-secs:0"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RayWorkers:
+    """The workers of a Ray cluster, one pod each.
+
+    Args:
+        group: Name of their group.
+        replicas: Number of workers, or of slices.
+        slice_hosts: Workers of a TPU slice, None without one.
+        size: What a worker requests and is limited to, by the names of Kubernetes' resources.
+        node_selector: Labels of the nodes that they run on.
+        shared_memory: Size of `/dev/shm`.
+        scratch: Size of `/scratch`.
+        grace_s: Seconds that a worker has for its end, None for Kubernetes' own 30.
+    """
+
+    group: str
+    replicas: int
+    slice_hosts: int | None = None
+    size: Mapping[str, str]
+    node_selector: Mapping[str, str]
+    shared_memory: str
+    scratch: str
+    grace_s: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketMount:
+    """A bucket that pods see as a folder.
+
+    Args:
+        bucket: Name of the bucket.
+        path: The folder.
+    """
+
+    bucket: pulumi.Input[str]
+    path: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +73,56 @@ class RayClusterArgs:
 
     Args:
         namespace: Namespace that it runs in.
-        manifest: RayCluster manifest, with the holes `name`, `namespace`, `image` and those of `values`.
-        values: For the manifest's other holes.
+        ray_version: Version of Ray in the image.
         image: What its pods run in.
+        service_account: Kubernetes service account of its pods.
+        workers: Its workers.
+        head_storage: Ephemeral storage of the head; Autopilot's general-purpose pods may have 10 GiB.
+        token_optional: Whether pods start without the secret with the Hugging Face token; None when the
+            manifest need not say it, and they do not.
+        mount: A bucket in all of its pods.
         depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
     """
 
     namespace: Namespace
-    manifest: Path
-    values: Values
+    ray_version: str
     image: Image
+    service_account: str
+    workers: RayWorkers
+    head_storage: str = "9Gi"
+    token_optional: bool | None = None
+    mount: BucketMount | None = None
     depends_on: list[pulumi.Resource] = field(default_factory=list)
 
     def filled(self, name: str) -> Manifest:
         """The manifest of a cluster called `name`."""
-        fixed = {"name": name, "namespace": self.namespace.namespace, "image": self.image.uri}
-        return Manifest(self.manifest, {**self.values, **fixed})
+        workers, mount = self.workers, self.mount
+        return Manifest(
+            MANIFESTS / "ray-cluster.yaml",
+            {
+                "name": name,
+                "namespace": self.namespace.namespace,
+                "rayVersion": self.ray_version,
+                "serviceAccount": self.service_account,
+                "image": self.image.uri,
+                "tokenOptional": _given(optional=self.token_optional),
+                "headStorage": self.head_storage,
+                "headMetadata": _sidecar(_HEAD_SIDECAR) if mount else {},
+                "workers": workers.group,
+                "replicas": workers.replicas,
+                "hosts": _given(numOfHosts=workers.slice_hosts),
+                "workerMetadata": _sidecar(_WORKER_SIDECAR) if mount else {},
+                "workerPod": {
+                    "nodeSelector": dict(workers.node_selector),
+                    **_given(terminationGracePeriodSeconds=workers.grace_s),
+                },
+                "workerSize": dict(workers.size),
+                "workerSharedMemory": workers.shared_memory,
+                "workerScratch": workers.scratch,
+                "bucketMounts": [{"name": "bucket", "mountPath": mount.path}] if mount else [],
+                "bucketVolumes": [_volume(mount)] if mount else [],
+            },
+        )
 
 
 class RayCluster(Component):
@@ -59,3 +144,22 @@ class RayCluster(Component):
             f"{name}-ray-cluster", args.namespace.running_in(self, args.depends_on)
         )
         self.register_outputs({"name": self.cluster_name})
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _sidecar(limits: Mapping[str, str]) -> dict[str, Any]:
+    """Metadata with which GKE adds the sidecar to a pod."""
+    sizes = {f"gke-gcsfuse/{resource}-limit": limit for resource, limit in limits.items()}
+    return {"metadata": {"annotations": {"gke-gcsfuse/volumes": "true", **sizes}}}
+
+
+def _volume(mount: BucketMount) -> dict[str, Any]:
+    attributes = {"bucketName": mount.bucket, "mountOptions": _MOUNT_OPTIONS}
+    return {
+        "name": "bucket",
+        "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes},
+    }

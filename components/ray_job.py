@@ -1,18 +1,19 @@
 """A job on a Ray cluster, run by the KubeRay operator."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pulumi
 
 from components.component import Component
 from components.fingerprint import hashed_name
-from components.manifest import Manifest, Values
+from components.manifest import MANIFESTS, Manifest
 from components.ray_cluster import RayCluster, RayClusterArgs
 from components.run_limit import run_limit
 
-# https://github.com/ray-project/kuberay: the operator refuses longer ones.
+_MANIFEST: Final = MANIFESTS / "ray-job.yaml"
+# https://github.com/ray-project/kuberay: the operator rejects longer ones.
 _MAX_NAME: Final = 47
 # A job that failed has ended too; `RayJob.result` tells the two apart.
 _ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed']}"
@@ -30,19 +31,20 @@ class RayJobArgs:
 
     Args:
         job_name: Start of the job's name; a digest of all it consists of follows.
-        manifest: RayJob manifest with the holes `name`, `namespace`, `cluster`, `limit` and those of
-            `values`.
-        values: For the manifest's other holes.
+        entrypoint: Command line that the cluster runs.
+        image: Image of the pod that submits it.
+        code: The `configMap` volume source with the job's working directory.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
-        depends_on: What the job needs and the manifest names.
+        depends_on: What the job needs and these arguments name.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
         max_hours: Hours after which the job is ended and fails, its own cluster with it; None for no limit.
         alone: Whether there are machines for one such job only: what replaces it begins when it has gone.
     """
 
     job_name: str
-    manifest: Path
-    values: Values
+    entrypoint: pulumi.Input[str]
+    image: pulumi.Input[str]
+    code: Mapping[str, Any]
     cluster: RayClusterArgs | RayCluster
     depends_on: list[pulumi.Resource]
     wait: bool
@@ -65,18 +67,20 @@ class RayJob(Component):
         namespace = args.cluster.namespace
         needs = [*args.depends_on, *_needs_of(args.cluster)]
         values = {
-            **args.values,
+            "entrypoint": args.entrypoint,
+            "image": args.image,
+            "code": dict(args.code),
             "namespace": namespace.namespace,
             "cluster": _cluster_fields(args.cluster),
             "limit": run_limit(args.max_hours),
         }
-        unnamed = Manifest(args.manifest, {**values, "name": args.job_name})
+        unnamed = Manifest(_MANIFEST, {**values, "name": args.job_name})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
         opts = namespace.running_in(self, needs)
         # Created first, and waited for, its successor would wait for the machines that this one holds.
         opts.delete_before_replace = args.alone
         job = _RayJobObject(
-            f"{name}-ray-job", Manifest(args.manifest, {**values, "name": self.job_name}), args.wait, opts
+            f"{name}-ray-job", Manifest(_MANIFEST, {**values, "name": self.job_name}), args.wait, opts
         )
         self.result: pulumi.Output[str] = pulumi.Output.from_input("")
         if args.wait:

@@ -6,7 +6,8 @@ import pulumi
 
 from components.batch_job import BatchJob, BatchJobArgs
 from components.fingerprint import fingerprint
-from stacks.gke_training import INGRESS_FROM_INSIDE, WORKLOADS, lay_ground, warn_of_missing_a4
+from components.namespace import INGRESS_FROM_INSIDE
+from stacks.gke_training import WORKLOADS, lay_ground, warn_of_missing_a4
 from stacks.settings import A4Accelerate
 
 NAME: Final = "a4-accelerate"

@@ -4,21 +4,19 @@ from typing import Final
 
 import pulumi
 
+from cloud.machines import GPU_LABEL, GPU_RESOURCE
 from components.fingerprint import fingerprint
-from components.ray_cluster import RayCluster, RayClusterArgs
+from components.namespace import INGRESS_FROM_INSIDE
+from components.ray_cluster import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
 from stacks.gke_training import (
-    INGRESS_FROM_INSIDE,
-    INGRESS_FROM_RAY_PLATFORM,
-    WORKLOADS,
     lay_ground,
     warn_of_missing_a4,
 )
 from stacks.settings import A4Ray
 
 NAME: Final = "a4-ray"
-MANIFESTS: Final = WORKLOADS / NAME
 GPUS_PER_WORKER: Final = 8
 
 
@@ -29,19 +27,36 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         NAME,
         settings,
         namespace="ray",
-        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_RAY_PLATFORM],
+        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
         ray_operator=True,
     )
     ray = RayClusterArgs(
         namespace=ground.namespace,
-        manifest=MANIFESTS / "ray-cluster.yaml",
-        values={
-            "rayVersion": pins.RAY_VERSION,
-            "serviceAccount": ground.account.account_name,
-            "workers": settings.workers,
-            "capacity": settings.capacity.pod_selectors(),
-        },
+        ray_version=pins.RAY_VERSION,
         image=ground.image,
+        service_account=ground.account.account_name,
+        workers=RayWorkers(
+            group="b200",
+            replicas=settings.workers,
+            # A part of the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform keeps some for itself, and a
+            # pod that asks for too much is never scheduled.
+            size={
+                "cpu": "160",
+                "memory": "1024Gi",
+                "ephemeral-storage": "240Gi",
+                GPU_RESOURCE: str(GPUS_PER_WORKER),
+            },
+            node_selector={
+                GPU_LABEL: "nvidia-b200",
+                # B200 needs R570 or newer.
+                "cloud.google.com/gke-gpu-driver-version": "latest",
+                **settings.capacity.pod_selectors(),
+            },
+            shared_memory="64Gi",
+            scratch="200Gi",
+            # Time for the checkpoint that a SIGTERM asks for.
+            grace_s=120,
+        ),
         depends_on=ground.depends_on,
     )
     # The same code on the same libraries and as many GPUs is the same run, and resumes.
@@ -51,15 +66,13 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
         NAME,
         RayJobArgs(
             job_name=settings.recipe,
-            manifest=MANIFESTS / "ray-job.yaml",
-            values={
-                "recipe": settings.recipe,
-                "bucket": ground.bucket.bucket_name,
-                "run": run,
-                "gpus": settings.workers * GPUS_PER_WORKER,
-                "image": ground.image.uri,
-                "code": ground.code.volume,
-            },
+            entrypoint=pulumi.Output.concat(
+                f"python -m finetune ray --recipe {settings.recipe} --storage gs://",
+                ground.bucket.bucket_name,
+                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
+            ),
+            image=ground.image.uri,
+            code=ground.code.volume,
             cluster=RayCluster(NAME, ray) if settings.shared_ray_cluster else ray,
             depends_on=[ground.code.access],
             wait=settings.wait_for_training,

@@ -25,10 +25,6 @@ from stacks.training_image import training_image
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 FINETUNE: Final = WORKLOADS / "finetune"
-# Pods of the namespace reach each other, and nobody else does.
-INGRESS_FROM_INSIDE: Final = WORKLOADS / "namespace" / "ingress-from-inside.yaml"
-# What of the platform reaches a Ray cluster besides.
-INGRESS_FROM_RAY_PLATFORM: Final = WORKLOADS / "namespace" / "ingress-from-platform.yaml"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,14 @@ from typing import Final
 
 import pulumi
 
+from cloud.machines import TPU_RESOURCE
 from components.fingerprint import fingerprint
+from components.namespace import INGRESS_FROM_INSIDE
 from components.node_pool import NodePool, NodePoolArgs
-from components.ray_cluster import RayClusterArgs
+from components.ray_cluster import INGRESS_FROM_PLATFORM, BucketMount, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
 from stacks.gke_training import (
-    INGRESS_FROM_INSIDE,
-    INGRESS_FROM_RAY_PLATFORM,
     WORKLOADS,
     Ground,
     Workload,
@@ -22,7 +22,6 @@ from stacks.maxtext_data import BUCKET_MOUNT
 from stacks.settings import TpuMaxtext
 
 NAME: Final = "tpu-maxtext"
-MANIFESTS: Final = WORKLOADS / NAME
 MAXTEXT: Final = WORKLOADS / "maxtext"
 
 # The Ray head asks for 8 CPUs and 32 GiB, and no other pool has a machine of that size for it.
@@ -39,7 +38,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
         NAME,
         settings,
         namespace="ray",
-        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_RAY_PLATFORM],
+        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
         ray_operator=True,
         zones=[settings.machines.zone],
         workload=Workload(folder=MAXTEXT, package=MAXTEXT / "maxtext_driver", mounts_bucket=True, tpu=True),
@@ -47,20 +46,27 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
     nodes = [_head_pool(settings, ground).ready, _slice_pool(settings, ground).ready]
     ray = RayClusterArgs(
         namespace=ground.namespace,
-        manifest=MANIFESTS / "ray-cluster.yaml",
-        values={
-            "rayVersion": pins.RAY_VERSION,
-            "serviceAccount": ground.account.account_name,
-            "withoutToken": settings.hf_token is None,
-            "bucket": ground.bucket.bucket_name,
-            "mount": BUCKET_MOUNT,
-            "slice": tpu_slice.node_labels,
-            "hosts": tpu_slice.hosts,
-            "chips": str(tpu_slice.machine.chips),
-            "cpus": str(tpu_slice.machine.pod_cpus),
-            "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
-        },
+        ray_version=pins.RAY_VERSION,
         image=ground.image,
+        service_account=ground.account.account_name,
+        workers=RayWorkers(
+            group="tpu",
+            # One slice: all of its hosts or none.
+            replicas=1,
+            slice_hosts=tpu_slice.hosts,
+            size={
+                "cpu": str(tpu_slice.machine.pod_cpus),
+                "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
+                "ephemeral-storage": "50Gi",
+                TPU_RESOURCE: str(tpu_slice.machine.chips),
+            },
+            node_selector=tpu_slice.node_labels,
+            shared_memory="32Gi",
+            scratch="40Gi",
+        ),
+        head_storage="10Gi",
+        token_optional=settings.hf_token is None,
+        mount=BucketMount(bucket=ground.bucket.bucket_name, path=BUCKET_MOUNT),
         depends_on=[*ground.depends_on, *nodes],
     )
     # The same code on the same libraries, data and chips is the same run, and resumes.
@@ -68,21 +74,16 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
         ground.code.digest, ground.image.fingerprint, tpu_slice.topology, settings.overrides
     )
     run = f"{settings.recipe}-{content}"
+    overrides = "".join(f" --set {shlex.quote(override)}" for override in settings.overrides)
     job = RayJob(
         NAME,
         RayJobArgs(
             job_name=settings.recipe,
-            manifest=MANIFESTS / "ray-job.yaml",
-            values={
-                "recipe": settings.recipe,
-                "mount": BUCKET_MOUNT,
-                "run": run,
-                "hosts": tpu_slice.hosts,
-                "topology": tpu_slice.topology,
-                "overrides": "".join(f" --set {shlex.quote(override)}" for override in settings.overrides),
-                "image": ground.image.uri,
-                "code": ground.code.volume,
-            },
+            entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
+            f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology} "
+            f"--accelerator TPU-V6E{overrides}",
+            image=ground.image.uri,
+            code=ground.code.volume,
             cluster=ray,
             depends_on=[ground.code.access],
             wait=settings.wait_for_training,

@@ -14,12 +14,12 @@ metadata: {name: "${name}"}
 spec:
   whole: ${number}
   inside: gs://${bucket}/${name}
-  list: ["${name}", plain, 3]
+  list: ["${name}", plain, 3, "${items}"]
   selector:
     fixed: "yes"
     ${more}:
 """
-VALUES: dict[str, Any] = {"name": "n", "number": 7, "bucket": "b", "more": {"added": "1"}}
+VALUES: dict[str, Any] = {"name": "n", "number": 7, "bucket": "b", "more": {"added": "1"}, "items": [4, 5]}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_values_go_in_whole_inside_texts_and_as_entries(path: Path) -> None:
         "spec": {
             "whole": 7,
             "inside": "gs://b/n",
-            "list": ["n", "plain", 3],
+            "list": ["n", "plain", 3, 4, 5],
             "selector": {"fixed": "yes", "added": "1"},
         },
     }

@@ -22,7 +22,7 @@ KNOWN = {"a4-ray": "a4-ray", "cloudrun-vllm": "cloudrun-vllm", "dev": "cloudrun-
         ("stacks/cloudrun_vllm.py", ["cloudrun-vllm", "dev"]),
         ("workloads/l4-kueue/serving.yaml", ["l4-kueue"]),
         ("workloads/finetune/trainer.py", sorted(KNOWN)),
-        ("workloads/namespace/ingress-from-inside.yaml", sorted(KNOWN)),
+        ("components/manifests/ingress-from-inside.yaml", sorted(KNOWN)),
         ("stacks/pins.py", sorted(KNOWN)),
         ("components/bucket.py", sorted(KNOWN)),
         ("Pulumi.yaml", sorted(KNOWN)),
