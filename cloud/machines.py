@@ -52,8 +52,8 @@ class Accelerator:
         name: As Compute Engine and GKE call it.
         zones: Zones that offer it to everybody, by region, where they are written down.
         flex_start_zones: Zones in which flex-start has it, where they are fewer.
-        quota: Metric of Compute Engine's quota for it; where several accelerators share one, also the
-            dimension and its value. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
+        quota: Metric of Compute Engine's quota for it.
+        quota_family: Where several accelerators share a metric, its dimension and the value for this one. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
         preemptible_quota: Metric of the quota that spot and flex-start take.
         whole_price: Whether a machine with it has one price that covers CPUs and memory.
     """
@@ -61,7 +61,8 @@ class Accelerator:
     name: str
     zones: Zones = field(default_factory=dict)
     flex_start_zones: Zones = field(default_factory=dict)
-    quota: tuple[str, ...]
+    quota: str
+    quota_family: tuple[str, str] | None = None
     preemptible_quota: str
     whole_price: bool = False
 
@@ -89,12 +90,13 @@ L4: Final = Accelerator(
         us_west1="abc",
         us_west4="ac",
     ),
-    quota=("nvidia_l4_gpus",),
+    quota="nvidia_l4_gpus",
     preemptible_quota="preemptible_nvidia_l4_gpus",
 )
 B200: Final = Accelerator(
     name="nvidia-b200",
-    quota=("gpus_per_gpu_family", "gpu_family", "NVIDIA_B200"),
+    quota="gpus_per_gpu_family",
+    quota_family=("gpu_family", "NVIDIA_B200"),
     preemptible_quota="preemptible_nvidia_b200_gpus",
     whole_price=True,
 )
@@ -112,7 +114,8 @@ V6E: Final = Accelerator(
     ),
     # https://docs.cloud.google.com/tpu/docs/request-using-flex-start
     flex_start_zones=_zones(asia_northeast1="b", us_east5="a"),
-    quota=("tpus_per_tpu_family", "tpu_family", "CT6E"),
+    quota="tpus_per_tpu_family",
+    quota_family=("tpu_family", "CT6E"),
     preemptible_quota="preemptible_tpu_v6e",
     whole_price=True,
 )

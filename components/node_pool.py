@@ -7,28 +7,10 @@ from typing import ClassVar, Final
 import pulumi
 import pulumi_gcp as gcp
 
+from cloud.machines import GPU_RESOURCE, Machine, Slice
 from components.capacity import NodePoolCapacity
 from components.cluster import NODE_SCOPES, Cluster
 from components.component import Component
-from components.tpu_slice import TpuSlice
-
-# The label and the taint that GKE knows GPU nodes by; it lets pods that ask for GPUs tolerate it.
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
-GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-GPU_RESOURCE: Final = "nvidia.com/gpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gpus:
-    """The GPUs of a node.
-
-    Args:
-        model: As Compute Engine calls it, such as `nvidia-l4`.
-        count: Per node.
-    """
-
-    model: str
-    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,24 +19,22 @@ class NodePoolArgs:
 
     Args:
         cluster: A Standard cluster.
-        machine_type: Compute Engine machine type.
+        machine: Machine type of the nodes; a pool with GPUs is kept free of pods without one.
         zones: Zones of the nodes.
         minimum: Nodes in all zones together that are kept.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
-        gpus: GPUs of a node; the pool is then kept free of pods without one.
         tpu_slice: The slice that the pool is; GKE then keeps it free of pods without TPU chips.
         capacity: Where the machines come from, None for on demand.
     """
 
     cluster: Cluster
-    machine_type: str
+    machine: Machine
     zones: Sequence[str]
     minimum: int
     maximum: int
     disk_gb: int
-    gpus: Gpus | None = None
-    tpu_slice: TpuSlice | None = None
+    tpu_slice: Slice | None = None
     capacity: NodePoolCapacity | None = None
 
     def __post_init__(self) -> None:
@@ -70,10 +50,10 @@ class NodePoolArgs:
         if self.tpu_slice:
             self._check_slice(self.tpu_slice)
 
-    def _check_slice(self, wanted: TpuSlice) -> None:
-        if (self.machine_type, self.maximum) != (wanted.machine.name, wanted.hosts):
+    def _check_slice(self, wanted: Slice) -> None:
+        if (self.machine, self.maximum) != (wanted.machine, wanted.hosts):
             raise ValueError(
-                f"{self.maximum} {self.machine_type} are no {wanted.topology} slice; "
+                f"{self.maximum} {self.machine.name} are no {wanted.topology} slice; "
                 f"that is {wanted.hosts} {wanted.machine.name}"
             )
         if self.minimum not in (0, wanted.hosts) or len(self.zones) != 1:
@@ -90,7 +70,7 @@ class NodePoolArgs:
     @property
     def scarce(self) -> bool:
         """Whether there may be no second machine of the kind."""
-        return self.gpus is not None or self.tpu_slice is not None
+        return self.machine.model is not None
 
 
 class NodePool(Component):
@@ -152,7 +132,7 @@ def _upgrades(args: NodePoolArgs) -> gcp.container.NodePoolUpgradeSettingsArgs |
     return gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
 
 
-def _placement(wanted: TpuSlice) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+def _placement(wanted: Slice) -> gcp.container.NodePoolPlacementPolicyArgs | None:
     """Machines that are wired to each other; the chips of a single one always are, and GKE refuses it.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
@@ -163,12 +143,10 @@ def _placement(wanted: TpuSlice) -> gcp.container.NodePoolPlacementPolicyArgs | 
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
-    capacity = args.capacity
+    capacity, gpus = args.capacity, bool(args.machine.count) and not args.machine.is_tpu
     return gcp.container.NodePoolNodeConfigArgs(
-        machine_type=args.machine_type,
-        # Machines with TPU chips take no persistent disk.
-        # https://github.com/dstackai/dstack/issues/2145
-        disk_type="hyperdisk-balanced" if args.tpu_slice else "pd-balanced",
+        machine_type=args.machine.name,
+        disk_type=args.machine.disk_type,
         disk_size_gb=args.disk_gb,
         service_account=args.cluster.node_account,
         oauth_scopes=list(NODE_SCOPES),
@@ -179,8 +157,8 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         # Containers start while their image is still on its way; images of Artifact Registry alone.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
-        guest_accelerators=[_accelerator(args.gpus)] if args.gpus else None,
-        taints=[_GPU_TAINT] if args.gpus else None,
+        guest_accelerators=[_accelerator(args.machine)] if gpus else None,
+        taints=[_GPU_TAINT] if gpus else None,
         # The whole core for the thread that feeds the chips, as the tutorial has it.
         advanced_machine_features=_ONE_THREAD_A_CORE if args.tpu_slice else None,
         spot=capacity.spot if capacity else None,
@@ -190,6 +168,8 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     )
 
 
+# GKE lets pods that ask for GPUs tolerate it.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
 _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
     key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
 )
@@ -198,11 +178,11 @@ _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
 _ONE_THREAD_A_CORE: Final = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
 
 
-def _accelerator(gpus: Gpus) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+def _accelerator(machine: Machine) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
     """GPUs with the newest driver that GKE installs and keeps up to date."""
     driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
         gpu_driver_version="LATEST"
     )
     return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
-        type=gpus.model, count=gpus.count, gpu_driver_installation_config=driver
+        type=machine.accelerator, count=machine.count, gpu_driver_installation_config=driver
     )

@@ -7,13 +7,14 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
+from cloud.machines import MACHINES
 from components.cluster import NODE_SCOPES, RELEASE_CHANNEL, Cluster, ClusterArgs, ray_operators
 from components.network import PODS_RANGE, SERVICES_RANGE
 from components.node_pool import NodePool, NodePoolArgs
 
 # The system pool carries GKE's own pods and controllers such as Kueue: two nodes, so that webhooks
 # answer while one of them is upgraded.
-_SYSTEM_MACHINE: Final = "e2-standard-4"
+_SYSTEM_MACHINE: Final = MACHINES["e2-standard-4"]
 _SYSTEM_NODES: Final = 2
 _SYSTEM_DISK_GB: Final = 50
 
@@ -96,7 +97,7 @@ class StandardCluster(Cluster):
             f"{name}-system",
             NodePoolArgs(
                 cluster=self,
-                machine_type=_SYSTEM_MACHINE,
+                machine=_SYSTEM_MACHINE,
                 zones=self._zones,
                 minimum=nodes,
                 maximum=nodes,

@@ -2,47 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Final
 
-import yaml
-
+from cloud import container
+from cloud.machines import GPU_LABEL, MACHINES, TPU_LABEL, Machine
 from components.capacity import CapacityType, Reservation
 from engine.plan import Planned
 from operations.plan import StackPlan
 from operations.workloads import Pods, pods_of
 
-CLUSTER: Final = "gcp:container/cluster:Cluster"
-NODE_POOL: Final = "gcp:container/nodePool:NodePool"
-# What machine types consist of, written down once, for the simulated nodes.
-_FACTS: Final = Path(__file__).parent.parent / "rehearsal" / "control_plane" / "machines.yaml"
-_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-_TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MachineType:
-    """A Compute Engine machine type.
-
-    Args:
-        name: As Compute Engine calls it.
-        cpus: Virtual CPUs.
-        memory: GiB.
-        accelerator: What is built in, such as `nvidia-b200`; empty for nothing.
-        count: How many of it.
-    """
-
-    name: str
-    cpus: int
-    memory: int
-    accelerator: str = ""
-    count: int = 0
-
-    @property
-    def tpu(self) -> bool:
-        """Whether the accelerators are TPU chips."""
-        return self.accelerator.startswith("tpu-")
+CLUSTER: Final = container.CLUSTER.type
+NODE_POOL: Final = container.NODE_POOL.type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +33,7 @@ class Machines:
     """
 
     resource: str
-    type: MachineType | None
+    type: Machine | None
     type_name: str
     kept: int
     most: int
@@ -72,14 +42,6 @@ class Machines:
     reservation: Reservation | None
     disk_gb: int
     lasting: bool
-
-
-@cache
-def machine_types() -> Mapping[str, MachineType]:
-    """Machine types by name."""
-    return {
-        name: MachineType(name=name, **facts) for name, facts in yaml.safe_load(_FACTS.read_text()).items()
-    }
 
 
 def machines_of(plan: StackPlan) -> list[Machines]:
@@ -98,7 +60,7 @@ def _of_pool(pool: Planned) -> Machines:
     named = affinity.get("values") or [] if affinity.get("consumeReservationType") != "NO_RESERVATION" else []
     return Machines(
         resource=pool.name,
-        type=machine_types().get(node["machineType"]),
+        type=MACHINES.get(node["machineType"]),
         type_name=node["machineType"],
         kept=int(scaling.get("totalMinNodeCount") or 0) if scaling else fixed,
         most=int(scaling.get("totalMaxNodeCount") or 0) if scaling else fixed,
@@ -115,16 +77,16 @@ def _of_pool(pool: Planned) -> Machines:
 def _for_pods(pods: Pods) -> Machines | None:
     """What Autopilot makes for pods with accelerators; pods without share Google's general nodes."""
     selector: Mapping[str, str] = pods.spec.get("nodeSelector") or {}
-    accelerator = selector.get(_GPU_LABEL) or selector.get(_TPU_LABEL)
+    accelerator = selector.get(GPU_LABEL) or selector.get(TPU_LABEL)
     if not accelerator or not pods.count:
         return None
     fitting = [
         machine
-        for machine in machine_types().values()
+        for machine in MACHINES.values()
         if machine.accelerator == accelerator
         and machine.count >= pods.accelerators
         and machine.cpus > pods.cpus
-        and machine.memory > pods.memory_gib
+        and machine.memory_gib > pods.memory_gib
     ]
     smallest = min(fitting, key=lambda machine: (machine.count, machine.cpus), default=None)
     reservation = _reservation(selector)

@@ -9,8 +9,6 @@ from operations.plan import StackPlan
 from operations.workloads import CLOUD_RUN_JOB, CLOUD_RUN_SERVICE, Pods, cloud_run_of, pods_of
 
 HOURS_PER_MONTH: Final = 730
-# Machines with one price for the whole, by accelerator.
-_WHOLE: Final = ("nvidia-b200", "tpu-v6e-slice")
 # Cloud NAT bills a gateway for each machine behind it, up to this many.
 # https://cloud.google.com/nat/pricing
 _MOST_GATEWAYS: Final = 32
@@ -115,17 +113,17 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
         return Quantity(key=key, what=what, unit=unit, most=most, run=most, kept=kept)
 
     name = f"{kind.name}, {machines.capacity}"
-    family = kind.name.partition("-")[0]
     if kind.accelerator:
-        unit = "chip-hour" if kind.tpu else "GPU-hour"
+        unit = "chip-hour" if kind.is_tpu else "GPU-hour"
         key = f"{kind.accelerator}.{machines.capacity}"
         yield quantity(key, f"{kind.accelerator} of {name}", unit, kind.count)
         if not machines.zones:
             key = f"autopilot.premium.{kind.accelerator}"
             yield quantity(key, f"Autopilot's share of {name}", unit, kind.count)
-    if kind.accelerator not in _WHOLE:
-        yield quantity(f"{family}.cpu.{machines.capacity}", f"CPUs of {name}", "vCPU-hour", kind.cpus)
-        yield quantity(f"{family}.memory.{machines.capacity}", f"memory of {name}", "GiB-hour", kind.memory)
+    if not (kind.model and kind.model.whole_price):
+        cpu, memory = (f"{kind.family}.{part}.{machines.capacity}" for part in ("cpu", "memory"))
+        yield quantity(cpu, f"CPUs of {name}", "vCPU-hour", kind.cpus)
+        yield quantity(memory, f"memory of {name}", "GiB-hour", kind.memory_gib)
     if machines.disk_gb:
         amount = machines.disk_gb / HOURS_PER_MONTH
         yield quantity("disk.balanced", "boot disks", "GiB-month", amount)

@@ -4,13 +4,13 @@ from typing import Final
 
 import pulumi
 
+from cloud.machines import allocatable_disk_gib
 from components.batch_job import BatchJob, BatchJobArgs
 from components.fingerprint import fingerprint
-from components.g2_machine import BOOT_DISK_GB, L4
 from components.headless_service import HeadlessService, HeadlessServiceArgs
 from components.kueue import Kueue, KueueArgs
 from components.model_server import ModelServer, ModelServerArgs
-from components.node_pool import GPU_LABEL, Gpus, NodePool, NodePoolArgs
+from components.node_pool import NodePool, NodePoolArgs
 from components.queue import Priority, Queue, QueueArgs, Quota
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from stacks import pins
@@ -20,6 +20,8 @@ from stacks.settings import L4Kueue
 
 NAME: Final = "l4-kueue"
 MANIFESTS: Final = WORKLOADS / NAME
+# Boot disk of a node: images, and the scratch space of its pods.
+_DISK_GB: Final = 200
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
     "high": Priority(value=1000, description="Somebody waits for the answer; pre-empts low."),
@@ -65,13 +67,13 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
             kueue=kueue,
             namespace=ground.namespace,
             queue_name="llm",
-            flavor=L4,
-            node_labels={GPU_LABEL: L4},
+            flavor=machine.accelerator,
+            node_labels=machine.node_labels,
             quota=Quota(
-                gpus=nodes * machine.gpus,
+                gpus=nodes * machine.count,
                 cpus=nodes * machine.pod_cpus,
                 memory_gib=nodes * machine.pod_memory_gib,
-                storage_gib=nodes * machine.pod_storage_gib,
+                storage_gib=nodes * int(allocatable_disk_gib(_DISK_GB)),
             ),
             priorities=_PRIORITIES,
             manifests=MANIFESTS,
@@ -85,12 +87,11 @@ def _l4_pool(settings: L4Kueue, ground: Ground) -> NodePool:
         f"{NAME}-l4",
         NodePoolArgs(
             cluster=ground.cluster,
-            machine_type=machines.type.name,
+            machine=machines.type,
             zones=machines.zones,
             minimum=machines.min_nodes,
             maximum=machines.nodes,
-            disk_gb=BOOT_DISK_GB,
-            gpus=Gpus(model=L4, count=machines.type.gpus),
+            disk_gb=_DISK_GB,
             capacity=settings.capacity.node_pool_settings(settings.max_run_hours),
         ),
     )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cloud.machines import G2_MACHINES, L4, Machine
 from components.capacity import CapacityType
-from components.g2_machine import G2_MACHINES, G2_ZONES, G2Machine
 from stacks.keys import Keys
 
 # The workloads, as the tutorial runs them: a server spreads its model over two GPUs of one machine, and
@@ -31,7 +31,7 @@ class L4Machines:
             autoscaler decide. By default all, with flexStart none.
     """
 
-    type: G2Machine
+    type: Machine
     zones: tuple[str, ...]
     nodes: int
     min_nodes: int
@@ -46,9 +46,9 @@ def read_l4_machines(keys: Keys, region: str, capacity: CapacityType, autopilot:
         capacity: Where the machines come from.
         autopilot: Whether the cluster chooses machines by itself.
     """
-    offered = G2_ZONES.get(region, ())
+    offered = L4.zones.get(region, ())
     if not offered and not keys.refused("gcp:region"):
-        keys.problem("gcp:region", f"{region} has no zone with L4 GPUs; these have: {', '.join(G2_ZONES)}")
+        keys.problem("gcp:region", f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
     nodes = keys.integer("nodes", 3, minimum=1, maximum=100)
     if autopilot:
         keys.none_of("machineType", "zones", "minNodes", because="Autopilot chooses machines by itself")
@@ -114,17 +114,17 @@ def _check_pool(keys: Keys, machines: L4Machines, capacity: CapacityType) -> Non
 def _check_fit(keys: Keys, machines: L4Machines) -> None:
     """Notes machines that cannot hold one server, and a queue that cannot hold the fine-tune."""
     machine, needed = machines.type, TRAINING_PODS * GPUS_PER_POD
-    there = machines.nodes * machine.gpus
-    if machine.gpus < GPUS_PER_POD:
-        large = ", ".join(name for name, other in G2_MACHINES.items() if other.gpus >= GPUS_PER_POD)
+    there = machines.nodes * machine.count
+    if machine.count < GPUS_PER_POD:
+        large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
         keys.problem(
             "machineType",
-            f"{machine.name} has {machine.gpus} GPU, and one serving replica takes {GPUS_PER_POD} of a "
+            f"{machine.name} has {machine.count} GPU, and one serving replica takes {GPUS_PER_POD} of a "
             f"machine; choose one of {large}",
         )
     elif there < needed:
         keys.problem(
             "nodes",
             f"{machines.nodes} x {machine.name} gives {there} GPUs, and the fine-tune takes {needed}; "
-            f"set nodes to {-(-needed // machine.gpus)} or more",
+            f"set nodes to {-(-needed // machine.count)} or more",
         )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from cloud.machines import TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
-from components.tpu_slice import TPU_SLICES, V6E_FLEX_START_ZONES, V6E_ZONES, TpuSlice
 from stacks.keys import Keys
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
@@ -23,7 +23,7 @@ class TpuMachines:
         zone: `zone`. The zone of the slice, and of the cluster with it.
     """
 
-    slice: TpuSlice
+    slice: Slice
     zone: str
 
 
@@ -73,7 +73,7 @@ def check_fit(keys: Keys, recipe: str, machines: TpuMachines) -> None:
         )
 
 
-def _slice(text: str) -> TpuSlice:
+def _slice(text: str) -> Slice:
     if text not in TPU_SLICES:
         raise ValueError(f"{text!r} is no shape of a TPU v6e slice; these are: {', '.join(TPU_SLICES)}")
     return TPU_SLICES[text]
@@ -88,7 +88,7 @@ def _check_zone(keys: Keys, zone: str, region: str, capacity: CapacityType) -> N
 
 
 def _zones(capacity: CapacityType) -> Mapping[str, tuple[str, ...]]:
-    return V6E_FLEX_START_ZONES if capacity is CapacityType.FLEX_START else V6E_ZONES
+    return V6E.flex_start_zones if capacity is CapacityType.FLEX_START else V6E.zones
 
 
 def _no_offer(capacity: CapacityType) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pulumi
 
-from cloud.machines import TPU_RESOURCE
+from cloud.machines import MACHINES
 from components.fingerprint import fingerprint
 from components.namespace import INGRESS_FROM_INSIDE
 from components.node_pool import NodePool, NodePoolArgs
@@ -25,7 +25,7 @@ NAME: Final = "tpu-maxtext"
 MAXTEXT: Final = WORKLOADS / "maxtext"
 
 # The Ray head asks for 8 CPUs and 32 GiB, and no other pool has a machine of that size for it.
-_HEAD_MACHINE: Final = "e2-standard-16"
+_HEAD_MACHINE: Final = MACHINES["e2-standard-16"]
 _HEAD_DISK_GB: Final = 100
 # Images, and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
@@ -58,7 +58,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
                 "cpu": str(tpu_slice.machine.pod_cpus),
                 "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
                 "ephemeral-storage": "50Gi",
-                TPU_RESOURCE: str(tpu_slice.machine.chips),
+                tpu_slice.machine.resource: str(tpu_slice.machine.count),
             },
             node_selector=tpu_slice.node_labels,
             shared_memory="32Gi",
@@ -104,7 +104,7 @@ def _head_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
         f"{NAME}-head",
         NodePoolArgs(
             cluster=ground.cluster,
-            machine_type=_HEAD_MACHINE,
+            machine=_HEAD_MACHINE,
             zones=[settings.machines.zone],
             minimum=1,
             maximum=1,
@@ -120,7 +120,7 @@ def _slice_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
         f"{NAME}-slice",
         NodePoolArgs(
             cluster=ground.cluster,
-            machine_type=tpu_slice.machine.name,
+            machine=tpu_slice.machine,
             zones=[settings.machines.zone],
             # Flex-start makes machines when pods ask for them, and for no other reason.
             minimum=0 if capacity.flex_start else tpu_slice.hosts,

@@ -51,7 +51,7 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
         return
     places = _zones_with(clients, "machineTypes", plan.project, machines.type.name)
     accelerator = machines.type.accelerator
-    if accelerator and not machines.type.tpu:
+    if accelerator and not machines.type.is_tpu:
         places &= _zones_with(clients, "acceleratorTypes", plan.project, accelerator)
     elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
     without = sorted(wanted - places)

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cloud import records
+from cloud.compute import API as COMPUTE
+from cloud.run import API as RUN
 from components.capacity import CapacityType
 from operations.clients import Clients
 from operations.findings import Finding, fine, problem, unknown, warning
@@ -13,26 +16,6 @@ from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of
 
-COMPUTE: Final = "compute.googleapis.com"
-RUN: Final = "run.googleapis.com"
-# Accelerators with a quota of their own; the others share one that has a family each. Spot and flex-start
-# take the preemptible quota. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
-_OWN_QUOTA: Final = {"nvidia-l4": "nvidia_l4_gpus"}
-_PREEMPTIBLE: Final = {
-    "nvidia-l4": "preemptible_nvidia_l4_gpus",
-    "nvidia-b200": "preemptible_nvidia_b200_gpus",
-    "tpu-v6e-slice": "preemptible_tpu_v6e",
-}
-_FAMILY: Final = {
-    "nvidia-b200": ("gpus_per_gpu_family", "gpu_family", "NVIDIA_B200"),
-    "tpu-v6e-slice": ("tpus_per_tpu_family", "tpu_family", "CT6E"),
-}
-# What a plan's resources count for in the whole project.
-_PER_RESOURCE: Final = {
-    "gcp:compute/network:Network": "networks",
-    "gcp:compute/router:Router": "routers",
-    "gcp:compute/subnetwork:Subnetwork": "subnetworks",
-}
 # Granted by itself with the first deployment on a GPU in a region.
 # https://docs.cloud.google.com/run/docs/configuring/services/gpu
 _GRANTED_L4: Final = 3
@@ -77,8 +60,9 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
         if pods.accelerators:
             needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.count
     for resource in plan.resources:
-        if resource.type in _PER_RESOURCE:
-            needs[Quota(service=COMPUTE, metric=_PER_RESOURCE[resource.type], everywhere=True)] += 1
+        record = records.every().get(resource.type)
+        if record and record.quota:
+            needs[Quota(service=COMPUTE, metric=record.quota, everywhere=True)] += 1
     return needs
 
 
@@ -87,20 +71,19 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
     if machines.type is None or not machines.most:
         return needs
     accelerators = machines.type.count * machines.most
-    accelerator = machines.type.accelerator
+    accelerator = machines.type.model
     if machines.disk_gb:
         # Balanced disks count as SSDs.
         needs[Quota(service=COMPUTE, metric="ssd_total_storage")] += machines.disk_gb * machines.most
     if not accelerator:
         needs[Quota(service=COMPUTE, metric="cpus")] += machines.type.cpus * machines.most
     elif machines.capacity in (CapacityType.SPOT, CapacityType.FLEX_START):
-        needs[Quota(service=COMPUTE, metric=_PREEMPTIBLE[accelerator])] += accelerators
-    elif machines.capacity is CapacityType.ON_DEMAND and accelerator in _OWN_QUOTA:
-        needs[Quota(service=COMPUTE, metric=_OWN_QUOTA[accelerator])] += accelerators
-        needs[Quota(service=COMPUTE, metric="gpus_all_regions", everywhere=True)] += accelerators
+        needs[Quota(service=COMPUTE, metric=accelerator.preemptible_quota)] += accelerators
     elif machines.capacity is CapacityType.ON_DEMAND:
-        metric, dimension, family = _FAMILY[accelerator]
-        needs[Quota(service=COMPUTE, metric=metric, family=(dimension, family))] += accelerators
+        family = accelerator.quota_family
+        needs[Quota(service=COMPUTE, metric=accelerator.quota, family=family)] += accelerators
+        if family is None:
+            needs[Quota(service=COMPUTE, metric="gpus_all_regions", everywhere=True)] += accelerators
     return needs
 
 

@@ -1,15 +1,14 @@
 """Keeps the simulated nodes as the platform would: one for every node of a node pool, more on demand."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import requests
 
 from rehearsal.control_plane import nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
-from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item, Rejected
+from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item
 
 _SECONDS: Final = 0.2
 
@@ -37,10 +36,6 @@ class NodeKeeper:
         self._thread.start()
         self.made = 0
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
-        """Raises Rejected for a node pool that no node can be made of."""
-        nodes.shape_of_pool(inputs, "pool", "us-central1")
-
     def stop(self) -> None:
         """Ends the keeping; the nodes stay."""
         self._stopped.set()
@@ -57,8 +52,8 @@ class NodeKeeper:
             try:
                 with self._lock:
                     self._follow()
-            except (ApiError, requests.ConnectionError, Rejected):
-                continue  # the API server is going, or the pool is refused where it is asked for
+            except (ApiError, requests.ConnectionError):
+                continue  # the API server is going
 
     def _follow(self) -> None:
         cluster = next(self._cloud.of_type(CLUSTER), None)

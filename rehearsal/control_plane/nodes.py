@@ -7,74 +7,29 @@ runs on every node are not there.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from math import floor, inf, prod
-from pathlib import Path
+from math import floor
 from typing import Any, Final
 
-import yaml
-
+from cloud.container import node_labels
+from cloud.machines import DEFAULT, GPU_LABEL, MACHINES, TPU_LABEL, Machine, Slice, allocatable_disk_gib
 from cloud.quantity import quantity
-from rehearsal.fake_cloud import Rejected
 
-_MACHINES: Final = Path(__file__).with_name("machines.yaml")
-# The machine of a node pool that names none.
-_DEFAULT_MACHINE: Final = "e2-medium"
 # GKE's default boot disk, in GB.
 _DEFAULT_DISK: Final = 100
 # Autopilot's general-purpose nodes: large enough for any pod that the compute class takes.
-_GENERAL_PURPOSE: Final = "e2-standard-32"
+_GENERAL_PURPOSE: Final = MACHINES["e2-standard-32"]
 _PODS: Final = 110
 _ZONES_OF_A_REGION: Final = "abc"
 
-_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-_TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
-_TPU_TOPOLOGY: Final = "cloud.google.com/gke-tpu-topology"
-# What the chips of a machine that is a slice of its own are labelled with.
-_TOPOLOGY_OF_ONE_HOST: Final = {1: "1x1", 4: "2x2", 8: "2x4"}
 # Virtual CPUs of a core.
 _THREADS: Final = 2
 POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 
-# Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice.
-# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
-_KEPT_CPUS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (inf, 0.0025))
-_KEPT_GIB: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (inf, 0.02))
-_EVICTION_MIB: Final = 100
 _EFFECTS: Final = {
     "NO_SCHEDULE": "NoSchedule",
     "PREFER_NO_SCHEDULE": "PreferNoSchedule",
     "NO_EXECUTE": "NoExecute",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """A machine type.
-
-    Args:
-        name: As Compute Engine calls it.
-        cpus: Virtual CPUs.
-        memory: GiB.
-        accelerator: GKE's name of the accelerator, empty without one.
-        count: Accelerators of a machine.
-    """
-
-    name: str
-    cpus: int
-    memory: int
-    accelerator: str = ""
-    count: int = 0
-
-    @property
-    def is_tpu(self) -> bool:
-        """Whether the accelerator is a TPU."""
-        return self.accelerator.startswith("tpu-")
-
-    @property
-    def resource(self) -> str:
-        """The resource that pods ask for the accelerator by."""
-        return "google.com/tpu" if self.is_tpu else "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +67,7 @@ class Shape:
                 "name": name,
                 "labels": {
                     **self.labels,
-                    **_accelerator_labels(self.machine),
+                    **self.machine.node_labels,
                     POOL_LABEL: self.pool,
                     "kubernetes.io/hostname": name,
                     "kubernetes.io/os": "linux",
@@ -143,21 +98,17 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         inputs: Its inputs.
         name: Its name.
         location: Location of its cluster: a region or a zone.
-
-    Raises:
-        Rejected: For a machine type that is not in machines.yaml.
     """
     config = inputs.get("nodeConfig") or {}
-    chosen = machine(str(config.get("machineType") or _DEFAULT_MACHINE))
+    chosen = MACHINES[str(config.get("machineType") or DEFAULT)]
     zones = tuple(inputs.get("nodeLocations") or _zones(location))
     least, most = _counts(inputs, len(zones))
     labels = {str(key): str(value) for key, value in (config.get("labels") or {}).items()}
     topology = (inputs.get("placementPolicy") or {}).get("tpuTopology")
     if topology:
         # A slice is whole or not there at all.
-        least = most = max(1, prod(map(int, topology.split("x"))) // (chosen.count or 1))
-    if topology or chosen.is_tpu:
-        labels[_TPU_TOPOLOGY] = topology or _TOPOLOGY_OF_ONE_HOST[chosen.count]
+        least = most = Slice(topology=topology, machine=chosen).hosts
+    labels |= node_labels(inputs)
     if (config.get("advancedMachineFeatures") or {}).get("threadsPerCore") == 1:
         chosen = replace(chosen, cpus=chosen.cpus // _THREADS)
     if config.get("spot"):
@@ -183,11 +134,11 @@ def shape_for_pod(pod: Mapping[str, Any], location: str) -> Shape | None:
     selector (spot, reservation, driver version) are properties that such a node then has.
     """
     selector = {str(key): str(value) for key, value in (pod["spec"].get("nodeSelector") or {}).items()}
-    accelerator = selector.get(_GPU_LABEL) or selector.get(_TPU_LABEL) or ""
+    accelerator = selector.get(GPU_LABEL) or selector.get(TPU_LABEL) or ""
     if accelerator:
-        fitting = [each for each in _machines().values() if each.accelerator == accelerator]
+        fitting = [each for each in MACHINES.values() if each.accelerator == accelerator]
     else:
-        fitting = [machine(_GENERAL_PURPOSE)]
+        fitting = [_GENERAL_PURPOSE]
     for each in sorted(fitting, key=lambda found: found.count):
         shape = Shape(
             pool=f"autopilot-{each.name}",
@@ -204,17 +155,6 @@ def shape_for_pod(pod: Mapping[str, Any], location: str) -> Shape | None:
     return None
 
 
-def machine(name: str) -> Machine:
-    """The machine type of that name.
-
-    Raises:
-        Rejected: When it is not in machines.yaml.
-    """
-    if name not in _machines():
-        raise Rejected(f"no simulated node can be made: machine type {name} is not in {_MACHINES.name}")
-    return _machines()[name]
-
-
 def requests_of(pod: Mapping[str, Any]) -> dict[str, float]:
     """What the containers of a pod ask for together."""
     total: dict[str, float] = {}
@@ -223,12 +163,6 @@ def requests_of(pod: Mapping[str, Any]) -> dict[str, float]:
         for name, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
             total[name] = total.get(name, 0.0) + (quantity(amount) or 0.0)
     return total
-
-
-@cache
-def _machines() -> dict[str, Machine]:
-    table = yaml.safe_load(_MACHINES.read_text())
-    return {name: Machine(name=name, **facts) for name, facts in table.items()}
 
 
 def _zones(location: str) -> list[str]:
@@ -261,17 +195,11 @@ def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
         yield {"key": of.resource, "value": "present", "effect": "NoSchedule"}
 
 
-def _accelerator_labels(of: Machine) -> dict[str, str]:
-    if not of.accelerator:
-        return {}
-    return {_TPU_LABEL if of.is_tpu else _GPU_LABEL: of.accelerator}
-
-
 def _capacity(shape: Shape) -> dict[str, str]:
     disk = int(shape.disk * 1e9 / 2**30)
     return {
         "cpu": str(shape.machine.cpus),
-        "memory": f"{shape.machine.memory}Gi",
+        "memory": f"{shape.machine.memory_gib}Gi",
         "ephemeral-storage": f"{disk}Gi",
         "pods": str(_PODS),
         **_accelerators(shape.machine),
@@ -279,13 +207,10 @@ def _capacity(shape: Shape) -> dict[str, str]:
 
 
 def _allocatable(shape: Shape) -> dict[str, str]:
-    cpus, memory = shape.machine.cpus, shape.machine.memory
-    disk = shape.disk * 1e9 / 2**30
-    kept_disk = min(0.5 * disk, 6 + 0.35 * disk, 100) + 0.1 * disk
     return {
-        "cpu": f"{floor(1000 * (cpus - _kept(cpus, _KEPT_CPUS)))}m",
-        "memory": f"{floor(1024 * (memory - _kept(memory, _KEPT_GIB))) - _EVICTION_MIB}Mi",
-        "ephemeral-storage": f"{floor(disk - kept_disk)}Gi",
+        "cpu": f"{floor(1000 * shape.machine.allocatable_cpus)}m",
+        "memory": f"{floor(1024 * shape.machine.allocatable_gib)}Mi",
+        "ephemeral-storage": f"{floor(allocatable_disk_gib(shape.disk))}Gi",
         "pods": str(_PODS),
         **_accelerators(shape.machine),
     }
@@ -293,14 +218,6 @@ def _allocatable(shape: Shape) -> dict[str, str]:
 
 def _accelerators(of: Machine) -> dict[str, str]:
     return {of.resource: str(of.count)} if of.accelerator else {}
-
-
-def _kept(size: float, slices: tuple[tuple[float, float], ...]) -> float:
-    kept = 0.0
-    for width, share in slices:
-        kept += min(size, width) * share
-        size -= min(size, width)
-    return kept
 
 
 def _autopilot_disk(pod: Mapping[str, Any]) -> int:

@@ -4,10 +4,10 @@ from typing import Any, cast
 
 import pytest
 
+from cloud.machines import MACHINES, TPU_SLICES
 from components.cluster import Cluster
 from components.node_pool import NodePoolArgs
 from components.standard_cluster import StandardClusterArgs
-from components.tpu_slice import TPU_SLICES
 
 NO_CLUSTER = cast(Cluster, None)
 
@@ -15,7 +15,7 @@ NO_CLUSTER = cast(Cluster, None)
 def pool(minimum: int, maximum: int, *zones: str) -> NodePoolArgs:
     return NodePoolArgs(
         cluster=NO_CLUSTER,
-        machine_type="g2-standard-24",
+        machine=MACHINES["g2-standard-24"],
         zones=zones,
         minimum=minimum,
         maximum=maximum,
@@ -43,7 +43,7 @@ def test_a_fixed_number_that_does_not_spread_evenly_is_refused() -> None:
 def slice_pool(topology: str, machine_type: str, minimum: int, maximum: int, *zones: str) -> NodePoolArgs:
     return NodePoolArgs(
         cluster=NO_CLUSTER,
-        machine_type=machine_type,
+        machine=MACHINES[machine_type],
         zones=zones,
         minimum=minimum,
         maximum=maximum,

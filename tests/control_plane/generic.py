@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from cloud.machines import MACHINES
 from rehearsal.control_plane.api import Object
-from rehearsal.control_plane.nodes import Shape, machine
+from rehearsal.control_plane.nodes import Shape
 
 NAMESPACE = "llm"
 QUEUE = "llm"
@@ -11,7 +12,7 @@ _QUEUE_LABEL = {"kueue.x-k8s.io/queue-name": QUEUE}
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _QUOTA = {"cpu": "60", "memory": "240Gi", "nvidia.com/gpu": "6", "ephemeral-storage": "200Gi"}
 
-GPU_NODES = Shape(pool="l4", machine=machine("g2-standard-24"), zones=("us-central1-a",), least=3, most=3)
+GPU_NODES = Shape(pool="l4", machine=MACHINES["g2-standard-24"], zones=("us-central1-a",), least=3, most=3)
 
 
 def namespace() -> Object:

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from cloud.machines import MACHINES
 from operations.checks import hub
 from operations.checks.project import SERVICE
-from operations.machines import machine_types
 from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
@@ -175,7 +175,7 @@ def manifest() -> str:
 
 def _types(collection: str, a4_zone: str) -> dict[str, Any]:
     """Every type of the table in every zone, but for A4, which few have."""
-    types = machine_types().values()
+    types = MACHINES.values()
     names = {each.accelerator if collection == "acceleratorTypes" else each.name: each for each in types}
     items = {
         f"zones/{zone}": {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.g2_machine import G2_MACHINES
+from cloud.machines import G2_MACHINES
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal import Rehearsal
@@ -63,7 +63,7 @@ def test_a_node_holds_as_many_pods_as_its_gpus_serve(plan: Plan) -> None:
         size = container["resources"]["requests"]
         assert size == container["resources"]["limits"], name
         for machine in G2_MACHINES.values():
-            pods = machine.gpus // int(size["nvidia.com/gpu"])
+            pods = machine.count // int(size["nvidia.com/gpu"])
             assert pods * int(size["cpu"]) <= machine.pod_cpus or not pods, machine.name
             assert pods * int(size["memory"].removesuffix("Gi")) <= machine.pod_memory_gib or not pods
 

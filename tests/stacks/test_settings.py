@@ -114,7 +114,7 @@ def test_flex_start_keeps_no_machine_unless_told_to() -> None:
 def test_one_large_machine_can_hold_the_fine_tune() -> None:
     read = load({**L4_KUEUE, "llm-stacks:nodes": "1", "llm-stacks:machineType": "g2-standard-48"})
     assert isinstance(read, L4Kueue)
-    assert read.machines.type.gpus == 4
+    assert read.machines.type.count == 4
 
 
 def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
