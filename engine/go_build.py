@@ -1,6 +1,6 @@
-"""Builds programs from the Go modules that tools/ pins.
+"""Gets the programs of the Go modules that tools/ pins: downloads them where that can be, else builds them.
 
-Each is built once into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
+Each is got once, into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
 there too, so that Go's module cache need not stay.
 """
 
@@ -33,6 +33,8 @@ class GoModule:
         minutes: How long building takes on 2 cores, about.
         files: Folder or file of the module, and where under `.tools/` its copy goes.
         version_variable: Variable that the linker sets to the pinned version.
+        published: Asks where each program of the pinned version can be downloaded (`download.fetch`); None
+            where that is nowhere.
     """
 
     folder: str
@@ -41,6 +43,7 @@ class GoModule:
     minutes: int
     files: Mapping[str, str] = field(default_factory=dict)
     version_variable: str = ""
+    published: Callable[[], Mapping[str, str]] | None = None
 
     @property
     def version(self) -> str:
@@ -80,7 +83,39 @@ class GoModule:
             for source, copy in self.files.items():
                 with _unfinished(file(copy)) as target:
                     _copy(root / source, target)
-        # Written last: without it nothing of the module counts as built.
+        self._finish()
+
+    def download(self, log: Log) -> bool:
+        """Downloads its programs instead, whole or not at all; False when its publisher has none for us.
+
+        Args:
+            log: Told what is downloaded, and why that failed.
+
+        Raises:
+            EngineError: When something else was downloaded than its publisher released.
+        """
+        if not self.published:
+            return False
+        # Imported where it is needed: mostly everything is there.
+        from requests import RequestException
+
+        from engine.download import fetch
+
+        addresses = self.published()
+        try:
+            for name in self.commands:
+                log(f"downloading {addresses[name]} into {TOOLS / 'bin'}, once")
+                with _unfinished(path_of(name)) as target:
+                    target.write_bytes(fetch(addresses[name]))
+                    target.chmod(0o755)
+        except RequestException as error:
+            log(f"not downloaded: {error}")
+            return False
+        self._finish()
+        return True
+
+    def _finish(self) -> None:
+        """Written last: without it nothing of the module counts as built."""
         with _unfinished(self._stamp) as stamp:
             stamp.write_text(self.version)
 
@@ -131,6 +166,8 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     with _only_builder(log):
         wanted = [module for module in modules if not module.is_built]
         for module in wanted:
+            if module.download(log):
+                continue
             commands = ", ".join(module.commands)
             log(
                 f"building {commands} ({module.folder} {module.version}) with Go into {TOOLS / 'bin'}; "

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import requests
+import yaml
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
@@ -80,15 +81,15 @@ class Api:
     """The API server, as an administrator.
 
     Args:
-        server: `https://127.0.0.1:PORT`.
-        authority: Path of the certificate of its authority.
-        client: Paths of the administrator's certificate and key.
+        kubeconfig: Path of the administrator's kubeconfig.
     """
 
-    def __init__(self, server: str, authority: Path, client: tuple[Path, Path]) -> None:
-        self.server = server
-        self._authority = str(authority)
-        self._client = (str(client[0]), str(client[1]))
+    def __init__(self, kubeconfig: Path) -> None:
+        tree = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = tree["clusters"][0]["cluster"], tree["users"][0]["user"]
+        self._server = cluster["server"]
+        self._authority = cluster["certificate-authority"]
+        self._client = (user["client-certificate"], user["client-key"])
         self._sessions = threading.local()
         self._kinds: dict[tuple[str, str], Kind] = {}
 
@@ -108,7 +109,7 @@ class Api:
         """
         answer = self._session.request(
             method,
-            self.server + path,
+            self._server + path,
             params=query,
             data=None if body is None else json.dumps(body),
             headers={"Content-Type": content},
@@ -121,7 +122,7 @@ class Api:
     def is_ready(self) -> bool:
         """Whether the API server says so."""
         try:
-            return self._session.get(f"{self.server}/readyz", timeout=_TIMEOUT).ok
+            return self._session.get(f"{self._server}/readyz", timeout=_TIMEOUT).ok
         except requests.ConnectionError:
             return False
 

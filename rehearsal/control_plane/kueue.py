@@ -1,16 +1,16 @@
 """Kueue's manager as a process beside the API server, in place of what its Helm chart installs.
 
 The manager, its CRDs and its webhooks are the real ones and the configuration is the release's own.
-Not there: the chart's Deployment, Service and roles (the manager is an administrator here). The
-addresses, certificates and leader election of the configuration are replaced, as they are this
-machine's business.
+Not there: the chart's Deployment and roles (the manager is an administrator here). The addresses and the
+leader election of the configuration are replaced, as they are this machine's business.
 """
 
 import base64
 import json
+import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,13 +19,14 @@ import yaml
 
 from engine import go_build
 from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
-from rehearsal.control_plane.certificates import SERVER, Authority
-from rehearsal.control_plane.processes import Component, free_ports
+from rehearsal.control_plane.kwokctl import LOG_LINES, free_ports
 from rehearsal.errors import RehearsalError
 
 CHART: Final = "kueue"
 _SECRET: Final = "kueue-webhook-server-cert"
 _SERVICE: Final = "kueue-webhook-service"
+# The manager makes the certificates of its webhooks itself.
+_CERTIFICATES: Final = {"enable": True, "webhookServiceName": _SERVICE, "webhookSecretName": _SECRET}
 # CRDs with a conversion webhook: config/components/crd/patches/webhook_in_*.yaml, as kustomize uses them.
 _CONVERTED: Final = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
 # Webhooks of Kueue's own cluster-wide objects; the chart keeps all others off two namespaces.
@@ -43,7 +44,7 @@ class Kueue:
     Args:
         api: The API server.
         folder: For certificates, configuration and log.
-        kubeconfig: Path of the administrator's.
+        kubeconfig: Path of the administrator's kubeconfig.
 
     Attributes:
         installed: Whether there is something to remove, be it whole or not.
@@ -52,8 +53,10 @@ class Kueue:
     def __init__(self, api: Api, folder: Path, kubeconfig: Path) -> None:
         self._api = api
         self._folder = folder
+        self._certificates = folder / "certificates"
+        self._log = folder / "kueue.log"
         self._kubeconfig = kubeconfig
-        self._component: Component | None = None
+        self._manager: subprocess.Popen[bytes] | None = None
         self._namespace = ""
         self.installed = False
 
@@ -72,28 +75,25 @@ class Kueue:
             raise RehearsalError("a release of Kueue is there already")
         configuration = configured(values)
         self._namespace = namespace
-        self._folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)  # an earlier release's
+        self._certificates.mkdir(parents=True)
         self._check(configuration)
-        health, webhook = free_ports(2)
-        authority = Authority(self._folder / "keys", "kueue-ca", rsa_key=True)
-        pair = authority.issue("tls", SERVER, also_at=(f"{_SERVICE}.{namespace}.svc",))
-        bundle = base64.b64encode(authority.pair.certificate.read_bytes()).decode()
-        url = f"https://127.0.0.1:{webhook}"
+        health, port = free_ports(2)
         self.installed = True
-        self._api.apply(_certificates(authority, pair.certificate, pair.key, namespace))
-        self._install_crds(url, bundle)
-        here = _here(configuration, namespace, health, webhook, pair.key.parent)
-        command = [
-            str(go_build.path_of("kueue")),
-            f"--config={self._write('kueue.yaml', here)}",
-            f"--kubeconfig={self._kubeconfig}",
-            f"--zap-log-level={_merged(values)['controllerManager']['manager']['logLevel']}",
-        ]
-        self._component = Component("kueue", command, self._folder / "kueue.log")
+        for each in self._endpoint():
+            self._api.apply(each)
+        self._install_crds(port)
         try:
-            for each in _webhooks(url, bundle):
+            here = _here(configuration, namespace, health, port, self._certificates)
+            self._run(
+                f"--config={self._write('kueue.yaml', here)}",
+                f"--kubeconfig={self._kubeconfig}",
+                f"--zap-log-level={_merged(values)['controllerManager']['manager']['logLevel']}",
+            )
+            for each in self._webhooks(port):
                 self._api.apply(each)
-            self._component.until(lambda: _answers(f"http://127.0.0.1:{health}/readyz"))
+            self._await(self._mount_certificates)
+            self._await(lambda: _answers(f"http://127.0.0.1:{health}/readyz"))
         except BaseException:
             self.stop()
             raise
@@ -106,7 +106,7 @@ class Kueue:
         """
         self.stop()
         crds = [{**_CRD, "metadata": {"name": crd["metadata"]["name"]}} for crd in _crds()]
-        for each in (*_webhooks("https://127.0.0.1", ""), _secret(self._namespace), *crds):
+        for each in (*self._webhooks(0), *self._endpoint(), *crds):
             self._api.delete(each)
         until(
             lambda: f"the deletion of {', '.join(map(_why, self._left(crds)))}",
@@ -117,9 +117,10 @@ class Kueue:
 
     def stop(self) -> None:
         """Ends the manager."""
-        if self._component:
-            self._component.stop()
-        self._component = None
+        if self._manager:
+            self._manager.kill()
+            self._manager.wait()
+        self._manager = None
 
     def _left(self, crds: list[Object]) -> list[Object]:
         return [found for crd in crds if (found := self._touch(crd))]
@@ -152,21 +153,80 @@ class Kueue:
         if _VALID not in output:
             raise RehearsalError(f"Kueue refuses its configuration: {_error_in(output)}")
 
-    def _install_crds(self, url: str, bundle: str) -> None:
-        crds = list(_crds())
+    def _run(self, *flags: str) -> None:
+        with self._log.open("wb") as output:
+            self._manager = subprocess.Popen(
+                [str(go_build.path_of("kueue")), *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
+            )
+
+    def _await(self, ask: Callable[[], bool]) -> None:
+        """Waits until the manager is as far as is asked.
+
+        Raises:
+            RehearsalError: With the end of its log, when it ends before.
+        """
+
+        def answer() -> bool:
+            if self._manager and self._manager.poll() is not None:
+                raise RehearsalError(f"kueue ended as it started; the end of its log:\n{self._tail()}")
+            return ask()
+
+        until(lambda: f"kueue to be ready; the end of its log:\n{self._tail()}", answer, _TIMEOUT)
+
+    def _tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+
+    def _mount_certificates(self) -> bool:
+        """Does a kubelet's part: the certificates that the manager puts into its Secret become its files."""
+        secret, _ = self._endpoint()
+        data = (self._api.get(secret) or {}).get("data") or {}
+        for name, content in data.items():
+            (self._certificates / name).write_bytes(base64.b64decode(content))
+        return bool(data)
+
+    def _write(self, name: str, tree: Mapping[str, Any]) -> Path:
+        path = self._folder / name
+        path.write_text(yaml.safe_dump(dict(tree)))
+        return path
+
+    def _endpoint(self) -> tuple[Object, Object]:
+        """The chart's Secret, which the manager fills, and its Service, which here leads to this machine."""
+        secret, service = (
+            {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": self._namespace}}
+            for kind, name in (("Secret", _SECRET), ("Service", _SERVICE))
+        )
+        return secret, {**service, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
+
+    def _reference(self, path: str, port: int) -> dict[str, Any]:
+        return {"service": {"name": _SERVICE, "namespace": self._namespace, "path": path, "port": port}}
+
+    def _install_crds(self, port: int) -> None:
+        crds = _crds()
         for crd in crds:
             if crd["spec"]["names"]["plural"] in _CONVERTED:
-                client = {"url": f"{url}/convert", "caBundle": bundle}
+                client = self._reference("/convert", port)
                 webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client}
                 crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
             self._api.apply(crd)
         for crd in crds:
             establish(self._api, crd["metadata"]["name"])
 
-    def _write(self, name: str, tree: Mapping[str, Any]) -> Path:
-        path = self._folder / name
-        path.write_text(yaml.safe_dump(dict(tree)))
-        return path
+    def _webhooks(self, port: int) -> list[Object]:
+        text = go_build.file("kueue/webhooks.yaml").read_text()
+        configurations = [each for each in yaml.safe_load_all(text) if each]
+        selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_KEPT_OFF)}
+        for each in configurations:
+            each["metadata"]["name"] = f"kueue-{each['metadata']['name']}"
+            for webhook in each["webhooks"]:
+                path = webhook["clientConfig"]["service"]["path"]
+                webhook["clientConfig"] = self._reference(path, port)
+                if webhook["name"].split(".")[0][1:] not in _EVERYWHERE:
+                    webhook["namespaceSelector"] = {"matchExpressions": [selector]}
+        return configurations
 
 
 def configured(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,10 +244,7 @@ def configured(values: Mapping[str, Any]) -> dict[str, Any]:
         raise RehearsalError(f"managerConfig.controllerManagerConfigYaml is no YAML: {error}") from None
     if not isinstance(configuration, dict):
         raise RehearsalError("managerConfig.controllerManagerConfigYaml is not a mapping")
-    configuration.setdefault(
-        "internalCertManagement",
-        {"enable": True, "webhookServiceName": _SERVICE, "webhookSecretName": _SECRET},
-    )
+    configuration.setdefault("internalCertManagement", _CERTIFICATES)
     gates = {gate["name"]: gate["enabled"] for gate in merged["controllerManager"]["featureGates"]}
     if gates:
         configuration["featureGates"] = {**(configuration.get("featureGates") or {}), **gates}
@@ -224,7 +281,7 @@ def _over(defaults: Mapping[str, Any], values: Mapping[str, Any], path: str) -> 
 
 
 def _here(
-    configuration: Mapping[str, Any], namespace: str, health: int, webhook: int, served: Path
+    configuration: Mapping[str, Any], namespace: str, health: int, port: int, certificates: Path
 ) -> dict[str, Any]:
     """The configuration with this machine's addresses, and with what needs a pod left out."""
     return {
@@ -232,53 +289,19 @@ def _here(
         "namespace": namespace,
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
         "metrics": {"bindAddress": "0"},
-        "webhook": {"host": "127.0.0.1", "port": webhook, "certDir": str(served)},
+        "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
-        # On, the manager looks at the certificates in the Secret and finds them good; off, version
-        # 0.19 reads others from /etc, even when it serves no metrics.
-        "internalCertManagement": {
-            "enable": True,
-            "webhookServiceName": _SERVICE,
-            "webhookSecretName": _SECRET,
-        },
+        # Off, version 0.19 reads certificates from /etc, even when it serves no metrics.
+        "internalCertManagement": _CERTIFICATES,
         # It would listen on a fixed port.
         "featureGates": {**(configuration.get("featureGates") or {}), "VisibilityOnDemand": False},
     }
-
-
-def _secret(namespace: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": namespace}}
-
-
-def _certificates(authority: Authority, certificate: Path, key: Path, namespace: str) -> Object:
-    files = {
-        "ca.crt": authority.pair.certificate,
-        "ca.key": authority.pair.key,
-        "tls.crt": certificate,
-        "tls.key": key,
-    }
-    data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
-    return {**_secret(namespace), "data": data}
 
 
 def _crds() -> list[Object]:
     folder = go_build.file("kueue/crds")
     paths = sorted(folder.glob("*.yaml"))
     return [yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in paths]
-
-
-def _webhooks(url: str, bundle: str) -> list[Object]:
-    text = go_build.file("kueue/webhooks.yaml").read_text()
-    configurations = [each for each in yaml.safe_load_all(text) if each]
-    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_KEPT_OFF)}
-    for each in configurations:
-        each["metadata"]["name"] = f"kueue-{each['metadata']['name']}"
-        for webhook in each["webhooks"]:
-            path = webhook["clientConfig"]["service"]["path"]
-            webhook["clientConfig"] = {"url": url + path, "caBundle": bundle}
-            if webhook["name"].split(".")[0][1:] not in _EVERYWHERE:
-                webhook["namespaceSelector"] = {"matchExpressions": [selector]}
-    return configurations
 
 
 def _why(crd: Object) -> str:

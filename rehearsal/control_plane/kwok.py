@@ -5,7 +5,6 @@ runs until it is told to end, so that one can be pre-empted, and may take its ti
 """
 
 import copy
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -17,24 +16,11 @@ FINISH: Final = "rehearsal/finish"
 # A duration such as `8s`: so long a deleted pod takes to go, as one does that writes a checkpoint.
 LINGER: Final = "rehearsal/linger"
 
-# kwok exits without these as soon as it is given any configuration.
-_OPTIONS: Final = {
-    "cidr": "10.0.0.0/16",
-    "nodeLeaseParallelism": 4,
-    "podPlayStageParallelism": 4,
-    "nodePlayStageParallelism": 4,
-}
 
-
-def configuration() -> str:
-    """The configuration file."""
-    head = {
-        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
-        "kind": "KwokConfiguration",
-        "options": _OPTIONS,
-    }
+def stages() -> list[dict[str, Any]]:
+    """kwok's own stages, changed."""
     completing, deleting = _stage("pod-complete"), _stage("pod-delete")
-    stages = [
+    return [
         _stage("node-initialize"),
         _stage("pod-ready"),
         _finishing(completing, "pod-complete", "succeeded"),
@@ -42,7 +28,6 @@ def configuration() -> str:
         _where(deleting, "pod-delete", _annotation(LINGER, "DoesNotExist")),
         _lingering(deleting),
     ]
-    return yaml.safe_dump_all([head, *stages])
 
 
 def _stage(name: str) -> dict[str, Any]:
@@ -94,9 +79,3 @@ def _lingering(deleting: dict[str, Any]) -> dict[str, Any]:
         "durationFrom": {"expressionFrom": f'.metadata.annotations["{LINGER}"]'},
     }
     return changed
-
-
-def write(path: Path) -> Path:
-    """Writes the configuration file."""
-    path.write_text(configuration())
-    return path

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from engine import go_build
-from rehearsal.control_plane import ControlPlane, binaries
-from rehearsal.control_plane.api import Api, until
+from engine.go_build import Log
+from rehearsal.control_plane import ControlPlane, programs
+from rehearsal.control_plane.api import Api
 from rehearsal.live_cluster import install_ray
-
-KUEUE = "kueue-system"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,13 +21,18 @@ def ended_in_good_order() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """A control plane without nodes and without Kueue."""
-    missing = go_build.missing(binaries.MODULES)
-    if missing:
+def log(pytestconfig: pytest.Config) -> Log:
+    """Tells the terminal what takes long, once the programs are there or can be built."""
+    if missing := go_build.missing(programs.MODULES):
         pytest.skip(missing)
     terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    with ControlPlane(terminal.write_line if terminal else print) as plane:
+    return terminal.write_line if terminal else print
+
+
+@pytest.fixture(scope="session")
+def plane(log: Log) -> Iterator[ControlPlane]:
+    """A control plane without nodes and without Kueue."""
+    with ControlPlane(log) as plane:
         install_ray(plane)
         yield plane
 
@@ -37,15 +41,3 @@ def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 def api(plane: ControlPlane) -> Api:
     """Its API server."""
     return plane.api
-
-
-@pytest.fixture(scope="module")
-def kueue(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The control plane with Kueue, as its chart configures it."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE}}
-    plane.api.apply(namespace)
-    plane.kueue.start({}, KUEUE)
-    yield plane
-    plane.kueue.remove()
-    plane.api.delete(namespace)
-    until(lambda: f"{KUEUE} to go", lambda: plane.api.get(namespace) is None, 60)

@@ -1,102 +1,80 @@
-"""The demonstration of tutorial 002, for any stack: serving and training share one queue.
-
-All states are read from the API server.
-"""
+"""The demonstration of tutorial 002, serving and training share one queue, as the API server sees it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rehearsal import Rehearsal
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
+from tests import plans
 
+SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"
 # Every step takes a second or two; see ../shared/reference/control-plane.md.
 TIMEOUT = 30.0
+SERVING: Object = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "serving", "namespace": "llm"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstration:
-    """A Deployment that serves and a Job that trains.
+    """The stack l4-kueue on a control plane.
 
     Args:
+        stack: The stack.
         api: The API server.
-        namespace: Where both are.
-        deployment: Name of the Deployment.
-        job: Name of the Job.
     """
 
+    stack: Rehearsal
     api: Api
-    namespace: str
-    deployment: str
-    job: str
 
-    def scale(self, replicas: int) -> None:
-        """Asks for as many servers."""
-        self.api.patch(
-            self._named("apps/v1", "Deployment", self.deployment), {"spec": {"replicas": replicas}}
-        )
+    def ask_for(self, replicas: str) -> None:
+        """Sets the number of servers by configuration, and runs `up`."""
+        self.stack.configure({"imageUri": plans.IMAGE, "servingReplicas": replicas})
+        self.stack.up()
+
+    @property
+    def job(self) -> Object:
+        """The fine-tune's Job, as the program declares it."""
+        (found,) = self.stack.cloud.of_type("kubernetes:batch/v1:Job")
+        return found.inputs
 
     def servers(self) -> tuple[int, int]:
         """Servers that run, and servers that wait for admission."""
-        deployment = self.api.get(self._named("apps/v1", "Deployment", self.deployment)) or {}
-        pods = self.pods(deployment["spec"]["selector"]["matchLabels"])
+        pods = self.pods((self.api.get(SERVING) or {})["spec"]["selector"]["matchLabels"])
         return sum(is_true(pod, "Ready") for pod in pods), sum(_is_gated(pod) for pod in pods)
 
     def training(self) -> tuple[bool, int, int]:
         """Whether the Job is suspended, how many of its pods run, and how many there are in all."""
-        job = self.api.get(self._named("batch/v1", "Job", self.job)) or {"spec": {}}
-        pods = self.pods({"batch.kubernetes.io/job-name": self.job})
+        job = self.api.get(self.job) or {"spec": {}}
+        pods = self.pods_of(self.job)
         return bool(job["spec"].get("suspend")), sum(is_true(pod, "Ready") for pod in pods), len(pods)
 
-    def ended(self) -> bool:
-        """Whether the Job is complete."""
-        return is_true(self.api.get(self._named("batch/v1", "Job", self.job)) or {}, "Complete")
+    def pods_of(self, job: Object) -> list[Object]:
+        """Pods of a Job."""
+        return self.pods({"batch.kubernetes.io/job-name": job["metadata"]["name"]})
 
     def pods(self, labels: dict[str, str]) -> list[Object]:
         """Pods with these labels."""
         text = ",".join(f"{key}={value}" for key, value in labels.items())
-        return self.api.list("v1", "Pod", self.namespace, text)
+        return self.api.list("v1", "Pod", "llm", text)
 
-    def workload(self) -> Object:
-        """Kueue's Workload of the Job, empty while there is none."""
-        workloads = self.api.list("kueue.x-k8s.io/v1beta2", "Workload", self.namespace)
-        of_job = [each for each in workloads if each["metadata"]["name"].startswith(f"job-{self.job}-")]
-        return of_job[0] if of_job else {}
+    def annotate(self, job: Object, **annotations: str) -> None:
+        """Writes annotations on the pods of a Job."""
+        for pod in self.pods_of(job):
+            self.api.patch(pod, {"metadata": {"annotations": annotations}})
+
+    def workload(self, job: Object) -> Object:
+        """Kueue's Workload of a Job, empty while there is none."""
+        workloads = self.api.list("kueue.x-k8s.io/v1beta2", "Workload", "llm")
+        name = f"job-{job['metadata']['name']}-"
+        return next((each for each in workloads if each["metadata"]["name"].startswith(name)), {})
 
     def comes_to(self, ask: Callable[[], Any], wanted: Any) -> None:
         """Waits until an answer is the wanted one."""
         until(lambda: f"{wanted}; it is {ask()}", lambda: ask() == wanted, TIMEOUT)
-
-    def run(self, start_training: Callable[[], object]) -> None:
-        """The whole course; the Deployment has one replica, and the Job does not exist yet."""
-        self.comes_to(self.servers, (1, 0))
-        self.scale(4)
-        self.comes_to(self.servers, (3, 1))
-        self.scale(1)
-        self.comes_to(self.servers, (1, 0))
-        start_training()
-        self.comes_to(self.training, (False, 2, 2))
-        assert self.servers() == (1, 0)
-        first = {pod["metadata"]["uid"] for pod in self.pods({"batch.kubernetes.io/job-name": self.job})}
-
-        self.scale(2)
-        self.comes_to(self.training, (True, 0, 0))
-        self.comes_to(self.servers, (2, 0))
-        assert condition(self.workload(), "Evicted").get("reason") == "Preempted"
-        assert not is_true(self.workload(), "QuotaReserved")
-
-        self.scale(1)
-        self.comes_to(self.training, (False, 2, 2))
-        assert self.servers() == (1, 0)
-        assert is_true(self.workload(), "Admitted")
-        again = {pod["metadata"]["uid"] for pod in self.pods({"batch.kubernetes.io/job-name": self.job})}
-        assert not first & again  # other pods, which go on where a checkpoint says
-
-    def _named(self, version: str, kind: str, name: str) -> Object:
-        return {
-            "apiVersion": version,
-            "kind": kind,
-            "metadata": {"name": name, "namespace": self.namespace},
-        }
 
 
 def _is_gated(pod: Object) -> bool:

@@ -1,60 +1,128 @@
 """The stack's own demonstration: serving takes the fine-tune's GPUs and gives them back."""
 
+import copy
 import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import until
-from rehearsal.control_plane.kwok import FINISH
+from rehearsal.control_plane.api import ApiError, Object, condition, is_true, until
+from rehearsal.control_plane.kwok import FINISH, LINGER
 from tests import plans
-from tests.control_plane.demonstration import Demonstration
+from tests.control_plane.demonstration import (
+    ONE_SERVER,
+    SERVING,
+    SERVING_ALONE,
+    TIMEOUT,
+    TWO_SERVERS,
+    Demonstration,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 TRAINING = ROOT / ".venv-training" / "bin" / "python"
-SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"
 # Loading the libraries takes half a minute on a busy machine.
 STARTED = 240.0
 
 
+@pytest.fixture(scope="module")
+def scene(plane: ControlPlane) -> Iterator[Demonstration]:
+    """The stack, up; and gone without a trace after the last test."""
+    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
+        stack.up()
+        yield Demonstration(stack=stack, api=plane.api)
+        stack.destroy()
+        assert stack.cloud.items == []
+        assert stack.cluster and stack.cluster.left() == []
+
+
 @pytest.fixture
-def stack(plane: ControlPlane) -> Iterator[Rehearsal]:
-    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
-        yield rehearsal
+def another(scene: Demonstration) -> Iterator[Object]:
+    """A Job like the stack's with one pod, which finds room while the stack's waits."""
+    job = copy.deepcopy(scene.job)
+    job["metadata"]["name"] = "another"
+    job["spec"] |= {"parallelism": 1, "completions": 1}
+    scene.ask_for(TWO_SERVERS)
+    yield job
+    scene.api.delete(job)
+    until(lambda: "the Job to go", lambda: scene.api.get(job) is None, TIMEOUT)
 
 
-def ask_for(rehearsal: Rehearsal, replicas: str) -> None:
-    rehearsal.configure({"imageUri": plans.IMAGE, "servingReplicas": replicas})
-    rehearsal.up()
-
-
-def shown(rehearsal: Rehearsal, plane: ControlPlane) -> Demonstration:
-    (job,) = rehearsal.cloud.of_type("kubernetes:batch/v1:Job")
-    return Demonstration(
-        api=plane.api, namespace="llm", deployment="serving", job=job.inputs["metadata"]["name"]
-    )
-
-
-def test_serving_takes_the_fine_tunes_gpus_and_gives_them_back(stack: Rehearsal, plane: ControlPlane) -> None:
-    ask_for(stack, SERVING_ALONE)
-    scene = shown(stack, plane)
+def test_serving_takes_the_fine_tunes_gpus_and_gives_them_back(scene: Demonstration) -> None:
+    scene.ask_for(SERVING_ALONE)
     scene.comes_to(scene.servers, (3, 1))
+    first: set[str] = set()
     for replicas, servers, training in (
         (ONE_SERVER, (1, 0), (False, 2, 2)),
         (TWO_SERVERS, (2, 0), (True, 0, 0)),
         (ONE_SERVER, (1, 0), (False, 2, 2)),
     ):
-        ask_for(stack, replicas)
+        scene.ask_for(replicas)
         scene.comes_to(scene.servers, servers)
         scene.comes_to(scene.training, training)
-        assert stack.preview().changed == 0
-    stack.destroy()
-    assert stack.cloud.items == []
+        assert scene.stack.preview().changed == 0
+        workload = scene.workload(scene.job)
+        if replicas == TWO_SERVERS:
+            assert condition(workload, "Evicted").get("reason") == "Preempted"
+        assert is_true(workload, "QuotaReserved") == is_true(workload, "Admitted") == (replicas == ONE_SERVER)
+        # Every time other pods, which go on where a checkpoint says.
+        pods = {pod["metadata"]["uid"] for pod in scene.pods_of(scene.job)}
+        assert not first & pods
+        first |= pods
+
+
+def test_a_server_gets_its_gpus_only_when_the_trainer_has_gone(scene: Demonstration) -> None:
+    scene.ask_for(ONE_SERVER)
+    scene.comes_to(scene.training, (False, 2, 2))
+    scene.annotate(scene.job, **{LINGER: "4s"})
+    scene.api.patch(SERVING, {"spec": {"replicas": 2}})
+    # The trainer still writes its checkpoint; its pods count as going, and the GPUs are theirs.
+    scene.comes_to(lambda: scene.training()[0], True)
+    assert scene.servers()[0] == 1
+    assert scene.training()[2] == 2
+    scene.comes_to(scene.servers, (2, 0))
+    assert scene.training() == (True, 0, 0)
+
+
+@pytest.mark.parametrize(("outcome", "wanted"), [("succeeded", "Complete"), ("failed", "Failed")])
+def test_a_job_ends_as_its_pods_do(scene: Demonstration, another: Object, outcome: str, wanted: str) -> None:
+    another["spec"]["backoffLimit"] = 0
+    scene.api.apply(another)
+    scene.comes_to(lambda: [is_true(pod, "Ready") for pod in scene.pods_of(another)], [True])
+    scene.annotate(another, **{FINISH: outcome})
+    until(lambda: wanted, lambda: is_true(scene.api.get(another), wanted), TIMEOUT)
+    until(lambda: "the end", lambda: is_true(scene.workload(another), "Finished"), TIMEOUT)
+
+
+def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration, another: Object) -> None:
+    another["spec"] |= {"parallelism": 4, "completions": 4, "template": scene.job["spec"]["template"]}
+    scene.api.apply(another)
+    until(
+        lambda: "a word about the quota",
+        lambda: "maximum capacity" in condition(scene.workload(another), "QuotaReserved").get("message", ""),
+        TIMEOUT,
+    )
+    assert scene.pods_of(another) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"cohort": "all"}, "cohort: field not declared in schema"),
+        ({"preemption": {"withinClusterQueue": "Lower"}}, 'Unsupported value: "Lower"'),
+    ],
+)
+def test_a_wrong_queue_is_refused_by_the_real_schemas_and_webhooks(
+    scene: Demonstration, changed: dict[str, Any], reason: str
+) -> None:
+    (queue,) = scene.stack.cloud.of_type("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue")
+    with pytest.raises(ApiError, match=reason):
+        scene.api.apply({**queue.inputs, "spec": {**queue.inputs["spec"], **changed}}, dry_run=True)
 
 
 class Trainee:
@@ -87,32 +155,28 @@ class Trainee:
 
 @pytest.mark.skipif(not TRAINING.is_file(), reason=f"the training environment {TRAINING} is not there")
 def test_the_fine_tune_goes_on_where_serving_stopped_it_with_the_losses_of_an_undisturbed_run(
-    stack: Rehearsal, plane: ControlPlane, tmp_path: Path
+    scene: Demonstration, tmp_path: Path
 ) -> None:
     trainee = Trainee(tmp_path)
     assert trainee.start("make").wait(STARTED) == 0
     undisturbed = trainee.start("train", "undisturbed")
 
-    ask_for(stack, ONE_SERVER)
-    scene = shown(stack, plane)
+    scene.ask_for(ONE_SERVER)
     scene.comes_to(scene.training, (False, 2, 2))
     assert undisturbed.wait(STARTED) == 0
 
     first = trainee.start("train", "mine", "4")
     until(lambda: "step 4", lambda: (tmp_path / "held").exists() or first.poll() is not None, STARTED)
-    ask_for(stack, TWO_SERVERS)
+    scene.ask_for(TWO_SERVERS)
     scene.comes_to(scene.training, (True, 0, 0))
     first.terminate()
     assert first.wait(STARTED) == 143
     assert not (tmp_path / "mine" / "COMPLETE.json").exists()
 
-    ask_for(stack, ONE_SERVER)
+    scene.ask_for(ONE_SERVER)
     scene.comes_to(scene.training, (False, 2, 2))
     assert trainee.start("train", "mine").wait(STARTED) == 0
-    for pod in scene.pods({"batch.kubernetes.io/job-name": scene.job}):
-        scene.api.patch(pod, {"metadata": {"annotations": {FINISH: "succeeded"}}})
-    scene.comes_to(scene.ended, True)
+    scene.annotate(scene.job, **{FINISH: "succeeded"})
+    scene.comes_to(lambda: is_true(scene.api.get(scene.job), "Complete"), True)
 
     assert trainee.losses("mine") == pytest.approx(trainee.losses("undisturbed"), abs=1e-5)
-    stack.destroy()
-    assert stack.cloud.items == []

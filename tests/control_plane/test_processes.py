@@ -11,19 +11,23 @@ from subprocess import PIPE
 import pytest
 
 from engine import go_build, project
-from rehearsal.control_plane import ControlPlane, cluster
+from engine.go_build import Log
+from rehearsal.control_plane import ControlPlane, programs
+from rehearsal.control_plane.api import until
 from rehearsal.errors import RehearsalError
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 # The command with its results elsewhere, so that it is in nobody's way.
-ELSEWHERE = (
-    "import pathlib, sys; from rehearsal import course; course.RESULTS = pathlib.Path(sys.argv.pop(1)); "
-    "from rehearsal.__main__ import main; sys.exit(main())"
-)
+ELSEWHERE = """
+import pathlib, sys
+from rehearsal import __main__, lifecycle
+lifecycle.RESULTS = pathlib.Path(sys.argv.pop(1))
+sys.exit(__main__.main())
+"""
 
 
 def processes_below(folder: Path) -> list[str]:
-    """Command lines of components; each names a file in the folder of its control plane."""
+    """Command lines of components; each names a file of its control plane, which is in the folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -36,9 +40,9 @@ def processes_below(folder: Path) -> list[str]:
     return found
 
 
-@pytest.fixture(autouse=True)
-def folder(plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control planes of this test keep their files; the programs are built by now."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where control planes of this test keep their files."""
     found = tmp_path / "tmp"
     found.mkdir()
     monkeypatch.setenv("TMPDIR", str(found))
@@ -46,49 +50,55 @@ def folder(plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return found
 
 
+def assert_nothing_is_left(folder: Path) -> None:
+    # Whoever is killed needs a moment to go.
+    until(lambda: f"{processes_below(folder)} to end", lambda: not processes_below(folder), 5)
+    assert list(folder.iterdir()) == []
+
+
 @pytest.fixture
-def under_way(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A rehearsal on a control plane of its own, in the middle of its `up`."""
+def rehearsal(log: Log, folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A rehearsal on a control plane of its own, beside the one of the other tests."""
+    go_build.build(programs.MODULES, log)
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", ELSEWHERE, str(tmp_path / "results"), "a4-ray", "--cluster", "--clock"],
+        [sys.executable, "-u", "-c", ELSEWHERE, str(tmp_path / "results"), "a4-ray", "--cluster"],
         cwd=project.ROOT,
         stdout=PIPE,
         stderr=PIPE,
         text=True,
     )
-    assert process.stdout
-    for line in process.stdout:
-        if "a4-ray-cluster creating" in line:
-            break
     yield process
     process.kill()
     process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["as it starts", "in its up"])
 def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(
-    under_way: subprocess.Popen[str], folder: Path, number: signal.Signals
+    rehearsal: subprocess.Popen[str], folder: Path, moment: str, number: signal.Signals
 ) -> None:
-    assert len(processes_below(folder)) == len(PROGRAMS)
-    under_way.send_signal(number)
-    _, errors = under_way.communicate(timeout=60)
-    assert under_way.returncode == 130
+    if moment == "as it starts":
+        until(lambda: "the first process", lambda: processes_below(folder), 60)
+    else:
+        assert rehearsal.stdout and any("a4-ray-cluster creating" in line for line in rehearsal.stdout)
+        assert len(processes_below(folder)) == len(PROGRAMS)
+    rehearsal.send_signal(number)
+    _, errors = rehearsal.communicate(timeout=60)
+    assert rehearsal.returncode == 130
     assert errors == "rehearsal a4-ray: interrupted; nothing is left behind\n"
-    assert processes_below(folder) == []
-    assert list(folder.iterdir()) == []
+    assert_nothing_is_left(folder)
 
 
 def test_a_component_that_does_not_start_is_named_with_its_log_and_leaves_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plane: ControlPlane, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "kube-scheduler"
-    broken.write_text("#!/bin/sh\necho the disk is full >&2\nexit 1\n")
+    broken.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo v1.36.1 && exit\necho the disk is full >&2\nexit 1\n"
+    )
     broken.chmod(0o700)
     real = go_build.path_of
-    monkeypatch.setattr(
-        cluster.go_build, "path_of", lambda name: broken if name == "kube-scheduler" else real(name)
-    )
+    monkeypatch.setattr(go_build, "path_of", lambda name: broken if name == broken.name else real(name))
     with pytest.raises(RehearsalError, match=r"kube-scheduler ended as it started[\s\S]*the disk is full"):
         ControlPlane().__enter__()
-    assert processes_below(folder) == []
-    assert list(folder.iterdir()) == []
+    assert_nothing_is_left(folder)

@@ -1,6 +1,8 @@
 """The way to a cluster: GKE's address, its own authority, the operator's token."""
 
 import base64
+import datetime
+import ipaddress
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,32 +10,53 @@ from typing import Any
 
 import google.auth.credentials
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.status.cluster import from_google
-from rehearsal.control_plane.certificates import SERVER, Authority
 from rehearsal.loopback import LoopbackServer, Request
 from tests.operations.google_server import GoogleServer
 
 TOKEN = "ya29.planted-in-a-test"
 
 
+def certify(file: Path) -> bytes:
+    """Writes a key and a certificate of an API server that is its own authority; returns the certificate."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=True
+        )
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    forms = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    file.write_bytes(key.private_bytes(*forms) + certificate)
+    return certificate
+
+
 class Tls(LoopbackServer):
     """An API server behind TLS that answers whoever shows the token."""
 
-    def __init__(self, folder: Path) -> None:
-        self.authority = Authority(folder / "keys", "cluster-ca")
-        pair = self.authority.issue("apiserver", SERVER)
+    def __init__(self, file: Path) -> None:
+        self.certificate = certify(file)
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.tls.load_cert_chain(pair.certificate, pair.key)
+        self.tls.load_cert_chain(file)
 
-    def described(self, authority: Authority | None = None) -> dict[str, Any]:
+    def described(self, certificate: bytes = b"") -> dict[str, Any]:
         """The cluster as GKE describes it."""
-        certificate = (authority or self.authority).pair.certificate.read_bytes()
+        authority = base64.b64encode(certificate or self.certificate).decode()
         return {
             "endpoint": self.address.removeprefix("http://"),
-            "masterAuth": {"clusterCaCertificate": base64.b64encode(certificate).decode()},
+            "masterAuth": {"clusterCaCertificate": authority},
         }
 
     def serve(self, request: Request) -> None:
@@ -56,7 +79,7 @@ class Credentials(google.auth.credentials.Credentials):
 
 @pytest.fixture
 def tls(tmp_path: Path) -> Iterator[Tls]:
-    with Tls(tmp_path) as server:
+    with Tls(tmp_path / "server.pem") as server:
         yield server
 
 
@@ -71,7 +94,7 @@ def test_the_cluster_is_asked_with_the_operators_token(tls: Tls, clients: Client
 
 
 def test_a_cluster_with_another_authority_gets_no_token(tls: Tls, clients: Clients, tmp_path: Path) -> None:
-    stranger = Authority(tmp_path / "stranger", "stranger-ca")
+    stranger = certify(tmp_path / "stranger.pem")
     with pytest.raises(CallError, match="no answer from the cluster"):
         from_google(clients, tls.described(stranger)).every("/api/v1/nodes")
 

@@ -1,0 +1,164 @@
+"""One control plane run by kwokctl: https://kwok.sigs.k8s.io/docs/user/kwokctl-manage-cluster/.
+
+kwokctl starts and ends etcd, API server, controller manager, scheduler and kwok, and makes their keys.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from engine import go_build
+from rehearsal.control_plane import kwok
+from rehearsal.errors import RehearsalError
+
+# Options of kwokctl's configuration: where each program lies, and which ports are used.
+_PROGRAMS: Final = {
+    "etcdBinary": "etcd",
+    "kubeApiserverBinary": "kube-apiserver",
+    "kubeControllerManagerBinary": "kube-controller-manager",
+    "kubeSchedulerBinary": "kube-scheduler",
+    "kwokControllerBinary": "kwok",
+}
+_PORTS: Final = (
+    "etcdPort",
+    "etcdPeerPort",
+    "kubeApiserverPort",
+    "kubeControllerManagerPort",
+    "kubeSchedulerPort",
+    "kwokControllerPort",
+)
+_FLAGS: Final = {
+    "etcd": {"unsafe-no-fsync": "true"},  # nothing here outlives the process
+    "kube-apiserver": {
+        # GKE's too: pods that ask for an accelerator tolerate the taint of its nodes.
+        "enable-admission-plugins": "ExtendedResourceToleration",
+        # Without these the API server looks for an address of this machine that others could reach.
+        "advertise-address": "127.0.0.1",
+        "endpoint-reconciler-type": "none",
+    },
+}
+LOG_LINES: Final = 15
+
+
+class Kwokctl:
+    """A cluster of kwokctl.
+
+    Args:
+        folder: Where kwokctl and everything that it starts keep their files.
+
+    Attributes:
+        kubeconfig: Path of the administrator's kubeconfig, once the cluster is created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+
+    def create(self) -> None:
+        """Starts everything; returns before all of it is ready.
+
+        Raises:
+            RehearsalError: With what kwokctl says.
+        """
+        path = self._folder / "kwok.yaml"
+        path.write_text(yaml.safe_dump_all([_configuration(), *kwok.stages()]))
+        self._run("create", "cluster")
+
+    def delete(self) -> None:
+        """Ends everything that was started."""
+        self._run("delete", "cluster")
+
+    def check(self) -> None:
+        """Looks whether everything still runs.
+
+        Raises:
+            RehearsalError: With the end of the log of what has ended.
+        """
+        for line in self._run("get", "components", "--output=wide").splitlines()[1:]:
+            name, status = line.split()
+            if status != "Ready":
+                log = self._run("logs", name).splitlines()[-LOG_LINES:]
+                raise RehearsalError(f"{name} ended as it started; the end of its log:\n" + "\n".join(log))
+
+    def _run(self, *arguments: str) -> str:
+        return run(arguments, {"KWOK_WORKDIR": str(self._folder), "KUBECONFIG": str(self.kubeconfig)})
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Runs kwokctl and returns what it prints.
+
+    Args:
+        arguments: Such as `["create", "cluster"]`.
+        environment: Environment on top of this process's own.
+
+    Raises:
+        RehearsalError: With what kwokctl says, when it fails.
+    """
+    process = subprocess.Popen(
+        [str(go_build.path_of("kwokctl")), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+        text=True,
+        start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
+    )
+    try:
+        output, errors = process.communicate()
+    except BaseException:
+        # Killed, it could leave a component behind whose process id it has not written down yet.
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
+    if process.returncode:
+        raise RehearsalError(f"kwokctl {' '.join(arguments)}: {_error_in(errors)}")
+    return output
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on; all different, as all are held until all are found."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _configuration() -> dict[str, Any]:
+    programs = {option: str(go_build.path_of(name)) for option, name in _PROGRAMS.items()}
+    # kwokctl's own choice of ports looks at the clusters of one folder; two rehearsals would collide.
+    ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
+    return {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokctlConfiguration",
+        "options": {
+            "runtime": "binary",
+            "bindAddress": "127.0.0.1",
+            # kwokctl asks kubectl whether the API server answers; here that is asked without it.
+            "kubectlBinary": "/bin/true",
+            **programs,
+            **ports,
+        },
+        "componentsPatches": [
+            {"name": name, "extraArgs": [{"key": key, "value": value} for key, value in flags.items()]}
+            for name, flags in _FLAGS.items()
+        ],
+    }
+
+
+def _error_in(output: str) -> str:
+    """kwokctl's error: its log is one JSON object a line, the last of which says why it ended."""
+    try:
+        return str(json.loads(output.splitlines()[-1])["err"])
+    except (IndexError, ValueError, KeyError):
+        return output.strip() or "no reason given"

@@ -1,0 +1,62 @@
+"""The programs of the control plane, as tools/ pins them."""
+
+from typing import Final
+
+from engine.go_build import GoModule
+from rehearsal.control_plane import kwokctl
+
+
+def _published() -> dict[str, str]:
+    """Where Kubernetes and etcd publish their programs, by name: kwokctl knows it."""
+    versions = {"KWOK_KUBE_VERSION": _KUBERNETES.version, "KWOK_ETCD_VERSION": _ETCD.version}
+    artifacts = kwokctl.run(["get", "artifacts", "--runtime=binary", "--filter=binary"], versions)
+    # `https://HOST/FILE`, or `https://HOST/ARCHIVE#FILE`.
+    return {address.replace("#", "/").rpartition("/")[2]: address for address in artifacts.split()}
+
+
+_ETCD: Final = GoModule(
+    folder="etcd",
+    module="go.etcd.io/etcd/server/v3",
+    commands={"etcd": "go.etcd.io/etcd/server/v3"},
+    minutes=1,
+    published=_published,
+)
+_KUBERNETES: Final = GoModule(
+    folder="kubernetes",
+    module="k8s.io/kubernetes",
+    commands={
+        name: f"k8s.io/kubernetes/cmd/{name}"
+        for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    },
+    minutes=6,
+    version_variable="k8s.io/component-base/version.gitVersion",
+    published=_published,
+)
+_STAGES: Final = (
+    "node/fast/node-initialize",
+    "pod/fast/pod-ready",
+    "pod/fast/pod-complete",
+    "pod/fast/pod-delete",
+)
+_KWOK: Final = GoModule(
+    folder="kwok",
+    module="sigs.k8s.io/kwok",
+    commands={name: f"sigs.k8s.io/kwok/cmd/{name}" for name in ("kwok", "kwokctl")},
+    minutes=1,
+    files={f"kustomize/stage/{path}.yaml": f"kwok/{path.rpartition('/')[2]}.yaml" for path in _STAGES},
+)
+# Its publisher has the manager as an image only.
+_KUEUE: Final = GoModule(
+    folder="kueue",
+    module="sigs.k8s.io/kueue",
+    commands={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+    minutes=4,
+    files={
+        "config/components/crd/bases": "kueue/crds",
+        "config/components/webhook/manifests.yaml": "kueue/webhooks.yaml",
+        "charts/kueue/values.yaml": "kueue/values.yaml",
+        "charts/kueue/Chart.yaml": "kueue/Chart.yaml",
+    },
+)
+# kwokctl, which knows where the others are published, is built first.
+MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, _KUEUE)
