@@ -6,13 +6,14 @@ from typing import Final
 
 from cloud.iam import member_of
 from cloud.inputs import at
-from cloud.record import Inputs, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
 _API: Final = "artifactregistry.googleapis.com"
 _ADMIN: Final = "roles/artifactregistry.admin"
 _FORMATS: Final = ("DOCKER", "MAVEN", "NPM", "APT", "YUM", "PYTHON", "KFP", "GO", "GENERIC")
 _DURATION: Final = re.compile(r"\d+(\.\d+)?s")
+_GIB: Final = 2**30
 
 
 def _repository(inputs: Inputs) -> Iterator[Problem]:
@@ -25,7 +26,7 @@ def _repository(inputs: Inputs) -> Iterator[Problem]:
                 yield path, f"{duration!r} is not a duration such as 2592000s or 30d"
 
 
-_REPOSITORY: Final = Record(
+REPOSITORY: Final = Record(
     type="gcp:artifactregistry/repository:Repository",
     api=_API,
     id="projects/{project}/locations/{location}/repositories/{repositoryId}",
@@ -39,11 +40,18 @@ _REPOSITORY: Final = Record(
     labels="labels",
     replaced_by="format kmsKeyName location mode project remoteRepositoryConfig repositoryId",
     rules=(_repository,),
+    listing=Listing(
+        title="image repository",
+        api="artifactregistry.v1",
+        collection="projects.locations.repositories",
+        gcloud="artifacts repositories delete {name} --location {location}",
+        detail=lambda item: f"{int(item.get('sizeBytes') or 0) / _GIB:.1f} GiB of images",
+    ),
     permissions=verbs("artifactregistry.repositories", "create", "delete", "get"),
     role=_ADMIN,
 )
 
-_REPOSITORY_MEMBER: Final = member_of(
+REPOSITORY_MEMBER: Final = member_of(
     "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
     "{project}/{location}/{repository}",
     api=_API,

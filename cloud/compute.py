@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from cloud.inputs import given, is_unknown, texts
-from cloud.record import Inputs, Made, Minutes, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
 API: Final = "compute.googleapis.com"
@@ -76,6 +76,12 @@ def _firewall(inputs: Inputs) -> Iterator[Problem]:
         yield "allows", "exactly one of allows and denies is needed"
 
 
+def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
+    """Where a collection of Compute Engine is listed; `noun` is gcloud's."""
+    gcloud = f"compute {noun} delete {{name}} {{scope}}"
+    return Listing(title=title, api="compute.v1", collection=collection, gcloud=gcloud, **more)
+
+
 NETWORK: Final = Record(
     type="gcp:compute/network:Network",
     api=API,
@@ -88,6 +94,7 @@ NETWORK: Final = Record(
     name=_NAME,
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
     minutes=(Minutes(create=0.35, delete=0.5, assumption="global operation, a few tens of seconds"),),
+    listing=listing("network", "networks", "networks"),
     permissions=verbs("compute.networks", "create", "delete", "get"),
     role=_ADMIN,
     quota="networks",
@@ -113,6 +120,7 @@ SUBNETWORK: Final = Record(
     holds=(NETWORK.type,),
     rules=(_ranges,),
     minutes=(Minutes(create=0.3, delete=0.3, assumption="regional operation, a few tens of seconds"),),
+    listing=listing("subnet", "subnetworks", "networks subnets"),
     permissions=(
         "compute.networks.updatePolicy",
         *verbs("compute.subnetworks", "create", "delete", "get", "use"),
@@ -133,6 +141,7 @@ ROUTER: Final = Record(
     replaced_by="encryptedInterconnectRouter name nccGateway network params project region",
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
+    listing=listing("router", "routers", "routers"),
     permissions=verbs("compute.routers", "create", "delete", "get", "update"),
     role=_ADMIN,
     quota="routers",
@@ -160,6 +169,7 @@ _FIREWALL: Final = Record(
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     rules=(_firewall,),
+    listing=listing("firewall rule", "firewalls", "firewall-rules"),
     permissions=("compute.networks.updatePolicy", *verbs("compute.firewalls", "create", "delete", "get")),
     role="roles/compute.securityAdmin",
 )

@@ -12,7 +12,7 @@ from typing import Final
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.inputs import at, given, texts
 from cloud.machines import MACHINES, Machine, Slice
-from cloud.record import Existing, Inputs, Made, Minutes, Name, Problem, Record, verbs
+from cloud.record import Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, labels, one_of
 from cloud.serviceaccount import ACCOUNT
 
@@ -322,6 +322,14 @@ CLUSTER: Final = Record(
         Minutes(create=9.12, source="regional Standard cluster 9 min 7 s, one log, tb-gcp issue 589"),
         Minutes(update=3, delete=4, assumption="no published figure found"),
     ),
+    listing=Listing(
+        title="cluster",
+        api="container.v1",
+        collection="projects.locations.clusters",
+        gcloud="container clusters delete {name} --location {location}",
+        everywhere=True,
+        detail=lambda item: f"{item.get('currentNodeCount', 0)} nodes, {item.get('status', '')}",
+    ),
     permissions=(
         *verbs("container.clusters", "create", "delete", "get", "update"),
         "container.operations.get",
@@ -357,6 +365,15 @@ NODE_POOL: Final = Record(
             source="node pool auto-creation 30-45 s each before 2026, thedailyscout / worldofsoftware",
         ),
         Minutes(update=2, delete=3, assumption="no published figure found"),
+    ),
+    listing=Listing(
+        title="node pool",
+        api="container.v1",
+        collection="projects.locations.clusters.nodePools",
+        gcloud="container node-pools delete {name} --cluster {parent} --location {location}",
+        everywhere=True,
+        inside="nodePools",
+        detail=lambda item: item.get("status", ""),
     ),
     permissions=(*verbs("container.clusters", "get", "update"), "container.operations.get"),
     role=ADMIN,

@@ -70,10 +70,11 @@ class Discovery:
         """The description of a method by its name without the API's, `projects.locations.builds.get`."""
         return self.methods.get(f"{self.document['name']}.{name}")
 
-    def required(self, name: str) -> list[str]:
-        """The parameters that a method cannot do without, in their order."""
-        method = self.method(name)
-        return method["parameterOrder"] if method else []
+    def required(self, name: str) -> Mapping[str, bool]:
+        """The parameters that a method cannot do without, and whether each is a path, `projects/P/...`."""
+        method = self.method(name) or {"parameterOrder": ()}
+        patterns = {each: method["parameters"][each].get("pattern", "") for each in method["parameterOrder"]}
+        return {each: pattern.startswith("^projects/") for each, pattern in patterns.items()}
 
     def listed(self, name: str) -> str:
         """The field of a listing method's answer that holds the list."""

@@ -66,6 +66,33 @@ class Name:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Listing:
+    """Where Google's API lists what exists of a type, and how gcloud deletes one.
+
+    The description of the API (`cloud.discovery`) says the rest: the methods, their arguments, the scopes.
+
+    Args:
+        title: What one is called.
+        api: Name and version of the API, such as `run.v2`.
+        collection: The collection by the API's description, such as `projects.locations.services`; of several
+            for different scopes (`disks`, `regionDisks`) the one that can list those of all.
+        gcloud: The words that delete one, after `gcloud` and before `--project`; `{name}`, `{location}`,
+            `{parent}` and `{scope}` (such as `--zone ZONE`) are filled in.
+        everywhere: Whether those of all locations are listed at once.
+        inside: The field that holds them in the list of the collection above theirs.
+        detail: What else a person wants to know of one, from what the API shows of it.
+    """
+
+    title: str
+    api: str
+    collection: str
+    gcloud: str
+    everywhere: bool = False
+    inside: str = ""
+    detail: Callable[[Mapping[str, Any]], str] = lambda _item: ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Minutes:
     """How many minutes operations take.
 
@@ -166,6 +193,8 @@ class Record:
         role: The predefined role that brings them.
         protected: Whether it cannot be deleted unless the program says otherwise.
         quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
+        listing: Where they can be found, for what stays when a stack is gone; None for what is a part of
+            something else.
     """
 
     type: str
@@ -186,6 +215,7 @@ class Record:
     role: str = ""
     protected: bool = False
     quota: str = ""
+    listing: Listing | None = None
 
     def made(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
         """Id and outputs of a resource once it exists; see `Made` for the arguments."""

@@ -12,7 +12,7 @@ from cloud.compute import NETWORK, SUBNETWORK
 from cloud.iam import member_of
 from cloud.inputs import at, given, texts
 from cloud.quantity import quantity
-from cloud.record import Inputs, Minutes, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
 from cloud.secretmanager import SECRET
 from cloud.serviceaccount import ACCOUNT
@@ -143,6 +143,12 @@ JOB: Final = Record(
             source="Gemma 3 1B QLoRA on an L4, 1000 samples, about 10 min, tutorial 004",
         ),
     ),
+    listing=Listing(
+        title="Cloud Run job",
+        api="run.v2",
+        collection="projects.locations.jobs",
+        gcloud="run jobs delete {name} --region {location}",
+    ),
     permissions=verbs("run.jobs", "create", "delete", "get", "run", "update"),
     role=_ADMIN,
     protected=True,
@@ -165,6 +171,12 @@ SERVICE: Final = Record(
     references=_references("template"),
     holds=(SUBNETWORK.type,),
     rules=(_service,),
+    listing=Listing(
+        title="Cloud Run service",
+        api="run.v2",
+        collection="projects.locations.services",
+        gcloud="run services delete {name} --region {location}",
+    ),
     permissions=verbs("run.services", "create", "delete", "get", "update"),
     role=_ADMIN,
     protected=True,

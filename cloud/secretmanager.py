@@ -5,7 +5,7 @@ from typing import Final
 
 from cloud.iam import member_of
 from cloud.inputs import at
-from cloud.record import Inputs, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 
 _API: Final = "secretmanager.googleapis.com"
 _ADMIN: Final = "roles/secretmanager.admin"
@@ -28,6 +28,12 @@ SECRET: Final = Record(
     labels="labels",
     replaced_by="project replication secretId tags",
     rules=(_replication,),
+    listing=Listing(
+        title="secret",
+        api="secretmanager.v1",
+        collection="projects.secrets",
+        gcloud="secrets delete {name}",
+    ),
     permissions=verbs("secretmanager.secrets", "create", "delete", "get"),
     role=_ADMIN,
 )

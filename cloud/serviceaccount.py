@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from cloud.record import Minutes, Name, Record, verbs
+from cloud.record import Listing, Minutes, Name, Record, verbs
 
 IAM_API: Final = "iam.googleapis.com"
 ADMIN: Final = "roles/iam.serviceAccountAdmin"
@@ -26,6 +26,13 @@ ACCOUNT: Final = Record(
     ),
     replaced_by="accountId project",
     minutes=(Minutes(create=0.2, assumption="the provider waits until the account can be read everywhere"),),
+    listing=Listing(
+        title="service account",
+        api="iam.v1",
+        collection="projects.serviceAccounts",
+        gcloud="iam service-accounts delete {name}",
+        detail=lambda item: item.get("displayName", ""),
+    ),
     permissions=verbs("iam.serviceAccounts", "create", "delete", "get"),
     role=ADMIN,
 )

@@ -8,7 +8,7 @@ from typing import Final
 
 from cloud.iam import member_of
 from cloud.inputs import at, given
-from cloud.record import Inputs, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
 _API: Final = "storage.googleapis.com"
@@ -64,6 +64,12 @@ BUCKET: Final = Record(
         "name project"
     ),
     rules=(_bucket,),
+    listing=Listing(
+        title="bucket",
+        api="storage.v1",
+        collection="buckets",
+        gcloud="storage rm --recursive --all-versions gs://{name}",
+    ),
     permissions=(*verbs("storage.buckets", "create", "delete", "get"), "storage.objects.list"),
     role=_ADMIN,
 )

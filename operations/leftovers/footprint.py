@@ -5,24 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from operations.leftovers.kinds import (
-    ACCOUNT,
-    CLUSTER,
-    NETWORKS,
-    NODE_POOL,
-    REPOSITORY,
-    RUN_JOB,
-    RUN_SERVICE,
-    SUBNETS,
-)
+from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
+from cloud.compute import NETWORK, SUBNETWORK
+from cloud.container import CLUSTER, NODE_POOL
+from cloud.run import JOB, SERVICE
+from cloud.serviceaccount import ACCOUNT
 from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 from operations.state import State, names
 
 # What Pulumi puts behind a logical name.
 _SUFFIX: Final = "-[0-9a-f]{7}"
-# The bindings of a repository that may be somebody else's.
-_REPOSITORY_MEMBER: Final = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
 
 Names = Mapping[str, set[str]]
 
@@ -79,21 +72,21 @@ class Footprint:
         # What exists in a cluster that lives, lives with it, whatever its network is.
         cluster = self._cluster(thing)
         if cluster:
-            return self._part(CLUSTER, cluster, "made by GKE for cluster")
+            return self._part(CLUSTER.type, cluster, "made by GKE for cluster")
         return self._of_pool(thing) or self._of_owner(thing) or self._in_network(thing) or self._alike(thing)
 
     def _cluster(self, thing: Thing) -> str:
         """The cluster that GKE made a thing for, as far as its label or its name says so."""
         if thing.cluster:
             return thing.cluster
-        known = (found.get(CLUSTER, set()) for found in (self.present, self.past, self.claimed))
+        known = (found.get(CLUSTER.type, set()) for found in (self.present, self.past, self.claimed))
         clusters = sorted(set().union(*known))
         return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
 
     def _of_pool(self, thing: Thing) -> Belonging | None:
         """A pool of a cluster that lives, made by the program and missing in the state."""
-        ours = thing.kind.type == NODE_POOL and _in(self.present, CLUSTER, thing.parent)
-        if ours and self._looks_alike(NODE_POOL, thing.name):
+        ours = thing.kind.type == NODE_POOL.type and _in(self.present, CLUSTER.type, thing.parent)
+        if ours and self._looks_alike(NODE_POOL.type, thing.name):
             return Belonging(why=f"in cluster {thing.parent}, missing in the state")
         return None
 
@@ -103,18 +96,19 @@ class Footprint:
             return None
         account = "@" in thing.owner
         what = "of service account" if account else "of service"
-        return self._part(ACCOUNT if account else RUN_SERVICE, thing.owner, what)
+        return self._part((ACCOUNT if account else SERVICE).type, thing.owner, what)
 
     def _in_network(self, thing: Thing) -> Belonging | None:
-        kind, name = (NETWORKS, thing.network) if thing.network else (SUBNETS, thing.subnet)
-        if not name or thing.kind is NETWORKS:
+        what, type_, name = "network", NETWORK.type, thing.network
+        if not name:
+            what, type_, name = "subnet", SUBNETWORK.type, thing.subnet
+        if not name or thing.kind.type == NETWORK.type:
             return None
-        users = (CLUSTER, RUN_JOB, RUN_SERVICE)
-        if _in(self.present, kind.type, name):
+        if _in(self.present, type_, name):
             # While something in it lives, so does what was made for that.
-            in_use = any(self.present.get(user) for user in users)
-            return None if in_use else Belonging(why=f"in {kind.title} {name}")
-        return self._part(kind.type, name, f"in {kind.title}")
+            in_use = any(self.present.get(user.type) for user in (CLUSTER, JOB, SERVICE))
+            return None if in_use else Belonging(why=f"in {what} {name}")
+        return self._part(type_, name, f"in {what}")
 
     def _part(self, type_: str, name: str, what: str) -> Belonging | None:
         """A thing that goes where another one goes."""
@@ -128,7 +122,7 @@ class Footprint:
 
     def _alike(self, thing: Thing) -> Belonging | None:
         """A name that the program would give, seen in no state; no label says whose it is."""
-        if thing.kind.type != NODE_POOL and self._looks_alike(thing.kind.type, thing.name):
+        if thing.kind.type != NODE_POOL.type and self._looks_alike(thing.kind.type, thing.name):
             return Belonging(why="has a name that the stack would give", sure=False)
         return None
 
@@ -181,15 +175,15 @@ def _labels_of(inputs: Mapping[str, Any]) -> list[Mapping[str, str]]:
 
 def _regions(states: Iterable[State]) -> set[str]:
     """Where Cloud Run and Artifact Registry are asked."""
-    types = (CLUSTER, RUN_JOB, RUN_SERVICE, REPOSITORY)
+    types = (each.type for each in (CLUSTER, JOB, SERVICE, REPOSITORY))
     return {str(each.outputs.get("location", "")) for state in states for each in state.of_type(*types)}
 
 
 def _foreign_repositories(states: Sequence[State]) -> set[str]:
-    own = names(states).get(REPOSITORY, set())
+    own = names(states).get(REPOSITORY.type, set())
     found = set()
     for state in states:
-        for member in state.of_type(_REPOSITORY_MEMBER):
+        for member in state.of_type(REPOSITORY_MEMBER.type):
             at = {key: member.outputs.get(key) for key in ("project", "location", "repository")}
             name = str(at["repository"] or "").rpartition("/")[2]
             if all(at.values()) and name not in own:

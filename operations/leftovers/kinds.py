@@ -1,20 +1,21 @@
-"""Kinds of things that Google's APIs list: an entry each, and the API's own description says the rest."""
+"""Kinds of things that Google's APIs list: those with a record in cloud/, and what GKE and Cloud Run make."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
 from typing import Any, Final
 
+from cloud import records
+from cloud.compute import NETWORK, SUBNETWORK, listing
+from cloud.container import CLUSTER
 from cloud.discovery import discovery
+from cloud.record import Listing
+from cloud.run import JOB, SERVICE
+from cloud.storage import BUCKET
 from operations.leftovers.thing import Place, Thing, Wait, last
 
 Item = Mapping[str, Any]
-
-CLUSTER: Final = "gcp:container/cluster:Cluster"
-NODE_POOL: Final = "gcp:container/nodePool:NodePool"
-REPOSITORY: Final = "gcp:artifactregistry/repository:Repository"
-ACCOUNT: Final = "gcp:serviceaccount/account:Account"
-RUN_JOB: Final = "gcp:cloudrunv2/job:Job"
-RUN_SERVICE: Final = "gcp:cloudrunv2/service:Service"
 
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 # Direct VPC's addresses have this purpose and are named serverless-ipv4-NUMBER.
@@ -22,59 +23,43 @@ _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 _RUN_ADDRESS: Final = "SERVERLESS"
 _RUN_NAME: Final = "serverless-ipv4-"
 _NAT_ADDRESS: Final = "NAT_AUTO"
-_GIB: Final = 1024**3
 # Of the APIs whose deletions go on after the answer; Compute Engine's depend on the scope.
 _OPERATIONS: Final = "projects.locations.operations"
 
 
-def _facts(item: Item) -> str:
-    """Size, machine type, address and users, as far as a thing has them."""
-    facts = [f"{item['sizeGb']} GB"] if item.get("sizeGb") else []
-    facts += [last(item["machineType"])] if item.get("machineType") else []
-    facts += [item[key] for key in ("IPAddress", "address") if item.get(key)]
-    facts += [f"used by {last(user)}" for user in item.get("users") or ()]
-    return ", ".join(facts)
-
-
 @dataclass(frozen=True, kw_only=True)
-class ApiKind:
-    """A kind of things that are a collection of an API.
+class ListedKind:
+    """A kind of things that a collection of an API lists.
 
     Args:
-        title: What one is called.
-        api: The API, such as `run.v2`.
-        collection: The collection by the API's description, such as `projects.locations.services`; of several
-            for different scopes (`disks`, `regionDisks`) the one that can list the things of all.
-        gcloud: The words that delete one, after `gcloud` and before `--project`; `{name}`, `{location}`,
-            `{parent}` and `{scope}` (such as `--zone ZONE`) are filled in.
-        type: Type token of those that a program makes.
-        name_input: The input by which a program gives one a name that something else may have already.
-        everywhere: Whether those of all locations are listed at once.
-        inside: The field that holds them in the list of the collection above theirs.
-        detail: What else a person wants to know of one.
-        empty: What must be done before one can be deleted.
+        listing: Where.
+        type: Type token of those that a program makes; empty for what nobody declares.
+        name_input: The input by which a program may name one.
+        uses: Types of what one uses, which cannot be deleted before.
+        holders: Types of what makes or holds one, and takes it along when it is deleted.
     """
 
-    title: str
-    api: str
-    collection: str
-    gcloud: str
+    listing: Listing
     type: str = ""
     name_input: str = ""
-    everywhere: bool = False
-    inside: str = ""
-    detail: Callable[[Item], str] = _facts
-    empty: Callable[[Place, Thing], None] | None = None
+    uses: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """See `Kind.title`."""
+        return self.listing.title
 
     def find(self, place: Place) -> Iterator[Thing]:
         """See `Kind.find`."""
-        collection = self.collection.rpartition(".")[0] if self.inside else self.collection
-        regional = "locations" in collection and not self.everywhere
+        collection, inside = self.listing.collection, self.listing.inside
+        collection = collection.rpartition(".")[0] if inside else collection
+        regional = "locations" in collection and not self.listing.everywhere
         for location in place.regions if regional else ("-",):
             for item in self._items(place, collection, location):
-                where = location if regional else item.get("location", "") if self.everywhere else ""
-                for each in item.get(self.inside) or () if self.inside else (item,):
-                    yield self._thing(each, where, item["name"] if self.inside else "")
+                where = location if regional else item.get("location", "") if self.listing.everywhere else ""
+                for each in item.get(inside) or () if inside else (item,):
+                    yield self._thing(each, where, item["name"] if inside else "")
 
     def get(self, place: Place, location: str, name: str) -> Thing:
         """The one of a name.
@@ -82,40 +67,41 @@ class ApiKind:
         Raises:
             CallError: When there is none, or it may not be looked at.
         """
-        method = f"{self.collection}.get"
+        method = f"{self.listing.collection}.get"
         arguments = self._arguments(method, place, location, name=name)
-        return self._thing(place.clients.call(self.api, method, **arguments), location, "")
+        return self._thing(place.clients.call(self.listing.api, method, **arguments), location, "")
 
     def command(self, place: Place, thing: Thing) -> str:
         """See `Kind.command`."""
         scopes, scope = self._scopes(), _scope(thing.location)
         # Only what exists in several scopes is told by a flag that it is global.
         flag = f"--{scope} {thing.location}" if scope else "--global" if len(scopes) > 1 else ""
-        words = self.gcloud.format(
+        words = self.listing.gcloud.format(
             name=thing.name, location=thing.location, parent=thing.parent, scope=flag
         ).split()
         return " ".join(("gcloud", *words, "--project", place.project))
 
     def delete(self, place: Place, thing: Thing, wait: Wait) -> None:
         """See `Kind.delete`."""
-        if self.empty:
-            self.empty(place, thing)
+        if self.type == BUCKET.type:
+            _empty(place, thing)
         scope = _scope(thing.location)
-        started = self._call(f"{self._scopes().get(scope, self.collection)}.delete", place, thing, thing.name)
+        collection = self._scopes().get(scope, self.listing.collection)
+        started = self._call(f"{collection}.delete", place, thing, thing.name)
         if started.get("name") and not started.get("done"):
             ask = f"{_OPERATIONS}.get"
-            ask = ask if discovery(self.api).method(ask) else f"{scope or 'global'}Operations.get"
+            ask = ask if discovery(self.listing.api).method(ask) else f"{scope or 'global'}Operations.get"
             wait(lambda: self._call(ask, place, thing, started["name"]))
 
     def _items(self, place: Place, collection: str, location: str) -> list[Item]:
         scoped = f"{collection}.aggregatedList"
-        method = scoped if discovery(self.api).method(scoped) else f"{collection}.list"
-        found = place.clients.every(self.api, method, **self._arguments(method, place, location))
+        method = scoped if discovery(self.listing.api).method(scoped) else f"{collection}.list"
+        found = place.clients.every(self.listing.api, method, **self._arguments(method, place, location))
         return found if method != scoped else [item for _, one in found for item in one.get(collection, ())]
 
     def _call(self, method: str, place: Place, thing: Thing, name: str) -> dict[str, Any]:
         arguments = self._arguments(method, place, thing.location, thing.parent, name)
-        return place.clients.call(self.api, method, **arguments)
+        return place.clients.call(self.listing.api, method, **arguments)
 
     def _arguments(
         self, method: str, place: Place, location: str, parent: str = "-", name: str = ""
@@ -125,17 +111,21 @@ class ApiKind:
         ids = {"projects": place.project, "locations": location}
         holder = "/".join(f"{each}/{ids.get(each, parent)}" for each in outer)
         path = f"{holder}/{own}/{name}" if name else holder
-        values = {"project": place.project, "zone": location, "region": location, "parent": holder}
-        values["name"] = name if "/" in name else path
-        return {each: values.get(each, name) for each in discovery(self.api).required(method)}
+        parts = {"project": place.project, "zone": location, "region": location}
+        required = discovery(self.listing.api).required(method)
+        return {
+            each: (name if "/" in name else path) if is_path else parts.get(each, name)
+            for each, is_path in required.items()
+        }
 
     def _scopes(self) -> Mapping[str, str]:
         """The collection of those in a zone, in a region and in neither: `disks`, `regionDisks`."""
-        capital = self.collection[0].upper() + self.collection[1:]
+        own, described = self.listing.collection, discovery(self.listing.api)
+        capital = own[0].upper() + own[1:]
         found = {}
-        for name in (self.collection, f"region{capital}", f"global{capital}"):
-            if discovery(self.api).method(f"{name}.delete"):
-                needed = discovery(self.api).required(f"{name}.delete")
+        for name in (own, f"region{capital}", f"global{capital}"):
+            if described.method(f"{name}.delete"):
+                needed = described.required(f"{name}.delete")
                 found[next((scope for scope in ("zone", "region") if scope in needed), "")] = name
         return found
 
@@ -154,7 +144,7 @@ class ApiKind:
             subnet=last(interface.get("subnetwork")),
             cluster=labels.get(_CLUSTER_LABEL, ""),
             owner=last(item.get("service")),
-            detail=self.detail(item),
+            detail=self.listing.detail(item),
             keeper="Cloud Run" if of_run else "Cloud NAT" if purpose == _NAT_ADDRESS else "",
         )
 
@@ -164,103 +154,57 @@ def _scope(location: str) -> str:
     return "" if not location else "zone" if location.count("-") > 1 else "region"
 
 
-def _empty_bucket(place: Place, bucket: Thing) -> None:
+def _empty(place: Place, bucket: Thing) -> None:
     for item in place.clients.every("storage.v1", "objects.list", bucket=bucket.name, versions=True):
         version = {"object": item["name"], "generation": item.get("generation")}
         place.clients.call("storage.v1", "objects.delete", bucket=bucket.name, **version)
 
 
-def _compute(title: str, collection: str, noun: str, type: str = "") -> ApiKind:
-    gcloud = f"compute {noun} delete {{name}} {{scope}}"
-    return ApiKind(title=title, api="compute.v1", collection=collection, gcloud=gcloud, type=type)
+def _facts(item: Item) -> str:
+    """Size, machine type, address and users, as far as a thing has them."""
+    facts = [f"{item['sizeGb']} GB"] if item.get("sizeGb") else []
+    facts += [last(item["machineType"])] if item.get("machineType") else []
+    facts += [item[key] for key in ("IPAddress", "address") if item.get(key)]
+    facts += [f"used by {last(user)}" for user in item.get("users") or ()]
+    return ", ".join(facts)
 
 
-SUBNETS: Final = _compute("subnet", "subnetworks", "networks subnets", "gcp:compute/subnetwork:Subnetwork")
-NETWORKS: Final = _compute("network", "networks", "networks", "gcp:compute/network:Network")
-
-# In the order of deletion: nothing is deleted before what uses it.
-API_KINDS: Final = (
-    ApiKind(
-        title="Cloud Run service",
-        type=RUN_SERVICE,
-        api="run.v2",
-        collection="projects.locations.services",
-        gcloud="run services delete {name} --region {location}",
-    ),
-    ApiKind(
-        title="Cloud Run job",
-        type=RUN_JOB,
-        api="run.v2",
-        collection="projects.locations.jobs",
-        gcloud="run jobs delete {name} --region {location}",
-    ),
-    ApiKind(
-        title="revision",
-        api="run.v2",
-        collection="projects.locations.services.revisions",
-        gcloud="run revisions delete {name} --region {location}",
-    ),
-    ApiKind(
-        title="cluster",
-        type=CLUSTER,
-        name_input="name",
-        api="container.v1",
-        collection="projects.locations.clusters",
-        gcloud="container clusters delete {name} --location {location}",
-        everywhere=True,
-        detail=lambda item: f"{item.get('currentNodeCount', 0)} nodes, {item.get('status', '')}",
-    ),
-    ApiKind(
-        title="node pool",
-        type=NODE_POOL,
-        api="container.v1",
-        collection="projects.locations.clusters.nodePools",
-        gcloud="container node-pools delete {name} --cluster {parent} --location {location}",
-        everywhere=True,
-        inside="nodePools",
-        detail=lambda item: item.get("status", ""),
-    ),
-    _compute("forwarding rule", "forwardingRules", "forwarding-rules"),
-    _compute("instance", "instances", "instances"),
-    _compute("network endpoint group", "networkEndpointGroups", "network-endpoint-groups"),
-    _compute("address", "addresses", "addresses"),
-    _compute("disk", "disks", "disks"),
-    _compute("firewall rule", "firewalls", "firewall-rules", "gcp:compute/firewall:Firewall"),
-    _compute("router", "routers", "routers", "gcp:compute/router:Router"),
-    SUBNETS,
-    NETWORKS,
-    ApiKind(
-        title="bucket",
-        type="gcp:storage/bucket:Bucket",
-        name_input="name",
-        api="storage.v1",
-        collection="buckets",
-        gcloud="storage rm --recursive --all-versions gs://{name}",
-        empty=_empty_bucket,
-    ),
-    ApiKind(
-        title="image repository",
-        type=REPOSITORY,
-        name_input="repositoryId",
-        api="artifactregistry.v1",
-        collection="projects.locations.repositories",
-        gcloud="artifacts repositories delete {name} --location {location}",
-        detail=lambda item: f"{int(item.get('sizeBytes') or 0) / _GIB:.1f} GiB of images",
-    ),
-    ApiKind(
-        title="secret",
-        type="gcp:secretmanager/secret:Secret",
-        name_input="secretId",
-        api="secretmanager.v1",
-        collection="projects.secrets",
-        gcloud="secrets delete {name}",
-    ),
-    ApiKind(
-        title="service account",
-        type=ACCOUNT,
-        api="iam.v1",
-        collection="projects.serviceAccounts",
-        gcloud="iam service-accounts delete {name}",
-        detail=lambda item: item.get("displayName", ""),
-    ),
+_REVISION: Final = Listing(
+    title="revision",
+    api="run.v2",
+    collection="projects.locations.services.revisions",
+    gcloud="run revisions delete {name} --region {location}",
 )
+# What GKE and Cloud Run make in a network.
+_MADE_FOR_OTHERS: Final = (
+    listing("forwarding rule", "forwardingRules", "forwarding-rules", detail=_facts),
+    listing("instance", "instances", "instances", detail=_facts),
+    listing("network endpoint group", "networkEndpointGroups", "network-endpoint-groups", detail=_facts),
+    listing("address", "addresses", "addresses", detail=_facts),
+    listing("disk", "disks", "disks", detail=_facts),
+)
+
+
+@cache
+def listed_kinds() -> tuple[ListedKind, ...]:
+    """All of them in the order of deletion: nothing before what uses it, and nothing before what holds it."""
+    found = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
+    for each in _MADE_FOR_OTHERS:
+        used = (NETWORK.type, SUBNETWORK.type)
+        found.append(ListedKind(listing=each, uses=used, holders=(CLUSTER.type, JOB.type, SERVICE.type)))
+    for record in records.every().values():
+        if record.listing:
+            referred = tuple(dict.fromkeys(record.references.values()))
+            kind = ListedKind(
+                listing=record.listing,
+                type=record.type,
+                name_input=record.name.input if record.name else "",
+                **{"holders" if record.listing.inside else "uses": referred},
+            )
+            found.append(kind)
+    first = {kind: [each for each in found if _precedes(each, kind)] for kind in found}
+    return tuple(TopologicalSorter(first).static_order())
+
+
+def _precedes(one: ListedKind, other: ListedKind) -> bool:
+    return other.type in one.uses or one.type in other.holders

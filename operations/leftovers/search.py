@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from cloud.serviceaccount import ACCOUNT
 from operations.errors import CallError
 from operations.leftovers.bindings import Bindings
 from operations.leftovers.footprint import Footprint
-from operations.leftovers.kinds import API_KINDS
+from operations.leftovers.kinds import listed_kinds
 from operations.leftovers.thing import Kind, Place, Thing
 
-# In the order of deletion: a role binding names its service account.
-KINDS: Final[tuple[Kind, ...]] = (*API_KINDS[:-1], Bindings(), API_KINDS[-1])
 # Google's words for an API that is off: then there is nothing of it either.
 _OFF: Final = ("it is disabled", "has not been used in project")
 
@@ -48,6 +47,12 @@ class Findings:
     off: tuple[str, ...]
 
 
+def kinds() -> tuple[Kind, ...]:
+    """Every kind in the order of deletion: a service account when nothing is left that names it."""
+    accounts = [kind for kind in listed_kinds() if kind.type == ACCOUNT.type]
+    return (*(kind for kind in listed_kinds() if kind not in accounts), Bindings(), *accounts)
+
+
 def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findings:
     """Looks for every kind; one that cannot be looked for does not stop the others.
 
@@ -59,7 +64,7 @@ def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findi
     left: list[Leftover] = []
     unseen: list[str] = []
     off: list[str] = []
-    for kind in KINDS:
+    for kind in kinds():
         log(f"looking for {kind.title}s")
         try:
             found = [*kind.find(place)]

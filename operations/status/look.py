@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from cloud.container import CLUSTER
+from cloud.run import JOB, SERVICE
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
-from operations.leftovers.kinds import CLUSTER, RUN_JOB, RUN_SERVICE
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google, from_kubeconfig
@@ -48,11 +49,11 @@ class Look:
         """What there is now; what cannot be looked at is named and does not stop the rest."""
         unseen: Unseen = []
         lines: list[Line] = []
-        for resource in self._state.of_type(CLUSTER):
+        for resource in self._state.of_type(CLUSTER.type):
             lines += self._gke(resource, unseen)
-        for resource in self._state.of_type(RUN_JOB):
+        for resource in self._state.of_type(JOB.type):
             lines += _seen("job", unseen, lambda each=resource: cloud_run.job(self._clients, each.id))
-        for resource in self._state.of_type(RUN_SERVICE):
+        for resource in self._state.of_type(SERVICE.type):
             lines += _seen("service", unseen, lambda each=resource: cloud_run.service(self._clients, each.id))
         courses = _seen("metrics", unseen, self._course)
         return Report(

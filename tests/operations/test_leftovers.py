@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from cloud import records
+from cloud.record import Listing, Record
 from operations.__main__ import main
 from operations.clients import Clients
 from operations.leftovers import command
+from operations.leftovers import search as search_module
 from operations.leftovers.footprint import Footprint, footprint
-from operations.leftovers.search import KINDS, Findings, search
+from operations.leftovers.kinds import listed_kinds
+from operations.leftovers.search import Findings, kinds, search
 from operations.leftovers.thing import Place
 from operations.state import State
 from tests.operations.conftest import Lived
@@ -146,6 +150,25 @@ def ask_once(ask: Callable[[], dict[str, Any]]) -> None:
     ask()
 
 
+def test_a_kind_is_an_entry_of_a_record(
+    l4_kueue: Lived, google: GoogleServer, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Listing(
+        title="topic", api="pubsub.v1", collection="projects.topics", gcloud="pubsub topics delete {name}"
+    )
+    record = Record(type="gcp:pubsub/topic:Topic", api="pubsub.googleapis.com", id="{name}", listing=topics)
+    known = {**records.every(), record.type: record}
+    monkeypatch.setattr(records, "every", lambda: known)
+    monkeypatch.setattr(search_module, "listed_kinds", listed_kinds.__wrapped__)
+    listed = {"topics": [{"name": f"projects/{PROJECT}/topics/mine", "labels": LABELS}]}
+    google.plant("pubsub.v1", "pubsub.projects.topics.list", listed)
+    google.plant("pubsub.v1", "pubsub.projects.topics.delete", {})
+    (left,) = look(google, destroyed(l4_kueue)).left
+    assert left.command == f"gcloud pubsub topics delete mine --project {PROJECT}"
+    left.thing.kind.delete(place(google, destroyed(l4_kueue)), left.thing, lambda _ask: None)
+    assert google.called("pubsub.projects.topics.delete")
+
+
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
     cloudrun: Lived, google: GoogleServer, project: Project
 ) -> None:
@@ -241,7 +264,7 @@ def test_when_nothing_can_be_listed_every_kind_is_said(
     l4_kueue: Lived, google: GoogleServer, project: Project
 ) -> None:
     google.fail_all(REFUSED)
-    assert len(look(google, destroyed(l4_kueue)).unseen) == len(KINDS)
+    assert len(look(google, destroyed(l4_kueue)).unseen) == len(kinds())
 
 
 def test_an_api_that_is_off_has_nothing(l4_kueue: Lived, google: GoogleServer, project: Project) -> None:
