@@ -1,12 +1,11 @@
 """Names for the pods of a job, so that they find each other."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pulumi
 
 from components.component import Component
-from components.manifest import Manifest
+from components.manifest import MANIFESTS, Manifest
 from components.namespace import Namespace
 
 
@@ -17,12 +16,10 @@ class HeadlessServiceArgs:
     Args:
         namespace: Namespace of the pods.
         service_name: Its name, and the label `app` of the pods.
-        manifest: Service manifest with the holes `name` and `namespace`.
     """
 
     namespace: Namespace
     service_name: str
-    manifest: Path
 
 
 class HeadlessService(Component):
@@ -41,7 +38,7 @@ class HeadlessService(Component):
         super().__init__(name, opts)
         self.service_name = args.service_name
         values = {"name": args.service_name, "namespace": args.namespace.namespace}
-        self.access: pulumi.Resource = Manifest(args.manifest, values).create(
+        self.access: pulumi.Resource = Manifest(MANIFESTS / "headless-service.yaml", values).create(
             f"{name}-{args.service_name}-service", args.namespace.inside(self)
         )
         self.register_outputs({"name": self.service_name})

@@ -1,9 +1,8 @@
 """Kueue: decides which workloads run when there is not enough for all of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pulumi
@@ -12,7 +11,7 @@ import yaml
 
 from components.cluster import Cluster
 from components.component import Component
-from components.manifest import Manifest
+from components.manifest import MANIFESTS, Manifest
 from components.namespace import Namespace, NamespaceArgs
 
 _CHART: Final = "oci://registry.k8s.io/kueue/charts/kueue"
@@ -20,17 +19,13 @@ NAMESPACE: Final = "kueue-system"
 # The control plane of a private cluster reaches pods on 443 and 10250 unless a firewall rule says more.
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/firewall-rules
 _WEBHOOK_PORT: Final = 10250
-# Two answer webhooks, one of them decides.
-_REPLICAS: Final = 2
-# The chart's own requests; its limit of two CPUs would be cut to the request on Autopilot anyway.
-_SIZE: Final = {"cpu": "500m", "memory": "512Mi"}
 _INSTALL_SECONDS: Final = 900
 
 # Kueue says it is ready once its certificates are in place and its webhook listens, but the way from
 # the API server to it may need some seconds more; tried again for at most two minutes.
 # https://github.com/kubernetes-sigs/kueue/issues/13036
-_SECONDS_BETWEEN_TRIES: Final = 5.0
-_TRIES: Final = 24
+_BACKOFF_S: Final = 5.0
+_ATTEMPTS: Final = 24
 _NO_ANSWER: Final = "failed calling webhook"
 
 
@@ -41,14 +36,12 @@ class KueueArgs:
     Args:
         cluster: Cluster that it runs in.
         version: Version of the chart and of Kueue.
-        configuration: Manifest of the manager's configuration, with the holes `namespaces` and `webhookPort`.
         namespaces: Namespaces whose workloads it may queue.
         depends_on: What its pods need: a way to their image.
     """
 
     cluster: Cluster
     version: str
-    configuration: Path
     namespaces: Sequence[str]
     depends_on: Sequence[pulumi.Resource]
 
@@ -57,7 +50,7 @@ class Kueue(Component):
     """Kueue from its published Helm chart, installed as one release: whole or not at all.
 
     Attributes:
-        timeout: Lets an object that its webhooks check be sent again until they answer.
+        retries: Sends an object that Kueue's webhooks check again until they answer.
     """
 
     group = "cluster"
@@ -76,53 +69,140 @@ class Kueue(Component):
             namespace=NAMESPACE,
             chart=_CHART,
             version=args.version,
-            values=_values(args),
+            values=_values(args.namespaces),
             # Helm waits until the manager's pods are ready, and takes a failed installation back.
             atomic=True,
             timeout=_INSTALL_SECONDS,
             opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
         )
-        hook = pulumi.ErrorHook(f"{name}-kueue-webhook", try_again)
-        self.patience = pulumi.ResourceHookBinding(on_error=[hook])
+        hook = pulumi.ErrorHook(f"{name}-kueue-webhook", is_tried_again)
+        self.retries = pulumi.ResourceHookBinding(on_error=[hook])
         self.register_outputs({})
 
-    def judging(
+    def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
         """Options of an object of Kueue's outside namespaces; see `Cluster.inside`."""
         options = self._cluster.inside(parent, [self._release, *depends_on])
-        options.hooks = self.patience
+        options.hooks = self.retries
         return options
 
 
-async def try_again(failed: pulumi.ErrorHookArgs) -> bool:
+async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
     """Whether an object is sent once more: only while the webhook does not answer."""
-    if _NO_ANSWER not in failed.errors[0] or len(failed.errors) > _TRIES:
+    if _NO_ANSWER not in failed.errors[0] or len(failed.errors) > _ATTEMPTS:
         return False
-    await asyncio.sleep(_SECONDS_BETWEEN_TRIES)
+    await asyncio.sleep(_BACKOFF_S)
     return True
 
 
-def _values(args: KueueArgs) -> dict[str, Any]:
-    """Values of the chart; its path `managerConfig.controllerManagerConfigYaml` takes a text."""
-    filled = {"namespaces": list(args.namespaces), "webhookPort": _WEBHOOK_PORT}
-    configuration = Manifest(args.configuration, filled).tree
-    return {
-        "managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration, sort_keys=False)},
-        "webhookService": {"ports": [{"port": 443, "protocol": "TCP", "targetPort": _WEBHOOK_PORT}]},
-        "controllerManager": {
-            "replicas": _REPLICAS,
-            "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
-            "topologySpreadConstraints": [
-                {
-                    "maxSkew": 1,
-                    "topologyKey": "kubernetes.io/hostname",
-                    "whenUnsatisfiable": "ScheduleAnyway",
-                    "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "kueue"}},
-                }
-            ],
-            "manager": {
-                "resources": {key: {"cpu": "500m", "memory": "512Mi"} for key in ("requests", "limits")}
-            },
-        },
-    }
+def _values(namespaces: Sequence[str]) -> dict[str, Any]:
+    holes = {"namespaces": list(namespaces), "webhookPort": _WEBHOOK_PORT}
+    configuration = yaml.safe_dump(
+        Manifest(MANIFESTS / "kueue-configuration.yaml", holes).tree, sort_keys=False
+    )
+    return Manifest(
+        MANIFESTS / "kueue-values.yaml", {"configuration": configuration, "webhookPort": _WEBHOOK_PORT}
+    ).tree
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quota:
+    """What all admitted workloads together may ask for.
+
+    Args:
+        gpus: GPUs.
+        cpus: CPUs.
+        memory_gib: Memory.
+        storage_gib: Ephemeral storage.
+    """
+
+    gpus: int
+    cpus: int
+    memory_gib: int
+    storage_gib: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priority:
+    """A priority class.
+
+    Args:
+        value: The higher goes first, and pre-empts the lower.
+        description: What it is for.
+    """
+
+    value: int
+    description: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueArgs:
+    """Arguments of `Queue`.
+
+    Args:
+        kueue: What runs it.
+        namespace: Namespace whose workloads are queued.
+        queue_name: Name of the queue, as workloads' labels say it.
+        flavor: Name of the nodes' flavor.
+        node_labels: Labels of the nodes that admitted workloads run on.
+        quota: What there is to give.
+        priorities: The priority classes by name.
+    """
+
+    kueue: Kueue
+    namespace: Namespace
+    queue_name: str
+    flavor: str
+    node_labels: Mapping[str, str]
+    quota: Quota
+    priorities: Mapping[str, Priority]
+
+
+class Queue(Component):
+    """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
+
+    Attributes:
+        queue_name: Name of the LocalQueue.
+        access: What a workload must wait for: its queue, and the class that it names. One of an unknown
+            class would be taken, never be admitted, and say nothing.
+    """
+
+    group = "cluster"
+
+    def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, opts)
+        self.queue_name = args.queue_name
+        namespace = args.namespace.namespace
+        inside = args.kueue.inside
+
+        def create(what: str, options: pulumi.ResourceOptions, **values: Any) -> pulumi.Resource:
+            return Manifest(MANIFESTS / f"{what}.yaml", values).create(f"{name}-{what}", options)
+
+        flavor = create("resource-flavor", inside(self), name=args.flavor, nodeLabels=dict(args.node_labels))
+        cluster_queue = create(
+            "cluster-queue",
+            inside(self, [flavor]),
+            name=args.queue_name,
+            namespace=namespace,
+            flavor=args.flavor,
+            gpus=str(args.quota.gpus),
+            cpu=str(args.quota.cpus),
+            memory=f"{args.quota.memory_gib}Gi",
+            storage=f"{args.quota.storage_gib}Gi",
+        )
+        # Deleted in the reverse order, none of the three waits for the finalizer of another's user.
+        options = args.namespace.inside(self, [cluster_queue])
+        options.hooks = args.kueue.retries
+        local_queue = create(
+            "local-queue", options, name=args.queue_name, namespace=namespace, clusterQueue=args.queue_name
+        )
+        priorities = [
+            Manifest(
+                MANIFESTS / "priority-class.yaml",
+                {"name": key, "value": priority.value, "description": priority.description},
+            ).create(f"{name}-priority-{key}", inside(self))
+            for key, priority in args.priorities.items()
+        ]
+        self.access: list[pulumi.Resource] = [local_queue, *priorities]
+        self.register_outputs({"name": self.queue_name})

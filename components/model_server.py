@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 
 from components.component import Component
-from components.manifest import Manifest, Values
+from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
 
 
@@ -18,8 +18,8 @@ class ModelServerArgs:
     Args:
         namespace: Namespace that it runs in.
         server_name: Name of the Deployment, the Service and the label `app` of the pods.
-        manifests: Folder with `serving.yaml`, `serving-service.yaml` and `serving-disruption-budget.yaml`.
-        values: For the holes of `serving.yaml` other than `name`, `namespace` and `scale`.
+        manifest: Deployment manifest with the holes `name`, `namespace`, `scale` and those of `values`.
+        values: For the manifest's other holes.
         replicas: Number of servers. None leaves it to whoever scales the Deployment, an autoscaler or
             `kubectl scale`: a field that the manifest does not state is one that no update takes back.
         depends_on: What its pods need and the manifest names.
@@ -27,7 +27,7 @@ class ModelServerArgs:
 
     namespace: Namespace
     server_name: str
-    manifests: Path
+    manifest: Path
     values: Values
     replicas: int | None
     depends_on: Sequence[pulumi.Resource]
@@ -47,11 +47,11 @@ class ModelServer(Component):
         self.server_name = args.server_name
         named = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
-        Manifest(args.manifests / "serving.yaml", {**args.values, **named, "scale": scale}).create(
+        Manifest(args.manifest, {**args.values, **named, "scale": scale}).create(
             f"{name}-serving", args.namespace.running_in(self, args.depends_on)
         )
         for what in ("service", "disruption-budget"):
-            Manifest(args.manifests / f"serving-{what}.yaml", named).create(
+            Manifest(MANIFESTS / f"model-server-{what}.yaml", named).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
         self.register_outputs({"name": self.server_name})

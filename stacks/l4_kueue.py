@@ -8,10 +8,9 @@ from cloud.machines import allocatable_disk_gib
 from components.batch_job import BatchJob, BatchJobArgs
 from components.fingerprint import fingerprint
 from components.headless_service import HeadlessService, HeadlessServiceArgs
-from components.kueue import Kueue, KueueArgs
+from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs, Quota
 from components.model_server import ModelServer, ModelServerArgs
 from components.node_pool import NodePool, NodePoolArgs
-from components.queue import Priority, Queue, QueueArgs, Quota
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from stacks import pins
 from stacks.gke_training import WORKLOADS, Ground, lay_ground
@@ -55,7 +54,6 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
         KueueArgs(
             cluster=ground.cluster,
             version=pins.KUEUE_VERSION,
-            configuration=MANIFESTS / "kueue-configuration.yaml",
             namespaces=[ground.namespace.namespace],
             depends_on=[ground.network.egress],
         ),
@@ -76,7 +74,6 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
                 storage_gib=nodes * int(allocatable_disk_gib(_DISK_GB)),
             ),
             priorities=_PRIORITIES,
-            manifests=MANIFESTS,
         ),
     )
 
@@ -107,7 +104,7 @@ def _server(settings: L4Kueue, ground: Ground, queue: Queue, nodes: list[pulumi.
         ModelServerArgs(
             namespace=ground.namespace,
             server_name="serving",
-            manifests=MANIFESTS,
+            manifest=MANIFESTS / "serving.yaml",
             values={
                 "queue": queue.queue_name,
                 "priority": settings.serving_priority,
@@ -131,7 +128,6 @@ def _fine_tune(
         HeadlessServiceArgs(
             namespace=ground.namespace,
             service_name="finetune",
-            manifest=MANIFESTS / "finetune-service.yaml",
         ),
     )
     return BatchJob(

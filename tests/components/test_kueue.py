@@ -12,13 +12,13 @@ LATE = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.io": 5
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr(kueue, "_BACKOFF_S", 0.0)
 
 
 def tries(*errors: str) -> bool:
     """Whether there is another try after these errors, the newest first."""
     failed = pulumi.ErrorHookArgs("urn", "", "queue", "type", failed_operation="create", errors=list(errors))
-    return asyncio.run(kueue.try_again(failed))
+    return asyncio.run(kueue.is_tried_again(failed))
 
 
 def test_a_webhook_that_does_not_answer_is_tried_again() -> None:

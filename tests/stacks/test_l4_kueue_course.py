@@ -55,7 +55,7 @@ def test_another_capacity_gives_the_gpus_back_before_it_asks_for_new_ones(
 
 
 def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr(kueue, "_BACKOFF_S", 0.0)
     with Rehearsal(STACK) as rehearsal:
         rehearsal.cloud.silent_webhook = 5
         rehearsal.up()
@@ -64,7 +64,7 @@ def test_a_webhook_that_answers_late_is_asked_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_webhook_that_never_answers_ends_up_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kueue, "_SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr(kueue, "_BACKOFF_S", 0.0)
     with Rehearsal(STACK) as rehearsal:
         rehearsal.cloud.silent_webhook = 1000
         with pytest.raises(RehearsalError, match="failed calling webhook"):
