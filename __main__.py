@@ -3,12 +3,11 @@
 import pulumi
 
 import stacks
-from stacks import settings
 
 try:
-    chosen = settings.load()
-except settings.SettingsError as error:
+    outputs = stacks.build()
+except stacks.SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
-for name, value in stacks.build(chosen).items():
+for name, value in outputs.items():
     pulumi.export(name, value)

@@ -1,34 +1,22 @@
 """The picture of a scenario, from its plan: which components it has, and which waits for which."""
 
+import importlib
+import pkgutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import cache
+from typing import Final, get_args
 
+import components
+from components.component import Component, Group
+from components.project_services import ProjectServices
 from documentation.errors import DocumentationError
 from engine.plan import Plan, Planned
 
-# Which part of a system a component belongs to. The order is that of the picture.
-GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "network": ("Network",),
-    "image": ("ContainerRepository", "ImageBuild"),
-    "cluster": ("AutopilotCluster", "StandardCluster", "NodePool", "Kueue", "Queue", "Namespace"),
-    "identity": ("GoogleServiceAccount", "HuggingFaceToken", "ServiceAccount"),
-    "storage": ("Bucket", "BucketCode", "TrainingCode"),
-    "workload": (
-        "BatchJob",
-        "CloudRunJob",
-        "CloudRunService",
-        "HeadlessService",
-        "ModelServer",
-        "RayCluster",
-        "RayJob",
-    ),
-}
 # Everything at Google waits for its API; arrows from here would hide the others.
-_SERVICES: Final = "ProjectServices"
+_SERVICES: Final = ProjectServices.__name__
 _COMPONENT: Final = ":components:"
-_GROUP_OF: Final = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
 
 # What a role is given to: an account, or the identity pool that comes with a cluster.
 _IDENTITIES: Final = ("Account", "Cluster")
@@ -43,7 +31,7 @@ def section(scenario: str, plan: Plan) -> str:
     """The picture in Mermaid with a sentence on how to read it.
 
     Raises:
-        DocumentationError: For a component that belongs to no group yet.
+        DocumentationError: For a component that does not say its group.
     """
     parts = _parts(plan)
     services = sum(len(parts.pop(urn)) - 1 for urn in list(parts) if _kind(parts[urn][0]) == _SERVICES)
@@ -80,6 +68,17 @@ def _parts(plan: Plan) -> dict[str, list[Planned]]:
     return {urn: sorted(found, key=lambda each: each.urn != urn) for urn, found in parts.items()}
 
 
+@cache
+def _groups() -> dict[str, Group | None]:
+    """The part of a system that every component of components/ belongs to, by the name of its class."""
+    found: dict[str, Group | None] = {}
+    for module in pkgutil.walk_packages(components.__path__, "components."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and issubclass(kind, Component):
+                found[kind.__name__] = getattr(kind, "group", None)
+    return found
+
+
 def _kind(resource: Planned) -> str:
     return resource.type.rpartition(":")[2]
 
@@ -112,14 +111,12 @@ def _counted(contents: list[str]) -> str:
 
 
 def _subgraphs(parts: Parts, names: Mapping[str, str]) -> Iterator[str]:
-    by_group: dict[str, list[str]] = {group: [] for group in GROUPS}
+    by_group: dict[str, list[str]] = {group: [] for group in get_args(Group)}
     for urn, part in parts.items():
-        kind = _kind(part[0])
-        if kind not in _GROUP_OF:
-            raise DocumentationError(
-                f"the picture has no group for {kind}: add it to GROUPS in documentation/picture.py"
-            )
-        by_group[_GROUP_OF[kind]].append(urn)
+        group = _groups().get(_kind(part[0]))
+        if group is None:
+            raise DocumentationError(f"{_kind(part[0])} is no component of components/ that says its group")
+        by_group[group].append(urn)
     for group, urns in by_group.items():
         if urns:
             yield f"  subgraph the_{group} [{group}]"

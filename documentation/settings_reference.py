@@ -1,128 +1,117 @@
-"""The reference of the settings: what the program asks its configuration for, and what that means."""
+"""The reference of the settings: the models that a configuration is read into, as tables."""
 
-import inspect
 import json
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
-from typing import Any, Final, get_type_hints
+from collections.abc import Mapping
+from inspect import get_annotations
+from typing import Any, Final
 
-import pulumi
-import yaml
+from pydantic.fields import FieldInfo
 
-from documentation.asked_keys import Asked, AskedKeys
+import stacks
 from documentation.errors import DocumentationError
-from documentation.scenarios import scenarios, stack_file
-from engine.project import PROJECT_FILE, configuration, project_name
-from stacks import settings
-from stacks.keys import REQUIRED
+from documentation.scenarios import scenarios
+from stacks.reader import ConfigModel, hint_of, keys_of, values_of
 
 _HEAD: Final = """\
 # Settings
 
-Written by `make docs` from `stacks/settings.py` and the stack files; not to be edited here.
+Written by `make docs` from the fields of `Settings` in `stacks/`; not to be edited here.
 
 `pulumi config set KEY VALUE` writes a setting into `Pulumi.STACK.yaml`, which has a comment for every
 value. A secret is set with `pulumi config set --secret KEY`, which asks for it. Every problem of a
 configuration is reported at once, before anything is created; an unknown key is one of them.
+
+What scenarios have in common comes first, then what each of them adds, or has other values or another
+default for.
 """
-# `name: text` of a docstring's Args, with the lines that belong to it.
-_FIELD: Final = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-# "`key`, `key`. What they are.", up to the next of its kind.
-_KEYS: Final = re.compile(r"((?:`[\w.:]+`, )*`[\w.:]+`)\. (.*?)(?= (?:`[\w.:]+`, )*`[\w.:]+`\. |$)")
+_COLUMNS: Final = ("setting", "what it is", "values", "default")
+
+# A model of settings that some scenarios share, or of one scenario, with the fields that it declares itself.
+Tables = Mapping[type[ConfigModel], Mapping[str, FieldInfo]]
 
 
 def page() -> str:
-    """The page, a table for each scenario.
+    """The page.
 
     Raises:
-        DocumentationError: When a setting is not described, or something is that is no setting.
+        DocumentationError: When a setting is not described.
     """
-    return _HEAD + "".join(_scenario(name, stacks) for name, stacks in scenarios().items())
+    models = {name: scenario.Settings for name, scenario in stacks.scenarios().items()}
+    tables: dict[type[ConfigModel], Mapping[str, FieldInfo]] = {}
+    users: dict[type[ConfigModel], list[str]] = {}
+    for name, model in models.items():
+        for kind in _kinds(model):
+            tables[kind] = _declared(kind)
+            users.setdefault(kind, []).append(name)
+        silent = set(keys_of(model)) - {key for kind in _kinds(model) for key in tables[kind]}
+        if silent:
+            raise DocumentationError(
+                f"{', '.join(sorted(silent))} of {name}: say what it is, as the `description` of its Field"
+            )
+    shared = [kind for kind in tables if kind not in models.values() and tables[kind]]
+    text = "".join(_shared(kind, tables[kind], users[kind], len(models)) for kind in shared)
+    return _HEAD + text + "".join(_scenario(name, model, tables) for name, model in models.items())
 
 
-def asked(
-    stack: str, overrides: Mapping[str, str] | None = None
-) -> tuple[settings.Settings, dict[str, Asked]]:
-    """The settings of a stack, and every key that they were read from.
-
-    Args:
-        stack: Name of the stack.
-        overrides: Configuration values over the stack file's.
-
-    Raises:
-        SettingsError: For values that the program refuses.
-    """
-    found = configuration(stack, overrides or {})
-    values = {
-        key: value if isinstance(value, str) else json.dumps(value) for key, value in found.plain.items()
-    }
-    keys = AskedKeys(
-        stack=stack, project=project_name(), values={**values, **found.secret}, secrets=set(found.secret)
-    )
-    return settings.read(keys, pulumi.Config(project_name())), keys.asked
-
-
-def descriptions(read: settings.Settings) -> dict[str, str]:
-    """What each key means, in the words of Pulumi.yaml and of the docstrings of the settings."""
-    shared = yaml.safe_load(PROJECT_FILE.read_text())["config"]
-    found = {key: entry["description"] for key, entry in shared.items() if "description" in entry}
-    for kind in reversed(type(read).__mro__[:-1]):
-        found |= _described(kind)
-    return found
-
-
-def _scenario(scenario: str, stacks: list[str]) -> str:
-    read, keys = asked(scenario)
-    described = descriptions(read)
-    _check(scenario, keys, described)
-    written = {stack: stack_file(stack) for stack in stacks}
-    head = ["setting", "what it is", "values", "default", *(f"`Pulumi.{stack}.yaml`" for stack in stacks)]
-    rows = [
-        [f"`{key}`", described[key], each.values, _code(each.default)]
-        + [_code(written[stack][key]) if key in written[stack] else "" for stack in stacks]
-        for key, each in keys.items()
+def _kinds(model: type[ConfigModel]) -> list[type[ConfigModel]]:
+    """A scenario's model and those that it is built on, the most general first."""
+    return [
+        kind for kind in reversed(model.__mro__) if issubclass(kind, ConfigModel) and kind is not ConfigModel
     ]
-    lines = "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *rows])
-    return f"\n## {scenario}\n\nSee [its page](stacks/{scenario}.md).\n\n{lines}"
 
 
-def _check(scenario: str, keys: Mapping[str, Asked], described: Mapping[str, str]) -> None:
-    silent = [key for key in keys if key not in described]
-    if silent:
-        raise DocumentationError(
-            f"{', '.join(silent)} of {scenario}: say what it is in the docstring of its dataclass in "
-            "stacks/settings.py, as `field: `key`. What it is.`"
-        )
-    unknown = [key for key in described if key not in keys and ":" not in key]
-    if unknown:
-        raise DocumentationError(
-            f"{', '.join(unknown)}: stacks/settings.py or Pulumi.yaml says what it is, and {scenario} has no "
-            "such setting"
-        )
+def _declared(kind: type[ConfigModel]) -> dict[str, FieldInfo]:
+    """The described settings that a model declares itself, and does not inherit."""
+    own = get_annotations(kind)
+    names = {field.alias or name: field for name, field in kind.model_fields.items() if name in own}
+    found = {key: field for key, field in keys_of(kind).items() if key.partition(".")[0] in names}
+    return {key: field for key, field in found.items() if field.description}
 
 
-def _described(kind: type) -> dict[str, str]:
-    """What a dataclass says of keys; what a field's own dataclass says of single ones goes before."""
-    found = dict(_entries(kind))
-    for below in get_type_hints(kind).values():
-        if is_dataclass(below) and isinstance(below, type):
-            found |= dict(_entries(below))
-    return found
+def _shared(kind: type[ConfigModel], fields: Mapping[str, FieldInfo], users: list[str], count: int) -> str:
+    whose = "" if len(users) == count else f"These are: {_links(users)}.\n\n"
+    return f"\n## {_title(kind)}\n\n{whose}{_table(fields)}"
 
 
-def _entries(kind: type) -> Iterator[tuple[str, str]]:
-    arguments = inspect.cleandoc(kind.__doc__ or "").partition("\nArgs:\n")[2]
-    for _, text in _FIELD.findall(arguments):
-        for keys, meaning in _KEYS.findall(re.sub(r"\s+", " ", text)):
-            for key in re.findall(r"`([\w.:]+)`", keys):
-                yield key, meaning
+def _scenario(name: str, model: type[ConfigModel], tables: Tables) -> str:
+    files = " and ".join(f"[`Pulumi.{stack}.yaml`](../Pulumi.{stack}.yaml)" for stack in scenarios()[name])
+    above = [_title(kind) for kind in _kinds(model) if tables[kind] and kind is not model]
+    table = f"\n{_table(tables[model])}" if tables[model] else ""
+    return (
+        f"\n## {name}\n\nSee [its page](stacks/{name}.md) and {files}. Its settings are also those under "
+        f"{_links(above)}.\n{table}"
+    )
 
 
-def _code(value: Any) -> str:
-    if value is REQUIRED:
+def _title(kind: type[ConfigModel]) -> str:
+    words = (kind.__doc__ or kind.__name__).removeprefix("Settings of ").splitlines()[0].rstrip(".")
+    return words[:1].upper() + words[1:]
+
+
+def _links(titles: list[str]) -> str:
+    return ", ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title in titles)
+
+
+def _table(fields: Mapping[str, FieldInfo]) -> str:
+    rows = [
+        [f"`{key}`", field.description or "", _values(field), _default(field)]
+        for key, field in fields.items()
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [_COLUMNS, ["---"] * len(_COLUMNS), *rows])
+
+
+def _values(field: FieldInfo) -> str:
+    return f"secret: {values_of(field)}" if hint_of(field).secret else values_of(field)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory:
+        return "depends on others"
+    if field.is_required():
         return "required"
-    if value in (None, "", ()):
-        return "none"
-    text = value if isinstance(value, str) else json.dumps(value)
-    return f"`{text}`"
+    return _written(field.default)
+
+
+def _written(value: Any) -> str:
+    """A default as a stack file would say it."""
+    return "none" if value in (None, ()) else f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from engine import project
+from engine.configuration import configuration
 from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
 from operations.previews import checkout, engine_report
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _preview(stack: str, copy: Path) -> StackPreview:
     """The plan of a new stack, with stand-ins for what its file leaves out."""
     print(f"provider-check: {stack}", file=sys.stderr)
-    found = project.configuration(stack, {}, copy)
+    found = configuration(stack, {}, copy)
     (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": found.plain}))
     state = copy / ".state"
     state.mkdir(exist_ok=True)

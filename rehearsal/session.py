@@ -20,6 +20,7 @@ from pulumi.runtime import _grpc_settings
 
 from components.cloud_build.context import ARCHIVES
 from engine import checkouts, lookup, plan, project
+from engine.configuration import configuration
 from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Recorder, Result
@@ -85,7 +86,7 @@ class Rehearsal:
         self.cloud = FakeCloud()
         self._checkout = checkout
         self._overrides = overrides or {}
-        self.configuration = project.configuration(stack, self._overrides, checkout)
+        self.configuration = configuration(stack, self._overrides, checkout)
         self._program = program or self._run_main
         self._clock = clock or Clock()
         self.builds = CloudBuildServer(self._clock)
@@ -143,7 +144,7 @@ class Rehearsal:
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Replaces the overrides; the next operation runs with the new configuration."""
         self._overrides = overrides
-        self.configuration = project.configuration(self.stack, overrides, self._checkout)
+        self.configuration = configuration(self.stack, overrides, self._checkout)
         salt = yaml.safe_load(self._stack_file.read_text()).get("encryptionsalt")
         self._write_configuration(salt=salt)
         self._encrypt_secrets()

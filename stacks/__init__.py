@@ -1,25 +1,87 @@
-"""The scenarios: each composes components from its settings and returns the stack's outputs."""
+"""The scenarios, a module each: its `Settings`, and `build`, which composes components from them."""
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
+from typing import Protocol, cast
 
 import pulumi
 
-from stacks import a4_accelerate, a4_ray, cloudrun_vllm, l4_kueue, tpu_maxtext
-from stacks.settings import A4Accelerate, A4Ray, CloudrunVllm, L4Kueue, Settings, TpuMaxtext
+from stacks.reader import ConfigModel, ConfigReader, Problem, SettingsError, did_you_mean, hint_of, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
 
-def build(settings: Settings) -> Outputs:
-    """Declares the resources of the scenario that `settings` belong to."""
-    match settings:
-        case A4Ray():
-            return a4_ray.build(settings)
-        case A4Accelerate():
-            return a4_accelerate.build(settings)
-        case CloudrunVllm():
-            return cloudrun_vllm.build(settings)
-        case L4Kueue():
-            return l4_kueue.build(settings)
-        case TpuMaxtext():
-            return tpu_maxtext.build(settings)
+class Scenario(Protocol):
+    """A module of this package that says what it must be told, and what it makes of it."""
+
+    Settings: type[ConfigModel]
+
+    def build(self, settings: ConfigModel) -> Outputs:
+        """Declares the scenario's resources and returns the stack's outputs."""
+        ...
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Every scenario by its name."""
+    found = {name: _module(name) for name in _modules()}
+    return {name: scenario for name, scenario in found.items() if scenario}
+
+
+def scenario_of(config: ConfigReader) -> Scenario:
+    """The scenario that a configuration names; no other one's module is imported.
+
+    Raises:
+        SettingsError: When there is none of that name.
+    """
+    name = config.text("scenario")
+    if name in _modules() and (scenario := _module(name)):
+        return scenario
+    known = list(scenarios())
+    what = f"missing; set it with `pulumi config set scenario {'|'.join(known)}`"
+    if name is not None:
+        what = f"{name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}"
+    raise SettingsError(config.stack, [Problem(key="scenario", what=what)])
+
+
+def build() -> Outputs:
+    """Declares what the configuration of the current stack says, and returns the stack's outputs.
+
+    Raises:
+        SettingsError: With every problem of the configuration; nothing has been registered then.
+    """
+    config = ConfigReader.of_program()
+    scenario = scenario_of(config)
+    return scenario.build(config.read(scenario.Settings))
+
+
+def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What a rehearsal must know of a configuration; it asks the program that it rehearses.
+
+    Args:
+        stack: Name of the stack.
+        project: Name of the Pulumi project.
+        values: Full key to its text.
+
+    Returns:
+        The full keys whose values must be stored encrypted, and by full key the values that stand in for
+        those that only the stack's user has. Nothing where the scenario is unknown: the program says so.
+    """
+    config = ConfigReader(stack=stack, project=project, values=values, secrets=values)
+    try:
+        model = scenario_of(config).Settings
+    except SettingsError:
+        return [], {}
+    secrets = [config.full(key) for key, field in keys_of(model).items() if hint_of(field).secret]
+    return secrets, config.stand_ins(model)
+
+
+def _modules() -> list[str]:
+    """The modules of this package, by the name that a scenario in them has: the module's, with hyphens."""
+    return [module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)]
+
+
+def _module(name: str) -> Scenario | None:
+    """A module, if it is a scenario's."""
+    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    return cast(Scenario, module) if hasattr(module, "build") else None

@@ -1,8 +1,9 @@
 """a4-ray: Gemma 3 vision fine-tuning on A4 nodes (B200), with Ray on GKE Autopilot."""
 
-from typing import Final
+from typing import Final, Literal
 
 import pulumi
+from pydantic import Field
 
 from cloud.machines import GPU_LABEL, GPU_RESOURCE
 from components.fingerprint import fingerprint
@@ -10,21 +11,29 @@ from components.namespace import INGRESS_FROM_INSIDE
 from components.ray_cluster import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
-from stacks.gke_training import (
-    lay_ground,
-    warn_of_missing_a4,
-)
-from stacks.settings import A4Ray
+from stacks.a4 import A4Settings
+from stacks.platform import Site
+from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, lay_ground
 
-NAME: Final = "a4-ray"
 GPUS_PER_WORKER: Final = 8
 
 
-def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
+class Settings(GemmaSettings, A4Settings, AwaitableSettings):
+    """Settings of a4-ray."""
+
+    recipe: GemmaRecipe = "gemma-3-4b-vision"
+    workers: int = Field(2, ge=1, le=64, description="A4 nodes with 8 B200 GPUs each.")
+    ray_cluster: Literal["perJob", "shared"] = Field(
+        "perJob", description="Whether the Ray cluster goes with the job or outlives it, for more jobs."
+    )
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
-    warn_of_missing_a4(settings.capacity)
+    settings.warn_of_missing_nodes()
+    site = Site(settings)
     ground = lay_ground(
-        NAME,
+        site,
         settings,
         namespace="ray",
         network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
@@ -50,7 +59,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
                 GPU_LABEL: "nvidia-b200",
                 # B200 needs R570 or newer.
                 "cloud.google.com/gke-gpu-driver-version": "latest",
-                **settings.capacity.pod_selectors(),
+                **settings.accelerators.pod_selectors(),
             },
             shared_memory="64Gi",
             scratch="200Gi",
@@ -63,7 +72,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
     content = fingerprint(ground.code.digest, ground.image.fingerprint, settings.workers)
     run = f"{settings.recipe}-{content}"
     job = RayJob(
-        NAME,
+        site.name,
         RayJobArgs(
             job_name=settings.recipe,
             entrypoint=pulumi.Output.concat(
@@ -73,7 +82,7 @@ def build(settings: A4Ray) -> dict[str, pulumi.Input[str]]:
             ),
             image=ground.image.uri,
             code=ground.code.volume,
-            cluster=RayCluster(NAME, ray) if settings.shared_ray_cluster else ray,
+            cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
             depends_on=[ground.code.access],
             wait=settings.wait_for_training,
             max_hours=settings.max_run_hours,

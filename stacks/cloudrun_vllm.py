@@ -1,31 +1,25 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, a Cloud Run service answers with it."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import pulumi
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from components import vllm
-from components.bucket import Bucket, BucketArgs
+from components.bucket import Bucket
 from components.bucket_code import BucketCode, BucketCodeArgs
 from components.cloud_run import BucketFolder, L4Machine, SecretVersion
 from components.cloud_run_job import CloudRunJob, CloudRunJobArgs
 from components.cloud_run_service import CloudRunService, CloudRunServiceArgs, Scaling
 from components.fingerprint import fingerprint
 from components.google_service_account import GoogleServiceAccount, GoogleServiceAccountArgs
-from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
-from components.image import Image
-from components.members import EVERYBODY
+from components.members import EVERYBODY, check_member
 from components.network import Network, NetworkArgs
-from components.project_services import ProjectServices, ProjectServicesArgs
 from components.vllm import Vllm
-from stacks import pins
-from stacks.settings import CloudrunVllm
-from stacks.training_image import training_image
-
-NAME: Final = "cloudrun-vllm"
-FINETUNE: Final = Path(__file__).parent.parent / "workloads" / "finetune"
+from stacks import pins, training
+from stacks.platform import Name, Site
+from stacks.reader import Hint
+from stacks.training import GemmaRecipe, GemmaSettings, hugging_face_token, training_image
 
 # Cloud Run gives the addresses of a subnet back one to two hours after the last user of it is gone
 # and nothing hurries it; destroy says so after minutes instead of waiting for it.
@@ -38,57 +32,57 @@ _CODE: Final = "/code"
 _VLLM: Final = Vllm(model="/model", served_model="gemma-emoji", longest_request=4096, requests=64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Ground:
-    """What job and service stand on."""
+class Settings(GemmaSettings):
+    """Settings of cloudrun-vllm."""
 
-    apis: ProjectServices
-    labels: dict[str, str]
-    image: Image
-    subnet: pulumi.Input[str]
-    egress: list[pulumi.Resource]
+    recipe: GemmaRecipe = "gemma-3-1b-emoji"
+    subnet: Name = Field(
+        None,
+        description="Name of a subnet of the project and region that has a way out to the internet; by "
+        "default the stack makes a network of its own.",
+    )
+    invokers: Annotated[
+        tuple[Annotated[str, AfterValidator(check_member)], ...],
+        AfterValidator(lambda members: tuple(dict.fromkeys(members))),
+        Hint(values="an IAM member or a list of IAM members"),
+    ] = Field((), description="Who may call the service.")
+    max_instances: int = Field(1, ge=1, le=100, description="Instances at most.")
+    min_instances: int = Field(0, ge=0, le=100, description="Instances that are kept without requests.")
+
+    @field_validator("min_instances")
+    @classmethod
+    def _may_be_kept(cls, kept: int, info: ValidationInfo) -> int:
+        allowed = info.data.get("max_instances", kept)
+        if kept > allowed:
+            raise ValueError(
+                f"{kept} instances are kept and maxInstances allows {allowed}; raise maxInstances or lower "
+                "minInstances"
+            )
+        return kept
 
 
-def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: the address, and commands for the operator."""
     if EVERYBODY in settings.invokers:
         pulumi.log.warn("invokers has allUsers: anyone on the internet may call the service, at your cost")
-    ground = _lay_ground(settings)
-    trainer = _account(ground, "finetune", "Fine-tuning job of cloudrun-vllm")
-    server = _account(ground, "serve", "vLLM service of cloudrun-vllm")
-    bucket = Bucket(
-        NAME,
-        BucketArgs(
-            project=ground.apis.project_with(*Bucket.apis),
-            location=settings.region,
-            labels=ground.labels,
-            writers={"finetune": trainer.identity},
-            readers={"serve": server.identity},
-            force_destroy=settings.force_destroy,
-            bucket_name=settings.bucket_name,
-        ),
-    )
-    token = HuggingFaceToken(
-        NAME,
-        HuggingFaceTokenArgs(
-            project=ground.apis.project_with(*HuggingFaceToken.apis),
-            token=settings.hf_token,
-            secret_id=f"{settings.stack}-hugging-face-token",
-            labels=ground.labels,
-            readers={"finetune": trainer.member},
-        ),
-    )
-    code = BucketCode(NAME, BucketCodeArgs(bucket=bucket.bucket_name, package=FINETUNE))
+    site = Site(settings)
+    image = training_image(site, settings, training.FINETUNE)
+    subnet, egress = _subnet(site, settings)
+    trainer = _account(site, "finetune", "Fine-tuning job of")
+    server = _account(site, "serve", "vLLM service of")
+    bucket = site.bucket({"finetune": trainer.identity}, {"serve": server.identity})
+    token = hugging_face_token(site, settings.hf_token, readers={"finetune": trainer.member})
+    code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, package=training.FINETUNE))
     # The same code on the same libraries is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(code.digest, ground.image.fingerprint)}"
+    run = f"{settings.recipe}-{fingerprint(code.digest, image.fingerprint)}"
     storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
-        NAME,
+        site.name,
         CloudRunJobArgs(
-            project=ground.apis.project_with(*CloudRunJob.apis),
+            project=site.project_for(CloudRunJob),
             location=settings.region,
-            labels=ground.labels,
-            image=ground.image.uri,
+            labels=site.labels,
+            image=image.uri,
             command=[
                 *("python", "-m", "finetune", "local"),
                 *("--recipe", settings.recipe, "--storage", storage, "--run", run),
@@ -99,17 +93,17 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             folders={_CODE: code.folder},
             machine=L4Machine(cpu=8, memory_gib=32),
             service_account=trainer.email,
-            subnet=ground.subnet,
-            depends_on=[*ground.egress, *bucket.access, *token.access, *code.access],
+            subnet=subnet,
+            depends_on=[*egress, *bucket.access, *token.access, *code.access],
             max_hours=settings.max_run_hours,
         ),
     )
     service = CloudRunService(
-        NAME,
+        site.name,
         CloudRunServiceArgs(
-            project=ground.apis.project_with(*CloudRunService.apis),
+            project=site.project_for(CloudRunService),
             location=settings.region,
-            labels=ground.labels,
+            labels=site.labels,
             image=pins.VLLM_IMAGE,
             command=_VLLM.command,
             environment=vllm.ENVIRONMENT,
@@ -124,43 +118,38 @@ def build(settings: CloudrunVllm) -> dict[str, pulumi.Input[str]]:
             ),
             invokers=settings.invokers,
             service_account=server.email,
-            subnet=ground.subnet,
-            depends_on=[job.finished, *ground.egress, *bucket.access],
+            subnet=subnet,
+            depends_on=[job.finished, *egress, *bucket.access],
         ),
     )
     return _outputs(settings, bucket, job, service, run)
 
 
-def _lay_ground(settings: CloudrunVllm) -> _Ground:
-    """The APIs, the image, and the network unless the settings name a subnet."""
-    apis = ProjectServices(NAME, ProjectServicesArgs(project=settings.project))
-    labels = {"stack": settings.stack, "scenario": NAME}
-    image = training_image(NAME, settings, apis=apis, labels=labels, context=FINETUNE)
+def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
+    """The subnet that the settings name, or one of the stack's own, and what its users must wait for."""
     if settings.subnet:
-        subnet = f"projects/{settings.project}/regions/{settings.region}/subnetworks/{settings.subnet}"
-        return _Ground(apis=apis, labels=labels, image=image, subnet=subnet, egress=[])
+        place = f"projects/{settings.project}/regions/{settings.region}"
+        return f"{place}/subnetworks/{settings.subnet}", []
     network = Network(
-        NAME,
+        site.name,
         NetworkArgs(
-            project=apis.project_with(*Network.apis),
-            region=settings.region,
-            delete_timeout=_SUBNET_TIMEOUT,
+            project=site.project_for(Network), region=settings.region, delete_timeout=_SUBNET_TIMEOUT
         ),
     )
-    return _Ground(apis=apis, labels=labels, image=image, subnet=network.subnet_id, egress=[network.egress])
+    return network.subnet_id, [network.egress]
 
 
-def _account(ground: _Ground, purpose: str, display_name: str) -> GoogleServiceAccount:
+def _account(site: Site, purpose: str, display_name: str) -> GoogleServiceAccount:
     return GoogleServiceAccount(
-        f"{NAME}-{purpose}",
+        f"{site.name}-{purpose}",
         GoogleServiceAccountArgs(
-            project=ground.apis.project_with(*GoogleServiceAccount.apis), display_name=display_name
+            project=site.project_for(GoogleServiceAccount), display_name=f"{display_name} {site.name}"
         ),
     )
 
 
 def _outputs(
-    settings: CloudrunVllm, bucket: Bucket, job: CloudRunJob, service: CloudRunService, run: str
+    settings: Settings, bucket: Bucket, job: CloudRunJob, service: CloudRunService, run: str
 ) -> dict[str, pulumi.Input[str]]:
     """The address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"

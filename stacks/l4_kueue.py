@@ -1,11 +1,14 @@
 """l4-kueue: vLLM serving and a fine-tune share L4 GPUs; Kueue takes them from the fine-tune when needed."""
 
-from typing import Final
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
 
 import pulumi
+from pydantic import Field, ValidationInfo, field_validator
 
-from cloud.machines import allocatable_disk_gib
+from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
 from components.batch_job import BatchJob, BatchJobArgs
+from components.capacity import CapacityType
 from components.fingerprint import fingerprint
 from components.headless_service import HeadlessService, HeadlessServiceArgs
 from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs, Quota
@@ -13,12 +16,15 @@ from components.model_server import ModelServer, ModelServerArgs
 from components.node_pool import NodePool, NodePoolArgs
 from components.service_account import ServiceAccount, ServiceAccountArgs
 from stacks import pins
-from stacks.gke_training import WORKLOADS, Ground, lay_ground
-from stacks.l4_machines import GPUS_PER_POD, TRAINING_PODS
-from stacks.settings import L4Kueue
+from stacks.platform import Site
+from stacks.reader import Hint
+from stacks.training import GemmaRecipe, GemmaSettings, GkeTrainingSettings, Ground, lay_ground
 
-NAME: Final = "l4-kueue"
-MANIFESTS: Final = WORKLOADS / NAME
+# The workloads, as the tutorial runs them: a server spreads its model over two GPUs of one machine, and
+# the fine-tune is two pods of that size.
+GPUS_PER_POD: Final = 2
+TRAINING_PODS: Final = 2
+
 # Boot disk of a node: images, and the scratch space of its pods.
 _DISK_GB: Final = 200
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
@@ -27,30 +33,166 @@ _PRIORITIES: Final = {
     "low": Priority(value=100, description="Goes on later from its checkpoint; gives way to high."),
 }
 
+_MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
+_PriorityName = StrEnum("_PriorityName", {name: name for name in _PRIORITIES})
 
-def build(settings: L4Kueue) -> dict[str, pulumi.Input[str]]:
+
+class Settings(GemmaSettings, GkeTrainingSettings):
+    """Settings of l4-kueue."""
+
+    recipe: GemmaRecipe = "gemma-3-4b-sql"
+    cluster_mode: Literal["standard", "autopilot"] = Field(
+        "standard",
+        description="Whether the cluster has nodes of your choice, or Google chooses them pod by pod and "
+        "bills by the pod.",
+    )
+    # The tutorial's; on Autopilot, what a pod with two L4 gets.
+    machine_type: _MachineType = Field(
+        _MachineType("g2-standard-24"), description="Type of the machines, on a Standard cluster only."
+    )
+    nodes: int = Field(
+        3, ge=1, le=100, description="Machines that the queue may fill, and at most in the pool."
+    )
+    min_nodes: int = Field(
+        default_factory=lambda data: _kept(data["capacity"].type, data["nodes"]),
+        ge=0,
+        le=100,
+        description="Machines that are kept, on a Standard cluster only; fewer than `nodes` lets the "
+        "autoscaler decide. By default all, with `flexStart` none.",
+    )
+    zones: Annotated[tuple[str, ...], Hint(values="a zone or a list of zones")] = Field(
+        default_factory=lambda data: L4.zones[data["region"]][:1],
+        min_length=1,
+        description="Zones of the nodes, one or a list, on a Standard cluster only; by default the region's "
+        "first with L4.",
+    )
+    serving_model: Annotated[
+        str, Hint(values="a model of the Hugging Face Hub such as google/gemma-3-12b-it")
+    ] = Field(
+        "google/gemma-3-12b-it",
+        pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$",
+        description="Model of the Hugging Face Hub that vLLM serves.",
+    )
+    serving_replicas: int | None = Field(
+        None, ge=0, le=100, description="Number of servers; by default whoever scales them decides."
+    )
+    serving_priority: _PriorityName = Field(
+        _PriorityName("high"), description="Priority of the servers in the queue; high pre-empts low."
+    )
+    training_priority: _PriorityName = Field(
+        _PriorityName("low"), description="Priority of the fine-tune in the queue."
+    )
+
+    @property
+    def machine(self) -> Machine:
+        """What serving and fine-tune run on."""
+        return G2_MACHINES[self.machine_type]
+
+    @property
+    def autopilot(self) -> bool:
+        """Whether Google chooses the nodes."""
+        return self.cluster_mode == "autopilot"
+
+    @field_validator("region")
+    @classmethod
+    def _has_l4(cls, region: str) -> str:
+        if region not in L4.zones:
+            raise ValueError(f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
+        return region
+
+    @field_validator("machine_type", "min_nodes", "zones")
+    @classmethod
+    def _is_ours_to_choose(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.data.get("cluster_mode") == "autopilot":
+            key = cls.model_fields[str(info.field_name)].alias
+            raise ValueError(f"Autopilot chooses machines by itself; remove it with `pulumi config rm {key}`")
+        return value
+
+    @field_validator("machine_type")
+    @classmethod
+    def _holds_a_server(cls, machine: str) -> str:
+        gpus = G2_MACHINES[machine].count
+        if gpus < GPUS_PER_POD:
+            large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
+            raise ValueError(
+                f"{machine} has {gpus} GPU, and one serving replica takes {GPUS_PER_POD} of a machine; "
+                f"choose one of {large}"
+            )
+        return machine
+
+    @field_validator("nodes")
+    @classmethod
+    def _hold_the_fine_tune(cls, nodes: int, info: ValidationInfo) -> int:
+        machine, needed = info.data.get("machine_type"), TRAINING_PODS * GPUS_PER_POD
+        gpus = G2_MACHINES[machine].count if machine else needed
+        if nodes * gpus < needed:
+            raise ValueError(
+                f"{nodes} x {machine} gives {nodes * gpus} GPUs, and the fine-tune takes {needed}; "
+                f"set nodes to {-(-needed // gpus)} or more"
+            )
+        return nodes
+
+    @field_validator("min_nodes")
+    @classmethod
+    def _fit_the_pool(cls, kept: int, info: ValidationInfo) -> int:
+        nodes, capacity = info.data.get("nodes", kept), info.data.get("capacity")
+        if kept > nodes:
+            raise ValueError(
+                f"{kept} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
+            )
+        if kept and capacity and capacity.type is CapacityType.FLEX_START:
+            raise ValueError(
+                "capacity.type flexStart starts machines when pods ask for them; set minNodes to 0"
+            )
+        return kept
+
+    @field_validator("zones")
+    @classmethod
+    def _have_l4(cls, zones: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        region, nodes = info.data.get("region"), info.data.get("nodes")
+        offered = L4.zones.get(region, zones)
+        strangers = [zone for zone in zones if zone not in offered]
+        if strangers:
+            raise ValueError(
+                f"{', '.join(strangers)} is no zone of {region} with L4 GPUs; these are: {', '.join(offered)}"
+            )
+        if nodes and info.data.get("min_nodes") == nodes and nodes % len(zones):
+            raise ValueError(
+                f"{nodes} machines do not spread evenly over {len(zones)} zones; give one zone, or set "
+                "minNodes below nodes and let the autoscaler spread them"
+            )
+        return tuple(dict.fromkeys(zones))
+
+
+def _kept(capacity: CapacityType, nodes: int) -> int:
+    """Machines that are kept by default: flex-start makes them when pods ask for them."""
+    return 0 if capacity is CapacityType.FLEX_START else nodes
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
+    site = Site(settings)
     ground = lay_ground(
-        NAME,
+        site,
         settings,
         namespace="llm",
-        network_policies=[MANIFESTS / f"{policy}.yaml" for policy in _POLICIES],
-        zones=settings.machines.zones,
+        network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
+        zones=() if settings.autopilot else settings.zones,
     )
-    queue = _queue(settings, ground)
-    nodes = [] if settings.autopilot else [_l4_pool(settings, ground).ready]
-    server = _server(settings, ground, queue, nodes)
+    queue = _queue(site, settings, ground)
+    nodes = [] if settings.autopilot else [_l4_pool(site, settings, ground).ready]
+    server = _server(site, settings, ground, queue, nodes)
     # The same code on the same libraries and as many GPUs is the same run, and resumes.
     content = fingerprint(ground.code.digest, ground.image.fingerprint, TRAINING_PODS * GPUS_PER_POD)
     run = f"{settings.recipe}-{content}"
-    job = _fine_tune(settings, ground, queue, nodes, run)
+    job = _fine_tune(site, settings, ground, queue, nodes, run)
     return _outputs(settings, ground, server, job, run)
 
 
-def _queue(settings: L4Kueue, ground: Ground) -> Queue:
+def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
     """Kueue, and a queue with what pods can have of the L4 nodes."""
     kueue = Kueue(
-        NAME,
+        site.name,
         KueueArgs(
             cluster=ground.cluster,
             version=pins.KUEUE_VERSION,
@@ -58,9 +200,9 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
             depends_on=[ground.network.egress],
         ),
     )
-    machine, nodes = settings.machines.type, settings.machines.nodes
+    machine, nodes = settings.machine, settings.nodes
     return Queue(
-        NAME,
+        site.name,
         QueueArgs(
             kueue=kueue,
             namespace=ground.namespace,
@@ -78,33 +220,34 @@ def _queue(settings: L4Kueue, ground: Ground) -> Queue:
     )
 
 
-def _l4_pool(settings: L4Kueue, ground: Ground) -> NodePool:
-    machines = settings.machines
+def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
     return NodePool(
-        f"{NAME}-l4",
+        f"{site.name}-l4",
         NodePoolArgs(
             cluster=ground.cluster,
-            machine=machines.type,
-            zones=machines.zones,
-            minimum=machines.min_nodes,
-            maximum=machines.nodes,
+            machine=settings.machine,
+            zones=settings.zones,
+            minimum=settings.min_nodes,
+            maximum=settings.nodes,
             disk_gb=_DISK_GB,
-            capacity=settings.capacity.node_pool_settings(settings.max_run_hours),
+            capacity=settings.accelerators.node_pool_settings(settings.max_run_hours),
         ),
     )
 
 
-def _server(settings: L4Kueue, ground: Ground, queue: Queue, nodes: list[pulumi.Resource]) -> ModelServer:
+def _server(
+    site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource]
+) -> ModelServer:
     """vLLM with a model from the Hub, as an account of its own that may do nothing at Google."""
     account = ServiceAccount(
-        f"{NAME}-serving", ServiceAccountArgs(namespace=ground.namespace, account_name="serving")
+        f"{site.name}-serving", ServiceAccountArgs(namespace=ground.namespace, account_name="serving")
     )
     return ModelServer(
-        NAME,
+        site.name,
         ModelServerArgs(
             namespace=ground.namespace,
             server_name="serving",
-            manifest=MANIFESTS / "serving.yaml",
+            manifest=site.manifests / "serving.yaml",
             values={
                 "queue": queue.queue_name,
                 "priority": settings.serving_priority,
@@ -121,21 +264,21 @@ def _server(settings: L4Kueue, ground: Ground, queue: Queue, nodes: list[pulumi.
 
 
 def _fine_tune(
-    settings: L4Kueue, ground: Ground, queue: Queue, nodes: list[pulumi.Resource], run: str
+    site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource], run: str
 ) -> BatchJob:
     names = HeadlessService(
-        NAME,
+        site.name,
         HeadlessServiceArgs(
             namespace=ground.namespace,
             service_name="finetune",
         ),
     )
     return BatchJob(
-        NAME,
+        site.name,
         BatchJobArgs(
             namespace=ground.namespace,
             job_name=settings.recipe,
-            manifest=MANIFESTS / "finetune.yaml",
+            manifest=site.manifests / "finetune.yaml",
             values={
                 "queue": queue.queue_name,
                 "priority": settings.training_priority,
@@ -158,15 +301,15 @@ def _fine_tune(
     )
 
 
-def _placement(settings: L4Kueue) -> dict[str, str]:
+def _placement(settings: Settings) -> dict[str, str]:
     """Node selectors beside the GPU's: on Autopilot pods say what else their node must be."""
     if not settings.autopilot:
         return {}
-    return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
+    return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.accelerators.pod_selectors()}
 
 
 def _outputs(
-    settings: L4Kueue, ground: Ground, server: ModelServer, job: BatchJob, run: str
+    settings: Settings, ground: Ground, server: ModelServer, job: BatchJob, run: str
 ) -> dict[str, pulumi.Input[str]]:
     """Commands to copy, in the order in which an operator needs them; `up` waited for none of it."""
     kubectl = ground.namespace.kubectl

@@ -1,27 +1,35 @@
 """tpu-maxtext: Llama 3 8B with MaxText on a slice of TPU v6e, with Ray on GKE Standard."""
 
 import shlex
-from typing import Final
+from collections.abc import Mapping
+from enum import StrEnum
+from math import prod
+from typing import Annotated, Final
 
 import pulumi
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from cloud.machines import MACHINES
+from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
+from components.capacity import CapacityType
 from components.fingerprint import fingerprint
 from components.namespace import INGRESS_FROM_INSIDE
 from components.node_pool import NodePool, NodePoolArgs
 from components.ray_cluster import INGRESS_FROM_PLATFORM, BucketMount, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
-from stacks.gke_training import (
-    WORKLOADS,
+from stacks.platform import WORKLOADS, Site
+from stacks.reader import Hint, Unchecked
+from stacks.training import (
+    HUGGING_FACE_TOKEN,
+    AwaitableSettings,
     Ground,
     Workload,
     lay_ground,
+    named_recipe,
 )
-from stacks.maxtext_data import BUCKET_MOUNT
-from stacks.settings import TpuMaxtext
+from workloads.maxtext.maxtext_driver.errors import InputError
+from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
-NAME: Final = "tpu-maxtext"
 MAXTEXT: Final = WORKLOADS / "maxtext"
 
 # The Ray head asks for 8 CPUs and 32 GiB, and no other pool has a machine of that size for it.
@@ -29,21 +37,132 @@ _HEAD_MACHINE: Final = MACHINES["e2-standard-16"]
 _HEAD_DISK_GB: Final = 100
 # Images, and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
+# Where the pods see the stack's bucket.
+BUCKET_MOUNT: Final = "/data"
+
+_Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES})
 
 
-def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
+class Settings(AwaitableSettings):
+    """Settings of tpu-maxtext."""
+
+    hf_token: Annotated[pulumi.Output[str] | None, Unchecked, HUGGING_FACE_TOKEN] = Field(
+        None, description="Hugging Face read token, for a data set that is gated."
+    )
+    recipe: Annotated[
+        str, AfterValidator(named_recipe(load_recipe, InputError)), Hint(values="the name of a recipe")
+    ] = Field(
+        "llama3-8b",
+        description="What is trained, and how: a file of `workloads/maxtext/maxtext_driver/recipes`, without "
+        "its `.yaml`.",
+    )
+    # The tutorial's.
+    topology: _Topology = Field(
+        _Topology("4x4"),
+        validate_default=True,
+        description="Shape of the TPU slice, which says how many machines of which type it has.",
+    )
+    zone: Annotated[str, Hint(values="a zone such as us-east5-b (not a region)")] = Field(
+        default_factory=lambda data: _zones(data["capacity"].type).get(data["region"], ("",))[0],
+        validate_default=True,
+        pattern=r"^([a-z]+(-[a-z]+)+\d+-[a-z0-9]+)?$",
+        description="Zone of the slice, and of the cluster with it; by default the region's first with TPU "
+        "v6e.",
+    )
+    dataset: Annotated[
+        str | None,
+        Hint(
+            values="Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's "
+            f"bucket {BUCKET_MOUNT}/FOLDER/*.parquet"
+        ),
+    ] = Field(
+        None,
+        pattern=rf"^(hf://datasets/[\w.-]+|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
+        description="Parquet files with a column `text`, of the Hugging Face Hub or of the stack's bucket, "
+        "in place of the recipe's data.",
+    )
+
+    @property
+    def slice(self) -> Slice:
+        """What is trained on."""
+        return TPU_SLICES[self.topology]
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """Settings of MaxText, `KEY=VALUE`, in place of the recipe's."""
+        if not self.dataset:
+            return ()
+        return (
+            # Of MaxText's ways to read, the one that a resumed run goes on with where it was.
+            "dataset_type=grain",
+            "grain_file_type=parquet",
+            f"grain_train_files={self.dataset}",
+            # Llama 3's own, out of MaxText's package: Meta's repository on the Hub is gated.
+            "tokenizer_type=tiktoken",
+            "tokenizer_path=tokenizer_llama3.tiktoken",
+        )
+
+    @field_validator("topology")
+    @classmethod
+    def _fits_the_recipe(cls, topology: str, info: ValidationInfo) -> str:
+        """Refuses a slice of another number of chips than the recipe divides the model over.
+
+        In MaxText the sizes of all directions give the number of chips, and -1 stands for what is left;
+        `ici_fsdp_parallelism` is -1 unless a recipe says otherwise.
+        """
+        if "recipe" not in info.data:
+            return topology
+        recipe = info.data["recipe"]
+        maxtext = {"ici_fsdp_parallelism": -1, **load_recipe(recipe).maxtext}
+        sizes = [size for name, size in maxtext.items() if name.startswith("ici_") and isinstance(size, int)]
+        fixed, chips = prod(size for size in sizes if size > 0), TPU_SLICES[topology].chips
+        if chips % fixed or (chips != fixed and -1 not in sizes):
+            shapes = [shape.topology for shape in TPU_SLICES.values() if shape.chips == fixed]
+            raise ValueError(
+                f"a {topology} slice has {chips} chips, and the recipe {recipe} divides the model over "
+                f"{fixed}; {'set topology to ' + shapes[0] + ' or ' if shapes else ''}choose another recipe"
+            )
+        return topology
+
+    @field_validator("zone")
+    @classmethod
+    def _has_v6e(cls, zone: str, info: ValidationInfo) -> str:
+        """Refuses a zone in which no slice would ever start; who has a reservation knows where it is."""
+        if not {"region", "capacity"} <= info.data.keys():
+            return zone
+        region, capacity = info.data["region"], info.data["capacity"].type
+        offered = _zones(capacity)
+        known = "it is in " + ", ".join(each for zones in offered.values() for each in zones)
+        lacks = f"has no TPU v6e{' with flex-start' if capacity is CapacityType.FLEX_START else ''}"
+        if not zone:
+            if capacity is CapacityType.RESERVATION:
+                known = f"set the zone of the reservation with `pulumi config set zone ZONE`; {known}"
+            raise ValueError(f"{region} {lacks}; {known}")
+        if zone.rpartition("-")[0] != region:
+            raise ValueError(f"{zone} is no zone of {region}, the stack's gcp:region")
+        if capacity is not CapacityType.RESERVATION and zone not in offered.get(region, ()):
+            raise ValueError(f"{zone} {lacks}; {known}")
+        return zone
+
+
+def _zones(capacity: CapacityType) -> Mapping[str, tuple[str, ...]]:
+    return V6E.flex_start_zones if capacity is CapacityType.FLEX_START else V6E.zones
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
-    tpu_slice = settings.machines.slice
+    tpu_slice = settings.slice
+    site = Site(settings)
     ground = lay_ground(
-        NAME,
+        site,
         settings,
         namespace="ray",
         network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
         ray_operator=True,
-        zones=[settings.machines.zone],
+        zones=[settings.zone],
         workload=Workload(folder=MAXTEXT, package=MAXTEXT / "maxtext_driver", mounts_bucket=True, tpu=True),
     )
-    nodes = [_head_pool(settings, ground).ready, _slice_pool(settings, ground).ready]
+    nodes = [_head_pool(site, settings, ground).ready, _slice_pool(site, settings, ground).ready]
     ray = RayClusterArgs(
         namespace=ground.namespace,
         ray_version=pins.RAY_VERSION,
@@ -76,7 +195,7 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
     run = f"{settings.recipe}-{content}"
     overrides = "".join(f" --set {shlex.quote(override)}" for override in settings.overrides)
     job = RayJob(
-        NAME,
+        site.name,
         RayJobArgs(
             job_name=settings.recipe,
             entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
@@ -99,13 +218,13 @@ def build(settings: TpuMaxtext) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def _head_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
+def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
     return NodePool(
-        f"{NAME}-head",
+        f"{site.name}-head",
         NodePoolArgs(
             cluster=ground.cluster,
             machine=_HEAD_MACHINE,
-            zones=[settings.machines.zone],
+            zones=[settings.zone],
             minimum=1,
             maximum=1,
             disk_gb=_HEAD_DISK_GB,
@@ -113,15 +232,15 @@ def _head_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
     )
 
 
-def _slice_pool(settings: TpuMaxtext, ground: Ground) -> NodePool:
-    tpu_slice = settings.machines.slice
-    capacity = settings.capacity.node_pool_settings(settings.max_run_hours)
+def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
+    tpu_slice = settings.slice
+    capacity = settings.accelerators.node_pool_settings(settings.max_run_hours)
     return NodePool(
-        f"{NAME}-slice",
+        f"{site.name}-slice",
         NodePoolArgs(
             cluster=ground.cluster,
             machine=tpu_slice.machine,
-            zones=[settings.machines.zone],
+            zones=[settings.zone],
             # Flex-start makes machines when pods ask for them, and for no other reason.
             minimum=0 if capacity.flex_start else tpu_slice.hosts,
             maximum=tpu_slice.hosts,

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+import stacks
 from documentation.scenarios import stack_file
-from documentation.settings_reference import asked
 from engine import plan as engine_plan
 from engine.plan import Plan, Planned
 from engine.project import known_stacks
 from rehearsal import Rehearsal
+from stacks.reader import keys_of
 
-# With the setting `imageUri` a stack builds no image; tests/stacks/test_training_image.py has those that do.
+# With the setting `imageUri` a stack builds no image; tests/stacks/test_runs.py has those that do.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
 
 
@@ -26,7 +27,7 @@ _TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
 @cache
 def settings_of(stack: str) -> frozenset[str]:
     """The keys that a stack file of this scenario may have, such as `capacity.type`."""
-    return frozenset(asked(stack)[1])
+    return frozenset(keys_of(stacks.scenarios()[stack].Settings))
 
 
 def taking(*keys: str) -> list[str]:

@@ -16,13 +16,15 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from documentation import settings_reference
+import stacks
 from documentation.scenarios import scenarios, stack_file
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
+from stacks.reader import hint_of, keys_of
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
+from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and what any shell has.
 UNTRIED: Final = {"gcloud", "kubectl", "cd", "echo", "export", "git", "mkdir", "mktemp", "rm"}
@@ -118,7 +120,7 @@ def _rehearsal(options: argparse.Namespace) -> None:
     """The stack, its settings and the resource that is to fail are there."""
     if is_placeholder(options.stack):
         return
-    settings_reference.asked(options.stack, dict(parse_override(text) for text in options.set))
+    of_stack(options.stack, dict(parse_override(text) for text in options.set))
     if options.fail_at:
         assert plans.named(plans.shipped(options.stack), options.fail_at)
 
@@ -179,12 +181,13 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
         return
     if key in bootstrap_settings():
         return
-    having = [each for each in scenarios() if key in settings_reference.asked(each)[1]]
+    models = {name: module.Settings for name, module in stacks.scenarios().items()}
+    having = [name for name, model in models.items() if key in keys_of(model)]
     assert (scenario or having) and (scenario or having[0]) in having
     if values and not is_placeholder(values[0]):
-        settings_reference.asked(scenario or having[0], {key: values[0]})
+        of_stack(scenario or having[0], {key: values[0]})
     if "--secret" in command.words:
-        assert settings_reference.asked(having[0])[1][key].values.startswith("secret")
+        assert hint_of(keys_of(models[having[0]])[key]).secret
 
 
 def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pulumi_kubernetes as kubernetes
 from pulumi import dynamic
 
 TOKEN = "hf_planted_in_a_test"
-# `scenario` is a required key of the project; the small program does not read it.
-SETTINGS = {"scenario": "small", "hfToken": TOKEN}
+SETTINGS = {"gcp:project": "rehearsal-project", "hfToken": TOKEN}
 
 
 def make_cluster(**more: Any) -> tuple[gcp.container.Cluster, kubernetes.Provider]:

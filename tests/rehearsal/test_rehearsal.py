@@ -161,7 +161,7 @@ def test_an_error_of_the_program_comes_without_a_traceback() -> None:
 def test_a_missing_setting_of_the_project_is_named() -> None:
     with Rehearsal("small", {}, Small()) as rehearsal, pytest.raises(RehearsalError) as raised:
         rehearsal.preview()
-    assert "missing configuration value 'scenario'" in str(raised.value)
+    assert "Missing required configuration variable 'llm-stacks:hfToken'" in str(raised.value)
     assert "stdout" not in str(raised.value)
 
 

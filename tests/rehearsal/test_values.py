@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from engine import project
+from engine.configuration import configuration
 from engine.errors import EngineError
 
 STACK = "a4-ray"
 
 
 def test_stand_ins_fill_exactly_what_the_stack_file_leaves_out() -> None:
-    found = project.configuration(STACK, {})
+    found = configuration(STACK, {})
     assert found.stood_in == [
         "gcp:project",
         "llm-stacks:hfToken",
@@ -22,33 +23,34 @@ def test_stand_ins_fill_exactly_what_the_stack_file_leaves_out() -> None:
 
 def test_the_token_is_a_secret_and_never_plain() -> None:
     for overrides in ({}, {"hfToken": "hf_mine"}):
-        found = project.configuration(STACK, overrides)
+        found = configuration(STACK, overrides)
         assert list(found.secret) == ["llm-stacks:hfToken"]
         assert "llm-stacks:hfToken" not in found.plain
 
 
 def test_an_override_needs_no_stand_in() -> None:
-    found = project.configuration(STACK, {"imageUri": "mine", "gcp:project": "p"})
+    found = configuration(STACK, {"imageUri": "mine", "gcp:project": "p"})
     assert found.plain["llm-stacks:imageUri"] == "mine"
     assert found.plain["gcp:project"] == "p"
     assert set(found.stood_in) == {"llm-stacks:hfToken", "llm-stacks:capacity.reservation"}
 
 
 def test_a_reservation_stands_in_only_where_one_is_used() -> None:
-    found = project.configuration(STACK, {"capacity.type": "spot"})
+    found = configuration(STACK, {"capacity.type": "spot"})
     assert "llm-stacks:capacity.reservation" not in found.plain
 
 
 def test_no_token_stands_in_where_none_is_needed() -> None:
-    found = project.configuration("tpu-maxtext", {})
+    found = configuration("tpu-maxtext", {})
     assert found.stood_in == ["gcp:project"]
 
 
 def test_a_value_that_is_encrypted_in_the_stack_file_is_stood_in_for(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text(
-        "config:\n  gcp:project: p\n  llm-stacks:hfToken:\n    secure: v1:abc\nencryptionsalt: v1:def\n"
+        "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
+        "  llm-stacks:hfToken:\n    secure: v1:abc\nencryptionsalt: v1:def\n"
     )
-    found = project.configuration("mine", {}, tmp_path)
+    found = configuration("mine", {}, tmp_path)
     assert "llm-stacks:hfToken" in found.stood_in
     assert found.plain["gcp:project"] == "p"
 

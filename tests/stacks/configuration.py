@@ -1,10 +1,15 @@
 """Configurations of the scenarios, read as a program reads its own."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pulumi
 import pytest
 
-from stacks import settings
-from stacks.settings import Settings, SettingsError
+import stacks
+from engine.configuration import configuration
+from engine.project import project_name
+from stacks.reader import ConfigReader, SettingsError, as_text
 
 GOOD = {
     "llm-stacks:scenario": "a4-ray",
@@ -44,21 +49,32 @@ class _NoResources(pulumi.runtime.Mocks):
         raise AssertionError(f"{args.token} was called while the settings were read")
 
 
-def load(
-    changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN, *, stack: str = "a4-ray"
-) -> Settings:
-    """Loads GOOD with `changes`; None removes a key."""
-    pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack=stack)
+def load(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> Any:
+    """The settings of GOOD with `changes`; None removes a key."""
+    pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack="mine")
     values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     pulumi.runtime.set_all_config(values, list(secrets))
     try:
-        return settings.load()
+        config = ConfigReader.of_program()
+        return config.read(stacks.scenario_of(config).Settings)
     finally:
         pulumi.runtime.set_all_config({}, [])
+
+
+def of_stack(stack: str, overrides: Mapping[str, str]) -> Any:
+    """The settings of a stack file with `overrides` and what stands in for what it leaves out."""
+    found = configuration(stack, overrides)
+    config = ConfigReader(
+        stack=stack,
+        project=project_name(),
+        values={key: as_text(value) for key, value in {**found.plain, **found.secret}.items()},
+        secrets=found.secret,
+    )
+    return config.read(stacks.scenario_of(config).Settings)
 
 
 def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> list[str]:
     """What is said of GOOD with `changes`."""
     with pytest.raises(SettingsError) as error:
         load(changes, secrets)
-    return list(error.value.problems)
+    return [str(problem) for problem in error.value.problems]

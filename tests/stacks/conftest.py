@@ -12,7 +12,7 @@ import pytest
 
 from engine.plan import Plan
 from rehearsal import Rehearsal
-from stacks import cloudrun_vllm, gke_training
+from stacks import training
 from tests import plans
 
 _GIVEN = {"imageUri": plans.IMAGE}
@@ -63,9 +63,8 @@ def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
 def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module of a copy of the fine-tuning package that the program uses and a test may edit."""
     copy = tmp_path / "finetune"
-    shutil.copytree(gke_training.FINETUNE, copy)
-    for scenario in (gke_training, cloudrun_vllm):
-        monkeypatch.setattr(scenario, "FINETUNE", copy)
+    shutil.copytree(training.FINETUNE, copy)
+    monkeypatch.setattr(training, "FINETUNE", copy)
     return copy / "training.py"
 
 

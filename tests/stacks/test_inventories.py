@@ -10,3 +10,7 @@ from tests import inventory, plans
 def test_the_plan_is_the_reviewed_one(stack: str) -> None:
     planned = inventory.inventory(plans.shipped(stack))
     assert planned == inventory.written(stack), "an intended change is written with `make inventory`"
+
+
+def test_there_is_no_inventory_without_a_stack() -> None:
+    assert sorted(path.stem for path in inventory.FOLDER.glob("*.yaml")) == known_stacks()

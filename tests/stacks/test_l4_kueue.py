@@ -11,7 +11,8 @@ from cloud.machines import G2_MACHINES
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal import Rehearsal
-from stacks import settings
+from stacks.l4_kueue import Settings
+from stacks.reader import choices, keys_of
 from tests import plans
 
 STACK = "l4-kueue"
@@ -97,7 +98,7 @@ def test_serving_pre_empts_the_fine_tune_and_not_the_other_way_round(plan: Plan)
 
 def test_every_priority_that_may_be_set_has_a_class(plan: Plan) -> None:
     classes = {each.inputs["metadata"]["name"] for each in plans.of_type(plan, ":WorkloadPriorityClass")}
-    assert classes == set(settings.PRIORITIES)
+    assert classes == set(choices(keys_of(Settings)["servingPriority"].annotation))
 
 
 def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving(

@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,15 @@ from engine.project import ROOT
 from operations.previews import rehearsed
 from operations.previews.changes import Kind, StackPreview
 from operations.previews.redaction import Redaction
+from tests.checkout import copy_of_program
 
 STACK = "l4-kueue"
-_PROGRAM = ("__main__.py", "Pulumi.yaml", "Pulumi.l4-kueue.yaml", "stacks", "components", "workloads")
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Iterator[Path]:
+def target(tmp_path: Path) -> Path:
     """A checkout of the program, to be made different."""
-    for name in _PROGRAM:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(ROOT / name, tmp_path / name)
-    yield tmp_path
+    return copy_of_program(tmp_path)
 
 
 def preview(target: Path) -> StackPreview:
@@ -76,10 +70,10 @@ def test_a_branch_whose_program_is_refused_has_a_failure_and_no_changes(target: 
 
 
 def test_afterwards_this_checkouts_own_modules_are_loaded(target: Path) -> None:
-    import stacks.settings as before
+    import stacks.reader as before
 
     preview(target)
-    import stacks.settings as after
+    import stacks.reader as after
 
     assert after is before
     assert not [path for path in sys.path if path == str(target)]

@@ -1,0 +1,61 @@
+"""The configuration that a stack is rehearsed with: its stack file's, and what the file leaves out."""
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from engine import checkouts
+from engine.project import ROOT, project_name
+
+
+@dataclass
+class Configuration:
+    """What a stack file holds once it has been filled in.
+
+    Args:
+        plain: Values in plain text, by full key.
+        secret: Values to be stored encrypted.
+        stood_in: Keys whose values are stand-ins.
+    """
+
+    plain: dict[str, Any] = field(default_factory=dict)
+    secret: dict[str, str] = field(default_factory=dict)
+    stood_in: list[str] = field(default_factory=list)
+
+
+def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROOT) -> Configuration:
+    """Committed stack file, then overrides, then stand-ins for what the program finds missing in both.
+
+    Args:
+        stack: Name of the stack; one without a file has only overrides and stand-ins.
+        overrides: Values by key; a key without a namespace is one of the project's.
+        checkout: Where stack file and program are. The program says which keys are secrets, and which values
+            only the stack's user has.
+    """
+    project = project_name()
+    values = _committed(stack, checkout)
+    values |= {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    with checkouts.restored():
+        checkouts.use(checkout)
+        secrets, stand_ins = importlib.import_module("stacks").rehearsed(stack, project, texts)
+    values |= stand_ins
+    return Configuration(
+        plain={key: value for key, value in values.items() if key not in secrets},
+        secret={key: values[key] for key in secrets if key in values},
+        stood_in=list(stand_ins),
+    )
+
+
+def _committed(stack: str, checkout: Path) -> dict[str, Any]:
+    """What the stack file says, but for encrypted values: those are not the rehearsal's to read."""
+    path = checkout / f"Pulumi.{stack}.yaml"
+    values = (yaml.safe_load(path.read_text()) or {}).get("config") or {} if path.exists() else {}
+    return {
+        key: value for key, value in values.items() if not (isinstance(value, dict) and "secure" in value)
+    }

@@ -1,0 +1,29 @@
+"""What scenarios on A4 machines (B200) share."""
+
+import pulumi
+
+from components.capacity import CapacityType
+from stacks.platform import CapacityKind, CapacitySettings, GkeSettings
+
+
+class _ReservedCapacity(CapacitySettings):
+    """Where A4 nodes come from."""
+
+    type: CapacityKind = CapacityType.RESERVATION
+
+
+class A4Settings(GkeSettings):
+    """Settings of every scenario on A4 machines."""
+
+    capacity: _ReservedCapacity
+
+    def warn_of_missing_nodes(self) -> None:
+        """Says in advance what would show as pods that stay pending.
+
+        https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
+        """
+        if self.capacity.type is CapacityType.ON_DEMAND:
+            pulumi.log.warn(
+                "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
+                "the pods may stay pending"
+            )

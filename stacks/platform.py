@@ -1,0 +1,228 @@
+"""What a scenario stands on, whether or not it trains: APIs, network, cluster, namespace and identity."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import pulumi
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from components.autopilot_cluster import AutopilotCluster
+from components.bucket import Bucket, BucketArgs
+from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
+from components.cluster import Cluster, ClusterArgs
+from components.component import Component
+from components.identity import Identity
+from components.image import Image
+from components.namespace import INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
+from components.network import KUBERNETES_RANGES, Network, NetworkArgs
+from components.node_pool import NodePool
+from components.project_services import ProjectServices, ProjectServicesArgs
+from components.service_account import ServiceAccount, ServiceAccountArgs
+from components.standard_cluster import StandardCluster, StandardClusterArgs
+from stacks.reader import ConfigModel, GoogleSettings, Hint, Unchecked
+
+WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
+# Lower-case letters, digits and hyphens: what Google takes of most names.
+Name = Annotated[
+    str | None,
+    Field(pattern=r"^[a-z][a-z0-9-]{1,61}[a-z0-9]$", examples=["NAME"]),
+    Hint(values="3 to 63 lower-case letters, digits and hyphens that start with a letter"),
+]
+_ClusterName = Annotated[
+    str | None,
+    Field(pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$"),
+    Hint(values="3 to 40 lower-case letters, digits and hyphens that start with a letter"),
+]
+CapacityKind = Annotated[CapacityType, Field(description="Where the accelerator nodes come from.")]
+
+
+class StackSettings(GoogleSettings):
+    """Settings of every scenario."""
+
+    scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(
+        description="Which system the stack runs."
+    )
+    force_destroy: bool = Field(
+        False,
+        description="Whether `pulumi destroy` may delete the bucket with what runs have written; with false "
+        "it refuses before it has deleted anything.",
+    )
+    bucket_name: Name = Field(None, description="Name of the bucket; by default Pulumi makes a unique one.")
+    max_run_hours: int | None = Field(
+        None,
+        ge=1,
+        # What flex-start allows; a longer run wants a look at it before it goes on.
+        le=FLEX_START_MAX_HOURS,
+        description="Hours after which a run is ended and accelerator nodes are taken away; by default "
+        "never.",
+    )
+
+
+class CapacitySettings(ConfigModel):
+    """Where accelerator nodes come from."""
+
+    type: CapacityKind = CapacityType.ON_DEMAND
+    reservation: Annotated[
+        Reservation | None,
+        Unchecked,
+        AfterValidator(lambda text: text and Reservation.parse(text)),
+        Hint(values="the name or the path of a reservation", stand_in="rehearsal-reservation"),
+    ] = Field(
+        None,
+        validate_default=True,
+        description="Name of the reservation, or its path if another project shares it; with `capacity.type` "
+        "`reservation` only, and then required.",
+    )
+
+    @field_validator("reservation")
+    @classmethod
+    def _belongs_to_type(cls, reservation: Reservation | None, info: ValidationInfo) -> Reservation | None:
+        if "type" in info.data:
+            Capacity(type=info.data["type"], reservation=reservation)
+        return reservation
+
+
+class GkeSettings(StackSettings):
+    """Settings of every scenario on GKE."""
+
+    capacity: CapacitySettings
+    cluster_name: _ClusterName = Field(
+        None, description="Name of the GKE cluster; by default Pulumi makes a unique one."
+    )
+
+    @property
+    def accelerators(self) -> Capacity:
+        """Where accelerator nodes come from, as components take it."""
+        return Capacity(type=self.capacity.type, reservation=self.capacity.reservation)
+
+
+class Site:
+    """The project and region that a stack's components are made in.
+
+    Args:
+        settings: The stack's settings.
+
+    Attributes:
+        name: Name of the scenario; starts the name of everything.
+        stack: The stack's name, in the letters that Google's labels and secret ids have in common.
+        labels: Labels of all that Google bills.
+        manifests: Folder of the scenario's own manifests.
+        services: The project's APIs.
+    """
+
+    def __init__(self, settings: StackSettings) -> None:
+        self.name = settings.scenario
+        self.stack = re.sub(r"[^a-z0-9_-]", "-", pulumi.get_stack().lower())[:63]
+        self.labels = {"stack": self.stack, "scenario": self.name}
+        self.manifests = WORKLOADS / self.name
+        self.services = ProjectServices(self.name, ProjectServicesArgs(project=settings.project))
+        self._settings = settings
+
+    def project_for(self, *components: type[Component]) -> pulumi.Output[str]:
+        """The project id, known once the APIs of these components are enabled."""
+        return self.services.project_with(*(api for component in components for api in component.apis))
+
+    def bucket(
+        self,
+        writers: Mapping[str, Identity],
+        readers: Mapping[str, Identity] | None = None,
+        *,
+        hierarchical: bool = False,
+    ) -> Bucket:
+        """The bucket that runs write to; for the arguments see `BucketArgs`."""
+        return Bucket(
+            self.name,
+            BucketArgs(
+                project=self.project_for(Bucket),
+                location=self._settings.region,
+                labels=self.labels,
+                writers=writers,
+                readers=readers or {},
+                force_destroy=self._settings.force_destroy,
+                hierarchical=hierarchical,
+                bucket_name=self._settings.bucket_name,
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GkePlatform:
+    """A cluster, and in it the place of a scenario's pods.
+
+    Args:
+        network: The network.
+        cluster: The cluster.
+        namespace: Namespace of the pods.
+        account: Service account of the pods.
+        depends_on: Everything that pods must find in place.
+    """
+
+    network: Network
+    cluster: Cluster
+    namespace: Namespace
+    account: ServiceAccount
+    depends_on: list[pulumi.Resource]
+
+
+def gke_platform(
+    site: Site,
+    settings: GkeSettings,
+    *,
+    namespace: str,
+    account: str,
+    images: Sequence[Image],
+    network_policies: Sequence[Path] = (INGRESS_FROM_INSIDE,),
+    ray_operator: bool = False,
+    zones: Sequence[str] = (),
+    tpu: bool = False,
+) -> GkePlatform:
+    """Declares network, cluster, namespace and identity.
+
+    Args:
+        site: Where they are made.
+        settings: The stack's settings.
+        namespace: Kubernetes namespace of the pods.
+        account: Kubernetes service account of the pods.
+        images: What pods run; the cluster's nodes may read the repositories.
+        network_policies: Manifests of the namespace's NetworkPolicies.
+        ray_operator: Whether the cluster has the Ray operator.
+        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
+        tpu: Whether there is a TPU slice. Such a slice is in one zone, and then so is the whole cluster.
+    """
+    site.services.enable(*Cluster.reporting_apis)
+    kind = StandardCluster if zones else AutopilotCluster
+    network = Network(
+        site.name,
+        NetworkArgs(
+            project=site.project_for(Network), region=settings.region, secondary_ranges=KUBERNETES_RANGES
+        ),
+    )
+    args = ClusterArgs(
+        project=site.services.project_with(*kind.apis, *(NodePool.tpu_apis if tpu else ())),
+        location=zones[0] if tpu else settings.region,
+        network=network.network_id,
+        subnet=network.subnet_id,
+        labels=site.labels,
+        images=images,
+        ray_operator=ray_operator,
+        cluster_name=settings.cluster_name,
+    )
+    cluster: Cluster = (
+        StandardCluster(site.name, StandardClusterArgs(**vars(args), zones=zones))
+        if zones
+        else AutopilotCluster(site.name, args)
+    )
+    inside = Namespace(
+        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=network_policies)
+    )
+    pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
+    return GkePlatform(
+        network=network,
+        cluster=cluster,
+        namespace=inside,
+        account=pods,
+        depends_on=[pods.access, network.egress, *cluster.pulls],
+    )

@@ -1,0 +1,258 @@
+"""What training adds to a platform: an image, code, a token, and on GKE a bucket that pods write to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import pulumi
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from components.bucket import Bucket
+from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
+from components.container_repository import ContainerRepository, ContainerRepositoryArgs
+from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
+from components.image import Image, ImageRepository
+from components.namespace import INGRESS_FROM_INSIDE, Namespace
+from components.training_code import TrainingCode, TrainingCodeArgs
+from stacks.platform import (
+    WORKLOADS,
+    GkePlatform,
+    GkeSettings,
+    Site,
+    StackSettings,
+    gke_platform,
+)
+from stacks.reader import Hint, Unchecked
+from workloads.finetune import errors as gemma_errors
+from workloads.finetune import recipe as gemma_recipe
+
+FINETUNE: Final = WORKLOADS / "finetune"
+
+
+def named_recipe(load: Callable[[str], object], refused: type[Exception]) -> Callable[[str], str]:
+    """Checks the name of a recipe.
+
+    Args:
+        load: Reads the recipe of a name.
+        refused: What `load` raises, with what is wrong and what to do.
+    """
+
+    def check(name: str) -> str:
+        if "/" in name or name.endswith(".yaml"):
+            raise ValueError(f"{name!r} is a path; give a file's name without folder and .yaml")
+        try:
+            load(name)
+        except refused as error:
+            raise ValueError(str(error)) from None
+        return name
+
+    return check
+
+
+GemmaRecipe = Annotated[
+    str,
+    AfterValidator(named_recipe(gemma_recipe.load_recipe, gemma_errors.InputError)),
+    Field(
+        description="What is trained, and how: a file of `workloads/finetune/recipes`, without its `.yaml`."
+    ),
+    Hint(values="the name of a recipe"),
+]
+HUGGING_FACE_TOKEN: Final = Hint(
+    values="a Hugging Face read token", stand_in="hf_rehearsal_not_a_token", secret=True
+)
+
+
+class TrainingSettings(StackSettings):
+    """Settings of every scenario that trains."""
+
+    hf_token: Annotated[pulumi.Output[str] | None, Unchecked, HUGGING_FACE_TOKEN]
+    recipe: str  # one that its workload has, so every scenario says which
+    image: Annotated[
+        Image | None,
+        Unchecked,
+        AfterValidator(Image.parse),
+        Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
+    ] = Field(
+        None,
+        alias="imageUri",
+        description="Image of the workload's Dockerfile; by default the stack builds it.",
+    )
+    scan_images: bool = Field(
+        False, description="Whether Artifact Registry scans the image that is built; it bills scans."
+    )
+
+    @field_validator("scan_images")
+    @classmethod
+    def _one_is_built(cls, scan_images: bool, info: ValidationInfo) -> bool:
+        if scan_images and info.data.get("image"):
+            raise ValueError(
+                "the image that is built would be scanned, and with imageUri none is; remove one of the two"
+            )
+        return scan_images
+
+
+class GemmaSettings(TrainingSettings):
+    """Settings of every scenario that fine-tunes a Gemma model."""
+
+    hf_token: Annotated[pulumi.Output[str], Unchecked, HUGGING_FACE_TOKEN] = Field(
+        description="Hugging Face read token of an account that accepted the model's licence."
+    )
+
+
+class GkeTrainingSettings(GkeSettings, TrainingSettings):
+    """Settings of every scenario that trains on GKE."""
+
+
+class AwaitableSettings(GkeTrainingSettings):
+    """Settings of every scenario whose training has a cluster to itself."""
+
+    wait_for_training: bool = Field(
+        False,
+        description="Whether `pulumi up` ends only when the training does, and fails if the training failed.",
+    )
+
+
+def training_image(site: Site, settings: TrainingSettings, context: Path) -> Image:
+    """The settings' image, or else a repository and a build of `context` in it.
+
+    Args:
+        site: Where they are made.
+        settings: The stack's settings.
+        context: Folder with the Dockerfile; its name becomes the image's.
+    """
+    if settings.image:
+        return settings.image
+    repository = ContainerRepository(
+        site.name,
+        ContainerRepositoryArgs(
+            project=site.project_for(ContainerRepository),
+            location=settings.region,
+            repository_id=f"images-{site.stack.replace('_', '-')}"[:63].rstrip("-"),
+            labels=site.labels,
+            vulnerability_scanning=settings.scan_images,
+        ),
+    )
+    build = ImageBuild(
+        site.name,
+        ImageBuildArgs(
+            project=site.project_for(ImageBuild),
+            location=settings.region,
+            context=context,
+            repository=repository,
+            image_name=context.name,
+            labels=site.labels,
+        ),
+    )
+    return Image(
+        uri=build.image,
+        fingerprint=build.fingerprint,
+        repository=ImageRepository(
+            project=repository.project, location=repository.location, name=repository.repository_id
+        ),
+    )
+
+
+def hugging_face_token(
+    site: Site,
+    token: pulumi.Output[str],
+    *,
+    readers: Mapping[str, pulumi.Input[str]] | None = None,
+    namespace: Namespace | None = None,
+) -> HuggingFaceToken:
+    """The token where a workload finds it; for the arguments see `HuggingFaceTokenArgs`."""
+    return HuggingFaceToken(
+        site.name,
+        HuggingFaceTokenArgs(
+            project=site.project_for(HuggingFaceToken),
+            token=token,
+            secret_id=f"{site.stack}-hugging-face-token",
+            labels=site.labels,
+            readers=readers or {},
+            namespace=namespace,
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What trains.
+
+    Args:
+        folder: Folder with the Dockerfile of its image; its name is the image's and the service account's.
+        package: Folder of its Python package, which the pods get as their code.
+        mounts_bucket: Whether it writes to the bucket as to a disk.
+        tpu: Whether it runs on a TPU slice.
+    """
+
+    folder: Path
+    package: Path
+    mounts_bucket: bool = False
+    tpu: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground(GkePlatform):
+    """A platform with all that training on it needs.
+
+    Args:
+        bucket: Where pods write.
+        code: What they run.
+        image: What they run it in.
+    """
+
+    bucket: Bucket
+    code: TrainingCode
+    image: Image
+
+
+def lay_ground(
+    site: Site,
+    settings: GkeTrainingSettings,
+    *,
+    namespace: str,
+    network_policies: Sequence[Path] = (INGRESS_FROM_INSIDE,),
+    ray_operator: bool = False,
+    zones: Sequence[str] = (),
+    workload: Workload | None = None,
+) -> Ground:
+    """Declares a platform, and image, bucket, code and, if the settings have one, the token on it.
+
+    Args:
+        site: Where everything is made.
+        settings: The stack's settings.
+        namespace: Kubernetes namespace of the pods.
+        network_policies: Manifests of the namespace's NetworkPolicies.
+        ray_operator: Whether the cluster has the Ray operator.
+        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
+        workload: What trains; by default the fine-tuning of Gemma models.
+    """
+    workload = workload or Workload(folder=FINETUNE, package=FINETUNE)
+    image = training_image(site, settings, workload.folder)
+    platform = gke_platform(
+        site,
+        settings,
+        namespace=namespace,
+        account=workload.folder.name,
+        images=[image],
+        network_policies=network_policies,
+        ray_operator=ray_operator,
+        zones=zones,
+        tpu=workload.tpu,
+    )
+    account = platform.account
+    bucket = site.bucket({account.account_name: account.identity}, hierarchical=workload.mounts_bucket)
+    depends_on = [*platform.depends_on, *bucket.access]
+    if settings.hf_token is not None:
+        depends_on += hugging_face_token(site, settings.hf_token, namespace=platform.namespace).access
+    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, package=workload.package))
+    return Ground(
+        network=platform.network,
+        cluster=platform.cluster,
+        namespace=platform.namespace,
+        account=account,
+        depends_on=depends_on,
+        bucket=bucket,
+        code=code,
+        image=image,
+    )
