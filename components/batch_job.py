@@ -1,4 +1,4 @@
-"""A Kubernetes Job."""
+"""A Kubernetes Job, and the names that its pods find each other by."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ import pulumi
 
 from components.component import Component
 from components.fingerprint import hashed_name
-from components.manifest import Manifest, Values
+from components.manifest import MANIFESTS, Manifest, Values, run_limit
 from components.namespace import Namespace
-from components.run_limit import run_limit
 
 _MAX_NAME: Final = 63
 # Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
@@ -79,3 +78,38 @@ class BatchJob(Component):
             "watchJob": f"{self._kubectl} get job {self.job_name} --watch",
             "watchTraining": f"{self._kubectl} logs --follow --tail=-1 {pods}",
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadlessServiceArgs:
+    """Arguments of `HeadlessService`.
+
+    Args:
+        namespace: Namespace of the pods.
+        service_name: Its name, and the label `app` of the pods.
+    """
+
+    namespace: Namespace
+    service_name: str
+
+
+class HeadlessService(Component):
+    """A Service without an address of its own: each pod is POD.SERVICE, whichever node it is on.
+
+    Attributes:
+        service_name: Its name.
+        access: What pods that look for each other must wait for.
+    """
+
+    group = "workload"
+
+    def __init__(
+        self, name: str, args: HeadlessServiceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, opts)
+        self.service_name = args.service_name
+        values = {"name": args.service_name, "namespace": args.namespace.namespace}
+        self.access: pulumi.Resource = Manifest(MANIFESTS / "headless-service.yaml", values).create(
+            f"{name}-{args.service_name}-service", args.namespace.inside(self)
+        )
+        self.register_outputs({"name": self.service_name})

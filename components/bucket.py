@@ -86,7 +86,7 @@ class Bucket(Component):
                 f"{name}-{user}-{what}",
                 bucket=bucket.name,
                 role=role,
-                member=identity.member(bucket.project_number.apply(str)),
+                member=identity.iam_member(bucket.project_number.apply(str)),
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES))

@@ -8,8 +8,6 @@ from typing import Final
 
 import pulumi_gcp as gcp
 
-from components.run_limit import SECONDS_PER_HOUR
-
 # A node that flex-start provisions lives at most 7 days.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
 FLEX_START_MAX_HOURS: Final = 168
@@ -126,7 +124,7 @@ class Capacity:
         return NodePoolCapacity(
             spot=self.type is CapacityType.SPOT,
             flex_start=self.type is CapacityType.FLEX_START,
-            max_run_duration=f"{max_hours * SECONDS_PER_HOUR}s" if max_hours else None,
+            max_run_duration=f"{max_hours * 3600}s" if max_hours else None,
             reservation_affinity=self._affinity(),
         )
 

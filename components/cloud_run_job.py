@@ -10,7 +10,6 @@ import pulumi_gcp as gcp
 from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, SecretVersion, volume_name
 from components.component import Component
 from components.fingerprint import fingerprint
-from components.run_limit import SECONDS_PER_HOUR
 
 # The longest that a task with a GPU may take; the default is ten minutes.
 # https://docs.cloud.google.com/run/docs/configuring/task-timeout
@@ -112,7 +111,7 @@ def _task(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
             for path, folder in args.folders.items()
         ],
         service_account=args.service_account,
-        timeout=f"{_TASK_HOURS * SECONDS_PER_HOUR}s",
+        timeout=f"{_TASK_HOURS * 3600}s",
         max_retries=_retries(args.max_hours),
         node_selector=gcp.cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=L4),
         # New projects have quota for GPUs without zonal redundancy only.

@@ -1,4 +1,4 @@
-"""What every GKE cluster is made with, whatever decides about its nodes."""
+"""A GKE cluster: what every one is made with, and the Autopilot cluster."""
 
 import json
 from abc import abstractmethod
@@ -12,6 +12,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.component import Component
 from components.image import Image, ImageRepository
+from components.network import PODS_RANGE, SERVICES_RANGE
 
 # Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
 # service account carries.
@@ -167,6 +168,46 @@ class Cluster(Component):
             # As for the objects: nothing to ask the provider once the cluster is gone.
             opts=pulumi.ResourceOptions(parent=self, deleted_with=cluster),
         )
+
+
+class AutopilotCluster(Cluster):
+    """A cluster that makes its nodes for the pods there are."""
+
+    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
+        operators = ray_operators(args.ray_operator)
+        return gcp.container.Cluster(
+            f"{name}-cluster",
+            name=args.cluster_name,
+            project=args.project,
+            location=args.location,
+            enable_autopilot=True,
+            network=args.network,
+            subnetwork=args.subnet,
+            ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
+                cluster_secondary_range_name=PODS_RANGE,
+                services_secondary_range_name=SERVICES_RANGE,
+            ),
+            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
+            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=RELEASE_CHANNEL),
+            cluster_autoscaling=_autoscaling(self.node_account),
+            addons_config=(
+                gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=operators) if operators else None
+            ),
+            resource_labels=args.labels,
+            # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
+            # has a protection of its own.
+            deletion_protection=False,
+            opts=opts,
+        )
+
+
+def _autoscaling(node_account: pulumi.Input[str]) -> gcp.container.ClusterClusterAutoscalingArgs:
+    """On Autopilot these defaults are what every node is made with."""
+    return gcp.container.ClusterClusterAutoscalingArgs(
+        auto_provisioning_defaults=gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
+            service_account=node_account, oauth_scopes=list(NODE_SCOPES)
+        )
+    )
 
 
 def ray_operators(enabled: bool) -> list[RayOperator] | None:

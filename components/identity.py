@@ -1,15 +1,29 @@
-"""Who may use a resource."""
+"""Who may use a resource: the accounts that workloads run as, and the members that a setting names."""
 
+import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import pulumi
+import pulumi_gcp as gcp
+import pulumi_kubernetes as kubernetes
+
+from components.component import Component
+from components.namespace import Namespace
+
+EVERYBODY: Final = "allUsers"
+# https://docs.cloud.google.com/iam/docs/principal-identifiers
+_MEMBER: Final = re.compile(
+    r"(user|group|serviceAccount):[^@\s:]+@[^@\s:]+"
+    r"|domain:[^@\s:]+\.[^@\s:]+"
+    r"|principal(Set)?://iam\.googleapis\.com/\S+"
+)
 
 
 class Identity(Protocol):
     """Something that IAM can give a role to."""
 
-    def member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
+    def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
         """The identity as an IAM member.
 
         Args:
@@ -19,42 +33,117 @@ class Identity(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KubernetesIdentity:
-    """A Kubernetes service account, known to IAM by itself, without a Google service account.
-
-    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity
+class GoogleServiceAccountArgs:
+    """Arguments of `GoogleServiceAccount`.
 
     Args:
-        workload_pool: `PROJECT.svc.id.goog` of the cluster; exists once the cluster does.
-        namespace: Namespace of the service account.
-        service_account: Its name.
+        project: Project id.
+        display_name: What it is for, as the console shows it.
     """
 
-    workload_pool: pulumi.Input[str]
-    namespace: str
-    service_account: str
+    project: pulumi.Input[str]
+    display_name: str
 
-    def member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """`principal://...`, see `Identity.member`."""
+
+class GoogleServiceAccount(Component):
+    """The Google service account of one Cloud Run job or service, so that only that one has its roles.
+
+    Attributes:
+        email: Its address.
+        member: `serviceAccount:EMAIL`.
+    """
+
+    group = "identity"
+    apis = ("iam.googleapis.com",)
+
+    def __init__(
+        self, name: str, args: GoogleServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, opts)
+        account = gcp.serviceaccount.Account(
+            # Its id is this name and 8 characters of Pulumi's, and may have 30: no suffix.
+            name,
+            project=args.project,
+            display_name=args.display_name,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.email: pulumi.Output[str] = account.email
+        self.member: pulumi.Output[str] = account.member
+        self.register_outputs({"email": self.email})
+
+    def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
+        """The account itself: its address names its project. See `Identity`."""
+        return self.member
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceAccountArgs:
+    """Arguments of `ServiceAccount`.
+
+    Args:
+        namespace: Namespace of the account.
+        account_name: Its name.
+    """
+
+    namespace: Namespace
+    account_name: str
+
+
+class ServiceAccount(Component):
+    """The Kubernetes service account of one workload, so that only that one has its roles.
+
+    IAM knows it by itself, without a Google service account.
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity
+
+    Attributes:
+        account_name: Its name.
+        access: What a pod that runs as it must wait for.
+    """
+
+    group = "identity"
+
+    def __init__(
+        self, name: str, args: ServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, opts)
+        self.account_name = args.account_name
+        self._namespace = args.namespace
+        self.access: pulumi.Resource = kubernetes.core.v1.ServiceAccount(
+            f"{name}-service-account",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name=args.account_name, namespace=args.namespace.namespace
+            ),
+            # The workload talks to Google through the metadata server, never to the API server.
+            automount_service_account_token=False,
+            opts=args.namespace.inside(self),
+        )
+        self.register_outputs({})
+
+    def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
+        """`principal://...` in the cluster's workload identity pool. See `Identity`."""
         return pulumi.Output.concat(
             "principal://iam.googleapis.com/projects/",
             project_number,
             "/locations/global/workloadIdentityPools/",
-            self.workload_pool,
-            f"/subject/ns/{self.namespace}/sa/{self.service_account}",
+            self._namespace.cluster.workload_pool,
+            f"/subject/ns/{self._namespace.namespace}/sa/{self.account_name}",
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoogleIdentity:
-    """A Google service account.
+def check_member(text: str) -> str:
+    """The text, which is an IAM member.
 
-    Args:
-        account_member: `serviceAccount:EMAIL`.
+    Raises:
+        ValueError: When it is none, or is the whole world in other words than `allUsers`.
     """
-
-    account_member: pulumi.Output[str]
-
-    def member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """The account itself: its address names its project. See `Identity.member`."""
-        return self.account_member
+    if text == "allAuthenticatedUsers":
+        raise ValueError(
+            "allAuthenticatedUsers is everybody with a Google account; write allUsers if you mean the "
+            "whole world, or name users and groups"
+        )
+    if not (text == EVERYBODY or _MEMBER.fullmatch(text)):
+        raise ValueError(
+            f"{text!r} is not an IAM member such as user:NAME@EXAMPLE.COM, group:NAME@EXAMPLE.COM or "
+            "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com"
+        )
+    return text

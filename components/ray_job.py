@@ -8,9 +8,8 @@ import pulumi
 
 from components.component import Component
 from components.fingerprint import hashed_name
-from components.manifest import MANIFESTS, Manifest
+from components.manifest import MANIFESTS, Manifest, run_limit
 from components.ray_cluster import RayCluster, RayClusterArgs
-from components.run_limit import run_limit
 
 _MANIFEST: Final = MANIFESTS / "ray-job.yaml"
 # https://github.com/ray-project/kuberay: the operator rejects longer ones.

@@ -1,18 +1,24 @@
-"""Training code that pods get without an image build."""
+"""Training code that a workload gets without an image build.
+
+Code changes often and is small, libraries seldom and are large: in the image a changed line would cost a
+build of gigabytes (docs/adr/0004-code-by-bucket.md).
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pulumi
+import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from components.cloud_run import BucketFolder
 from components.component import Component
 from components.fingerprint import fingerprint
 from components.namespace import Namespace
-from components.package_files import package_files
 
-# Kubernetes refuses a ConfigMap whose data is over 1 MiB.
+_SHIPPED: Final = ("*.py", "recipes/*.yaml")
+# Kubernetes rejects a ConfigMap whose data is over 1 MiB.
 _MAX_BYTES: Final = 1_048_576
 
 
@@ -30,19 +36,28 @@ class TrainingCodeArgs:
 
 
 class TrainingCode(Component):
-    """A ConfigMap that never changes: other code is another ConfigMap.
+    """Code for pods: a ConfigMap that never changes. Other code is another ConfigMap.
 
     Attributes:
         digest: Of every shipped file's name and text.
         volume: The `configMap` volume source that lays the package out as a folder.
         access: What a pod that mounts it must wait for.
+
+    Raises:
+        ValueError: When the code does not fit into a ConfigMap.
     """
 
     group = "storage"
 
     def __init__(self, name: str, args: TrainingCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        files = _files(args.package)
+        files = package_files(args.package)
+        size = sum(len(path) + len(text.encode()) for path, text in files.items())
+        if size > _MAX_BYTES:
+            raise ValueError(
+                f"{args.package} is {size:,} bytes and a ConfigMap holds {_MAX_BYTES:,}; "
+                "move what is not code out of it"
+            )
         self.digest = fingerprint(files)
         config_map_name = f"{name}-code-{self.digest}"
         self.volume: dict[str, Any] = {
@@ -61,20 +76,58 @@ class TrainingCode(Component):
         self.register_outputs({})
 
 
-def _files(package: Path) -> dict[str, str]:
-    """What is shipped of a package.
+@dataclass(frozen=True, kw_only=True)
+class BucketCodeArgs:
+    """Arguments of `BucketCode`.
+
+    Args:
+        bucket: Name of the bucket.
+        package: Folder of a Python package; its modules and recipes are shipped.
+    """
+
+    bucket: pulumi.Input[str]
+    package: Path
+
+
+class BucketCode(Component):
+    """Code for Cloud Run: a folder of a bucket that never changes. Other code is another folder.
+
+    Attributes:
+        digest: Of every shipped file's name and text.
+        folder: The folder that holds the package.
+        access: What a job that mounts it must wait for.
+    """
+
+    group = "storage"
+
+    def __init__(self, name: str, args: BucketCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, opts)
+        files = package_files(args.package)
+        self.digest = fingerprint(files)
+        self.folder = BucketFolder(bucket=args.bucket, folder=f"code/{self.digest}")
+        self.access: list[pulumi.Resource] = [
+            gcp.storage.BucketObject(
+                f"{name}-code-{_key(path)}",
+                bucket=args.bucket,
+                name=f"{self.folder.folder}/{path}",
+                content=text,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for path, text in files.items()
+        ]
+        self.register_outputs({"digest": self.digest})
+
+
+def package_files(package: Path) -> dict[str, str]:
+    """Path below the package's parent to text, of every module and recipe that is shipped, sorted.
 
     Raises:
-        ValueError: When it does not fit into a ConfigMap.
+        ValueError: When the folder is not a Python package.
     """
-    files = package_files(package)
-    size = sum(len(path) + len(text.encode()) for path, text in files.items())
-    if size > _MAX_BYTES:
-        raise ValueError(
-            f"{package} is {size:,} bytes and a ConfigMap holds {_MAX_BYTES:,}; "
-            "move what is not code out of it"
-        )
-    return files
+    if not (package / "__init__.py").is_file():
+        raise ValueError(f"{package} is not a Python package: it has no __init__.py")
+    paths = sorted(path for pattern in _SHIPPED for path in package.glob(pattern))
+    return {path.relative_to(package.parent).as_posix(): path.read_text() for path in paths}
 
 
 def _key(path: str) -> str:

@@ -5,17 +5,16 @@ from typing import Annotated, Final
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from components import vllm
+from components import model_server
 from components.bucket import Bucket
-from components.bucket_code import BucketCode, BucketCodeArgs
 from components.cloud_run import BucketFolder, L4Machine, SecretVersion
 from components.cloud_run_job import CloudRunJob, CloudRunJobArgs
 from components.cloud_run_service import CloudRunService, CloudRunServiceArgs, Scaling
 from components.fingerprint import fingerprint
-from components.google_service_account import GoogleServiceAccount, GoogleServiceAccountArgs
-from components.members import EVERYBODY, check_member
+from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
+from components.model_server import Vllm
 from components.network import Network, NetworkArgs
-from components.vllm import Vllm
+from components.training_code import BucketCode, BucketCodeArgs
 from stacks import pins, training
 from stacks.platform import Name, Site
 from stacks.reader import Hint
@@ -70,7 +69,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     subnet, egress = _subnet(site, settings)
     trainer = _account(site, "finetune", "Fine-tuning job of")
     server = _account(site, "serve", "vLLM service of")
-    bucket = site.bucket({"finetune": trainer.identity}, {"serve": server.identity})
+    bucket = site.bucket({"finetune": trainer}, {"serve": server})
     token = hugging_face_token(site, settings.hf_token, readers={"finetune": trainer.member})
     code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, package=training.FINETUNE))
     # The same code on the same libraries is the same run, and resumes.
@@ -106,10 +105,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             labels=site.labels,
             image=pins.VLLM_IMAGE,
             command=_VLLM.command,
-            environment=vllm.ENVIRONMENT,
+            environment=model_server.ENVIRONMENT,
             folders={_VLLM.model: BucketFolder(bucket=bucket.bucket_name, folder=f"{run}/model")},
-            port=vllm.PORT,
-            health=vllm.HEALTH,
+            port=model_server.PORT,
+            health=model_server.HEALTH,
             # The least that Cloud Run has an L4 with: vLLM works on the GPU.
             machine=L4Machine(cpu=4, memory_gib=16),
             # More requests than are decoded together start another instance instead of waiting.
@@ -162,7 +161,7 @@ def _outputs(
         "ask": pulumi.Output.concat(
             "curl --fail-with-body ",
             service.url,
-            f'{vllm.CHAT} --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
+            f'{model_server.CHAT} --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
             f"--header 'Content-Type: application/json' --data '{question}'",
         ),
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),

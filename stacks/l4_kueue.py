@@ -7,14 +7,13 @@ import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
-from components.batch_job import BatchJob, BatchJobArgs
+from components.batch_job import BatchJob, BatchJobArgs, HeadlessService, HeadlessServiceArgs
 from components.capacity import CapacityType
 from components.fingerprint import fingerprint
-from components.headless_service import HeadlessService, HeadlessServiceArgs
+from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs, Quota
 from components.model_server import ModelServer, ModelServerArgs
 from components.node_pool import NodePool, NodePoolArgs
-from components.service_account import ServiceAccount, ServiceAccountArgs
 from stacks import pins
 from stacks.platform import Site
 from stacks.reader import Hint

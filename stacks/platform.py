@@ -9,18 +9,16 @@ from typing import Annotated, Final
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from components.autopilot_cluster import AutopilotCluster
 from components.bucket import Bucket, BucketArgs
 from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
-from components.cluster import Cluster, ClusterArgs
+from components.cluster import AutopilotCluster, Cluster, ClusterArgs
 from components.component import Component
-from components.identity import Identity
+from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
 from components.namespace import INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.node_pool import NodePool
 from components.project_services import ProjectServices, ProjectServicesArgs
-from components.service_account import ServiceAccount, ServiceAccountArgs
 from components.standard_cluster import StandardCluster, StandardClusterArgs
 from stacks.reader import ConfigModel, GoogleSettings, Hint, Unchecked
 

@@ -241,7 +241,7 @@ def lay_ground(
         tpu=workload.tpu,
     )
     account = platform.account
-    bucket = site.bucket({account.account_name: account.identity}, hierarchical=workload.mounts_bucket)
+    bucket = site.bucket({account.account_name: account}, hierarchical=workload.mounts_bucket)
     depends_on = [*platform.depends_on, *bucket.access]
     if settings.hf_token is not None:
         depends_on += hugging_face_token(site, settings.hf_token, namespace=platform.namespace).access

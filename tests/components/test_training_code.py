@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.package_files import package_files
+from components.training_code import package_files
 
 
 def test_modules_and_recipes_are_shipped_and_nothing_else(tmp_path: Path) -> None:
