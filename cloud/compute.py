@@ -147,7 +147,7 @@ ROUTER: Final = Record(
     quota="routers",
 )
 
-_NAT: Final = Record(
+NAT: Final = Record(
     type="gcp:compute/routerNat:RouterNat",
     api=API,
     id="{project}/{region}/{router}/{name}",

@@ -2,17 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from cloud import container
+from cloud.container import CLUSTER, NODE_POOL
 from cloud.machines import GPU_LABEL, MACHINES, TPU_LABEL, Machine
 from components.capacity import CapacityType, Reservation
 from engine.plan import Planned
 from operations.plan import StackPlan
 from operations.workloads import Pods, pods_of
-
-CLUSTER: Final = container.CLUSTER.type
-NODE_POOL: Final = container.NODE_POOL.type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +25,6 @@ class Machines:
         capacity: How they are obtained.
         reservation: The reservation that they consume.
         disk_gb: Boot disk of each; 0 when Google chooses it.
-        lasting: Whether they stay when the training has ended.
     """
 
     resource: str
@@ -41,13 +36,12 @@ class Machines:
     capacity: CapacityType
     reservation: Reservation | None
     disk_gb: int
-    lasting: bool
 
 
 def machines_of(plan: StackPlan) -> list[Machines]:
     """Every machine that the plan's node pools have, or that Autopilot will make for its pods."""
-    found = [_of_pool(pool) for pool in plan.of_type(NODE_POOL)]
-    if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER)):
+    found = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
+    if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
         found += [made for pods in pods_of(plan) if (made := _for_pods(pods))]
     return found
 
@@ -70,7 +64,6 @@ def _of_pool(pool: Planned) -> Machines:
         ),
         reservation=Reservation.parse(named[0]) if named else None,
         disk_gb=int(node.get("diskSizeGb") or 0),
-        lasting=True,
     )
 
 
@@ -78,7 +71,7 @@ def _for_pods(pods: Pods) -> Machines | None:
     """What Autopilot makes for pods with accelerators; pods without share Google's general nodes."""
     selector: Mapping[str, str] = pods.spec.get("nodeSelector") or {}
     accelerator = selector.get(GPU_LABEL) or selector.get(TPU_LABEL)
-    if not accelerator or not pods.count:
+    if not accelerator or not pods.most:
         return None
     fitting = [
         machine
@@ -95,7 +88,7 @@ def _for_pods(pods: Pods) -> Machines | None:
         type=smallest,
         type_name=smallest.name if smallest else f"for {pods.accelerators} {accelerator}",
         kept=pods.kept,
-        most=pods.count,
+        most=pods.most,
         zones=(),
         capacity=_capacity(
             spot=selector.get("cloud.google.com/gke-spot") == "true",
@@ -104,7 +97,6 @@ def _for_pods(pods: Pods) -> Machines | None:
         ),
         reservation=reservation,
         disk_gb=0,
-        lasting=pods.lasting,
     )
 
 

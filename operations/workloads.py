@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
+from cloud import run
+from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from cloud.quantity import quantity
 from engine.plan import Planned
 from operations.plan import StackPlan
 
-CLOUD_RUN_JOB: Final = "gcp:cloudrunv2/job:Job"
-CLOUD_RUN_SERVICE: Final = "gcp:cloudrunv2/service:Service"
-_ACCELERATORS: Final = ("nvidia.com/gpu", "google.com/tpu")
 _GIB: Final = 2**30
 
 
@@ -21,19 +20,17 @@ class Pods:
 
     Args:
         resource: Logical name of the resource that they belong to.
-        role: What they are there, such as `head`; empty where there is one kind.
+        type: Its type.
         spec: The pod spec.
         kept: How many there are whether they are used or not.
-        count: How many there are at most.
-        lasting: Whether they stay when the training has ended.
+        most: How many there are at most.
     """
 
     resource: str
-    role: str
+    type: str
     spec: Mapping[str, Any]
     kept: int
-    count: int
-    lasting: bool
+    most: int
 
     @property
     def cpus(self) -> float:
@@ -53,7 +50,7 @@ class Pods:
     @property
     def accelerators(self) -> int:
         """GPUs or TPU chips of one."""
-        return ceil(sum(self._sum(name) for name in _ACCELERATORS))
+        return ceil(self._sum(GPU_RESOURCE) + self._sum(TPU_RESOURCE))
 
     def _sum(self, name: str) -> float:
         limits = (container.get("resources", {}).get("limits") or {} for container in self.spec["containers"])
@@ -62,7 +59,17 @@ class Pods:
 
 def pods_of(plan: StackPlan) -> list[Pods]:
     """Every pod of the plan's Kubernetes objects."""
-    return [pods for resource in plan.resources for pods in _pods(resource)]
+    return [
+        Pods(
+            resource=resource.name,
+            type=resource.type,
+            spec=template["spec"],
+            kept=count if lasting else 0,
+            most=count,
+        )
+        for resource in plan.resources
+        for template, count, lasting in _templates(resource)
+    ]
 
 
 def cloud_run_of(plan: StackPlan) -> list[Pods]:
@@ -70,50 +77,44 @@ def cloud_run_of(plan: StackPlan) -> list[Pods]:
     return [pods for resource in plan.resources for pods in _instances(resource)]
 
 
-def _pods(resource: Planned) -> Iterator[Pods]:
+def containers_of(plan: StackPlan) -> list[Mapping[str, Any]]:
+    """Every container of the plan."""
+    every = (*pods_of(plan), *cloud_run_of(plan))
+    return [container for pods in every for container in pods.spec["containers"]]
+
+
+def _templates(resource: Planned) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
+    """Templates of pods, how many there are of each, and whether they stay when the training has ended."""
     spec = resource.inputs.get("spec")
     if not resource.type.startswith("kubernetes:") or not isinstance(spec, Mapping):
         return
     kind = resource.inputs.get("kind")
     if kind == "RayJob":
-        cluster = spec.get("rayClusterSpec")
-        lasting = not spec.get("shutdownAfterJobFinishes")
-        yield from _ray_cluster(resource.name, cluster, lasting) if cluster else ()
-        yield _some(resource.name, "submitter", spec["submitterPodTemplate"], 1, lasting=False)
+        if spec.get("rayClusterSpec"):
+            yield from _ray_cluster(spec["rayClusterSpec"], not spec.get("shutdownAfterJobFinishes"))
+        yield spec["submitterPodTemplate"], 1, False
     elif kind == "RayCluster":
-        yield from _ray_cluster(resource.name, spec, lasting=True)
+        yield from _ray_cluster(spec, True)
     elif kind == "Job":
-        yield _some(resource.name, "", spec["template"], int(spec.get("parallelism", 1)), lasting=False)
+        yield spec["template"], int(spec.get("parallelism", 1)), False
     elif kind in ("Deployment", "StatefulSet"):
-        yield _some(resource.name, "", spec["template"], int(spec.get("replicas", 1)), lasting=True)
+        yield spec["template"], int(spec.get("replicas", 1)), True
 
 
-def _ray_cluster(name: str, spec: Mapping[str, Any], lasting: bool) -> Iterator[Pods]:
-    yield _some(name, "head", spec["headGroupSpec"]["template"], 1, lasting=lasting)
+def _ray_cluster(spec: Mapping[str, Any], lasting: bool) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
+    yield spec["headGroupSpec"]["template"], 1, lasting
     for group in spec.get("workerGroupSpecs", ()):
-        count = int(group["replicas"]) * int(group.get("numOfHosts", 1))
-        yield _some(name, group["groupName"], group["template"], count, lasting=lasting)
-
-
-def _some(name: str, role: str, template: Mapping[str, Any], count: int, *, lasting: bool) -> Pods:
-    kept = count if lasting else 0
-    return Pods(resource=name, role=role, spec=template["spec"], kept=kept, count=count, lasting=lasting)
+        yield group["template"], int(group["replicas"]) * int(group.get("numOfHosts", 1)), lasting
 
 
 def _instances(resource: Planned) -> Iterator[Pods]:
     template = resource.inputs.get("template")
-    if resource.type == CLOUD_RUN_JOB and template:
-        tasks = int(template.get("parallelism") or template.get("taskCount") or 1)
-        yield Pods(
-            resource=resource.name, role="", spec=template["template"], kept=0, count=tasks, lasting=False
-        )
-    elif resource.type == CLOUD_RUN_SERVICE and template:
-        scaling = template.get("scaling") or {}
-        yield Pods(
-            resource=resource.name,
-            role="",
-            spec=template,
-            kept=int(scaling.get("minInstanceCount") or 0),
-            count=int(scaling.get("maxInstanceCount") or 1),
-            lasting=True,
-        )
+    if resource.type == run.JOB.type and template:
+        spec, kept = template["template"], 0
+        most = int(template.get("parallelism") or template.get("taskCount") or 1)
+    elif resource.type == run.SERVICE.type and template:
+        spec, scaling = template, template.get("scaling") or {}
+        kept, most = int(scaling.get("minInstanceCount") or 0), int(scaling.get("maxInstanceCount") or 1)
+    else:
+        return
+    yield Pods(resource=resource.name, type=resource.type, spec=spec, kept=kept, most=most)

@@ -2,23 +2,21 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
+from cloud.secretmanager import SECRET
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.hub import Hub, HubError, read_token
 from operations.plan import StackPlan
-from operations.workloads import cloud_run_of, pods_of
+from operations.workloads import containers_of
 from workloads.finetune.recipe import RECIPES, Recipe, load_recipe
 from workloads.maxtext.maxtext_driver import recipe as maxtext
-
-# Where a stack with a token keeps it.
-_TOKEN: Final = "gcp:secretmanager/secretVersion:SecretVersion"
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -29,7 +27,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         return
     remedy = f"pulumi config set --secret hfToken --stack {plan.stack}"
     try:
-        token = read_token(plan.stack) if any(plan.of_type(_TOKEN)) else None
+        token = read_token(plan.stack) if any(plan.of_type(SECRET.type)) else None
     except OperationError as error:
         yield unknown(str(error), f"{remedy}, or put the token into the environment as HF_TOKEN")
         return
@@ -56,9 +54,8 @@ def repositories(plan: StackPlan) -> list[tuple[str, str]]:
     for recipe in _recipes(plan):
         found["model", recipe.model.name] = None
         found["dataset", recipe.data.name] = None
-    for pods in [*pods_of(plan), *cloud_run_of(plan)]:
-        for container in pods.spec["containers"]:
-            found |= {("model", name): None for name in _served(container)}
+    for container in containers_of(plan):
+        found |= {("model", name): None for name in _served(container)}
     found |= {("dataset", name): None for name in _read_by_maxtext(plan)}
     return list(found)
 
@@ -88,8 +85,7 @@ def _recipes(plan: StackPlan) -> list[Recipe]:
     ]
     told += [
         json.dumps([container.get("command") or container.get("commands"), container.get("args")])
-        for pods in [*pods_of(plan), *cloud_run_of(plan)]
-        for container in pods.spec["containers"]
+        for container in containers_of(plan)
     ]
     return [
         recipe
@@ -100,7 +96,7 @@ def _recipes(plan: StackPlan) -> list[Recipe]:
     ]
 
 
-def _served(container: dict[str, Any]) -> list[str]:
+def _served(container: Mapping[str, Any]) -> list[str]:
     """What vLLM is told to serve, where that is a model of the Hub and no directory."""
     words = [*(container.get("command") or container.get("commands") or ()), *(container.get("args") or ())]
     after = words[words.index("serve") + 1 :][:1] if "serve" in words else []

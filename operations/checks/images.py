@@ -14,7 +14,7 @@ from operations.errors import CallError, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.plan import StackPlan
 from operations.retries import retrying
-from operations.workloads import cloud_run_of, pods_of
+from operations.workloads import containers_of
 
 _TIMEOUT_S: Final = 20.0
 _ATTEMPTS: Final = 3
@@ -63,10 +63,7 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _images(plan: StackPlan) -> list[str]:
-    containers = (
-        container for pods in [*pods_of(plan), *cloud_run_of(plan)] for container in pods.spec["containers"]
-    )
-    named = (str(container.get("image")) for container in containers)
+    named = (str(container.get("image")) for container in containers_of(plan))
     return sorted({uri for uri in named if _REFERENCE.fullmatch(uri)})
 
 

@@ -6,14 +6,14 @@ from ipaddress import IPv4Network, ip_network
 from itertools import combinations
 from typing import Any, Final
 
+from cloud.compute import SUBNETWORK
+from cloud.container import CLUSTER
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of
 
-_SUBNET: Final = "gcp:compute/subnetwork:Subnetwork"
-_CLUSTER: Final = "gcp:container/cluster:Cluster"
 # Cloud Run takes addresses in blocks of 16 and keeps them a while: twice as many as instances, /26 at least.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
 _LARGEST_PREFIX: Final = 26
@@ -41,11 +41,11 @@ def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _ranges(plan: StackPlan) -> Iterator[tuple[str, IPv4Network]]:
-    for subnet in plan.of_type(_SUBNET):
+    for subnet in plan.of_type(SUBNETWORK.type):
         yield f"{subnet.name}", IPv4Network(subnet.inputs["ipCidrRange"])
         for secondary in subnet.inputs.get("secondaryIpRanges") or ():
             yield f"{subnet.name}/{secondary['rangeName']}", IPv4Network(secondary["ipCidrRange"])
-    for cluster in plan.of_type(_CLUSTER):
+    for cluster in plan.of_type(CLUSTER.type):
         control = (cluster.inputs.get("privateClusterConfig") or {}).get("masterIpv4CidrBlock")
         if control:
             yield f"{cluster.name}/control plane", IPv4Network(control)

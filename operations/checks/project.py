@@ -1,14 +1,12 @@
 """The project: that it is there, pays, and has its APIs enabled."""
 
 from collections.abc import Iterator
-from typing import Final
 
+from cloud.serviceusage import SERVICE
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
-
-SERVICE: Final = "gcp:projects/service:Service"
 
 
 def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -47,7 +45,7 @@ def _billing(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That the APIs which the program enables are enabled already; it waits for those that are not."""
-    wanted = sorted(str(service.inputs["service"]) for service in plan.of_type(SERVICE))
+    wanted = sorted(str(service.inputs["service"]) for service in plan.of_type(SERVICE.type))
     enabled = {
         service["config"]["name"]
         for service in clients.every(

@@ -55,10 +55,10 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     for machines in machines_of(plan):
         needs.update(_of_machines(machines))
     for pods in cloud_run_of(plan):
-        needs[Quota(service=RUN, metric="cpu_allocation")] += round(pods.cpus * 1000) * pods.count
-        needs[Quota(service=RUN, metric="mem_allocation")] += round(pods.memory_gib * _GIB) * pods.count
+        needs[Quota(service=RUN, metric="cpu_allocation")] += round(pods.cpus * 1000) * pods.most
+        needs[Quota(service=RUN, metric="mem_allocation")] += round(pods.memory_gib * _GIB) * pods.most
         if pods.accelerators:
-            needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.count
+            needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.most
     for resource in plan.resources:
         record = records.every().get(resource.type)
         if record and record.quota:

@@ -21,7 +21,7 @@ def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
         yield fine(f"a run is ended after {hours} hours")
     destroy = f"pulumi destroy --stack {plan.stack} when nobody needs it; no limit ends it"
     for pods in [*pods_of(plan), *cloud_run_of(plan)]:
-        if pods.lasting and pods.accelerators and pods.kept:
+        if pods.accelerators and pods.kept:
             yield warning(
                 f"{pods.resource} keeps {pods.kept * pods.accelerators} accelerators until it is destroyed",
                 destroy,

@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from operations.status import words
 from operations.status.cluster import Object
 from operations.status.report import Health, Line, Why
 
-_GPU: Final = ("nvidia.com/gpu", "google.com/tpu")
 _POOL: Final = "cloud.google.com/gke-nodepool"
 _MACHINE: Final = "node.kubernetes.io/instance-type"
 # What the training ends with when its input is wrong, and when it was told to stop.
@@ -27,7 +27,9 @@ def nodes(found: Sequence[Object]) -> Iterator[Line]:
     for (pool, machine), members in sorted(pools.items()):
         ready = sum(holds(node, "Ready") for node in members)
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in members]
-        chips = {name: sum(int(each.get(name, 0)) for each in allocatable) for name in _GPU}
+        chips = {
+            name: sum(int(each.get(name, 0)) for each in allocatable) for name in (GPU_RESOURCE, TPU_RESOURCE)
+        }
         detail = [machine, *(f"{count} {name}" for name, count in chips.items() if count)]
         yield Line(
             kind="nodes",

@@ -3,8 +3,8 @@
 from typing import Any, Final
 
 from cloud.machines import MACHINES
+from cloud.serviceusage import SERVICE
 from operations.checks import hub
-from operations.checks.project import SERVICE
 from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
@@ -35,7 +35,7 @@ GLOBAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
 def plant(server: GoogleServer, plan: StackPlan) -> None:
     """Plants the project, the Hub and the registry as `plan` needs them."""
     plant_project(server)
-    plant_apis(server, [str(each.inputs["service"]) for each in plan.of_type(SERVICE)])
+    plant_apis(server, [str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
     plant_permissions(server)
     plant_places(server)
     plant_reservation(server)

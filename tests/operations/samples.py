@@ -13,8 +13,8 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
+from cloud.serviceusage import SERVICE
 from operations.__main__ import main
-from operations.checks.project import SERVICE
 from operations.prices import known
 from operations.quantities import by_use, quantities
 from tests.operations import good_project
@@ -32,7 +32,7 @@ def _preflight(server: GoogleServer) -> list[str]:
     """A project in which much is missing for a4-ray."""
     plan = planned("a4-ray")
     good_project.plant(server, plan)
-    enabled = [str(each.inputs["service"]) for each in plan.of_type(SERVICE)]
+    enabled = [str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)]
     good_project.plant_apis(server, [name for name in enabled if not name.startswith("cloudbuild")])
     good_project.plant_permissions(server, "container.clusters.create", "container.clusters.delete")
     specific = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cloud.container import NODE_POOL
 from engine.plan import Planned
 from operations.findings import Level
-from operations.machines import NODE_POOL
 from operations.plan import StackPlan
 from tests.operations import good_project
 from tests.operations.checking import check, good, levels, only
@@ -126,7 +126,7 @@ def test_what_is_in_use_counts(google: GoogleServer) -> None:
 def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
     """The plan of a pool of 4 such machines alone."""
     resource = Planned(
-        type=NODE_POOL,
+        type=NODE_POOL.type,
         name="pool",
         urn="",
         parent="",
