@@ -1,4 +1,4 @@
-"""The stand-in for the Kubernetes provider that writes to a real API server."""
+"""The fake Kubernetes provider that writes its objects to a real API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +16,11 @@ from rehearsal.rules.kinds import RELEASE
 class ApplyingKubernetes(FakeKubernetes):
     """The `kubernetes` provider over a `FakeCloud` and a control plane.
 
-    The control plane stands for the GKE cluster of the stack, whatever address the kubeconfig says.
+    The control plane takes the place of the stack's GKE cluster, whatever address the kubeconfig has.
 
     Args:
-        cloud: What exists; the objects too, as far as other resources look for them.
-        clock: How long operations take beside what they really take.
+        cloud: What exists; the objects are written down there too, for resources that refer to them.
+        clock: How long operations take, beside what they really take.
         cluster: Where the objects go.
     """
 
@@ -35,9 +35,9 @@ class ApplyingKubernetes(FakeKubernetes):
             self._cluster.try_out(_tree(inputs))
 
     def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The object as the API server has it, once it is ready."""
+        """Writes the object and waits until it is ready; the outputs are what the API server then has."""
         if len(list(self.cloud.of_type(CLUSTER))) > 1:
-            raise Rejected("one local control plane stands for one cluster, and the stack has several")
+            raise Rejected("the stack has several clusters, and a local control plane can be one only")
         item_id, outputs = computed_outputs(asked, inputs)
         if asked.type == RELEASE:
             self._cluster.install(inputs)
@@ -52,14 +52,14 @@ class ApplyingKubernetes(FakeKubernetes):
         return item_id, outputs
 
     def unmake(self, asked: Asked, item: Item) -> None:
-        """Deletion, to its end."""
+        """Deletes the object and waits until it is gone."""
         if asked.type == RELEASE:
             self._cluster.uninstall()
         else:
             self._cluster.delete(_tree(item.inputs))
 
     def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """What the program stated, as it is now; what others add, a status included, is no drift."""
+        """The present values of what the program states; what others add, such as a status, is no drift."""
         if asked.type == RELEASE:
             return item.inputs, item.outputs
         live = self._cluster.read(_tree(item.inputs))
@@ -79,7 +79,7 @@ class ApplyingKubernetes(FakeKubernetes):
 
 
 def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The object in a resource's inputs; what lives in a namespace and names none is in `default`."""
+    """The object in a resource's inputs; in the namespace `default`, where it needs one and names none."""
     tree = {key: value for key, value in inputs.items() if key != "status" and not key.startswith("__")}
     metadata = dict(tree.get("metadata") or {})
     if tree["kind"] not in CLUSTER_SCOPED:
@@ -93,7 +93,7 @@ def _identity(live: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _projected(live: Any, stated: Any) -> Any:
-    """The live values at the stated places, spelt as the API server spells them."""
+    """The live values of the fields that are stated, spelt as the API server spells them."""
     if isinstance(stated, Mapping):
         found = live if isinstance(live, Mapping) else {}
         return {key: _projected(found.get(key), value) for key, value in stated.items()}
@@ -103,7 +103,7 @@ def _projected(live: Any, stated: Any) -> Any:
 
 
 def _drifted(stated: Any, then: Any, now: Any) -> Any:
-    """The stated values with those replaced that are not what they were once written."""
+    """The stated values, but for those that have changed since they were written."""
     if then == now:
         return stated
     if isinstance(stated, Mapping) and isinstance(then, Mapping) and isinstance(now, Mapping):

@@ -1,8 +1,7 @@
-"""A rehearsed stack's Kubernetes cluster on a local control plane.
+"""The GKE cluster of a rehearsed stack, on a local control plane.
 
-One control plane stands for the one GKE cluster of a stack. What is simulated: the nodes
-(`control_plane/nodes.py`), the Ray operator (`control_plane/ray_operator.py`), the Helm chart of Kueue
-(`control_plane/kueue.py`), and what GKE itself installs, which is not there at all.
+Simulated are the nodes (`control_plane/nodes.py`), the Ray operator (`control_plane/ray_operator.py`) and the
+Helm release of Kueue (`control_plane/kueue_release.py`). What GKE itself installs is missing.
 """
 
 import contextlib
@@ -16,32 +15,36 @@ from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
 from rehearsal.control_plane.cluster import CRDS, ControlPlane
-from rehearsal.control_plane.kueue import CHART, chart_version
+from rehearsal.control_plane.kueue_release import CHART
 from rehearsal.control_plane.kwok import FINISH
 from rehearsal.control_plane.node_keeper import NodeKeeper
+from rehearsal.control_plane.programs import KUEUE
 from rehearsal.control_plane.ray_operator import RayOperator
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud, Rejected
 
 _T = TypeVar("_T")
-# For pods to run, objects to go, and the like; each takes a second or two here.
+# For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
 _RAY: Final = "ray.io/"
 _RAY_KINDS: Final = ("rayclusters", "rayjobs")
-# Groups that GKE or an add-on of it brings along; their kinds are not checked here.
+# API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
 _OF_GKE: Final = (_RAY, "cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
-# Kinds that come and go by themselves.
-_RESTLESS: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
+# Kinds whose objects the control plane creates and deletes by itself.
+_TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
 _OUTCOMES: Final = {"Complete": "succeeded", "Failed": "failed"}
 
 
 class LiveCluster:
-    """What the Kubernetes stand-in writes to.
+    """The cluster that the fake Kubernetes provider writes to.
 
     Args:
         plane: A running control plane.
-        cloud: What exists on the platform around it.
+        cloud: What exists in the project of the cluster.
         log: Told what is not checked.
+
+    Attributes:
+        written: How many objects have been created or updated.
     """
 
     def __init__(self, plane: ControlPlane, cloud: FakeCloud, log: Log) -> None:
@@ -54,7 +57,7 @@ class LiveCluster:
         self._applied: list[Object] = []
         self._unchecked: set[str] = set()
         if not install_ray(plane):
-            self._say_once(f"KubeRay's CRDs are not in {CRDS}: its objects are not checked")
+            self._log_once(f"KubeRay's CRDs are not in {CRDS}: its objects are not checked")
         self._before = self.inventory()
         self._nodes = NodeKeeper(self._api, cloud)
         self._ray = RayOperator(self._api, self._until)
@@ -62,21 +65,21 @@ class LiveCluster:
 
     @property
     def nodes_made(self) -> int:
-        """How many nodes have been simulated."""
+        """How many nodes have been added."""
         return self._nodes.made
 
     def stop(self) -> None:
-        """Ends all waiting, now and later."""
+        """Ends everything that waits, and refuses to wait from now on."""
         self._stopped.set()
         self._nodes.stop()
 
     def try_out(self, tree: Mapping[str, Any]) -> None:
-        """Lets the API server judge an object without keeping it.
+        """Applies an object as a dry run.
 
-        What it needs may be a part of the same preview: then there is nothing to be said yet.
+        An object passes while something that it needs, such as its namespace, is not there.
 
         Raises:
-            Rejected: In the API server's words.
+            Rejected: With the API server's message.
         """
         if not self._is_served(tree):
             return
@@ -84,13 +87,14 @@ class LiveCluster:
             self._api.apply(tree, dry_run=True)
         except ApiError as error:
             if error.code != 404:
-                raise Rejected(_words(tree, error)) from None
+                raise Rejected(_message(tree, error)) from None
 
     def write(self, tree: Object) -> Object:
-        """Creates or updates an object, and waits where Pulumi would; returns it as it then is.
+        """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
 
         Raises:
-            Rejected: In the API server's words, or with what is not ready; such an object is taken back.
+            Rejected: With the API server's message, or because the object does not become ready. It is then
+                deleted again, if it was not there before.
         """
         if not self._is_served(tree):
             return tree
@@ -98,74 +102,77 @@ class LiveCluster:
             before = self._api.get(tree)
             live = self._api.apply(tree)
         except ApiError as error:
-            raise Rejected(_words(tree, error)) from None
+            raise Rejected(_message(tree, error)) from None
         self.written += 1
         with self._lock:
             self._applied.append(live)
         try:
             self._bring_up(tree, live)
-        except (ApiError, WaitError, Rejected) as error:
+        except (RehearsalError, Rejected) as error:
             if before is None:
                 self.delete(tree)
             raise Rejected(str(error)) from None
         return self._api.get(tree) or live
 
     def read(self, tree: Mapping[str, Any]) -> Object | None:
-        """The object as it is, None when it is gone; one whose kind is not served is as it was written."""
+        """The object as it is, None when there is none; `tree` itself when its kind is not served."""
         return self._api.get(tree) if self._is_served(tree) else dict(tree)
 
     def delete(self, tree: Mapping[str, Any]) -> None:
-        """Deletes an object and waits until it and all it owns is gone.
+        """Deletes an object and what it owns, and waits until all of it is gone.
 
         Raises:
-            Rejected: When it is not gone in time, with the finalizers that hold it.
+            Rejected: When it is not gone in time; the message names its finalizers.
         """
         if not self._is_served(tree):
             return
         try:
             self._api.delete(tree)
             self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
-        except (ApiError, WaitError) as error:
+        except RehearsalError as error:
             raise Rejected(str(error)) from None
         with self._lock:
             key = self._api.path_of(tree)
             self._applied = [each for each in self._applied if self._api.path_of(each) != key]
 
     def install(self, release: Mapping[str, Any]) -> None:
-        """Stands for a Helm release: that of Kueue is started, another is only noted.
+        """Installs a Helm release, if it is of Kueue; any other is only logged.
 
         Raises:
             Rejected: When the release is wrong.
         """
         chart = str(release.get("chart", "")).rstrip("/").split("/")[-1]
         if chart != CHART:
-            self._say_once(f"the Helm chart {chart} is not installed here: only Kueue's is stood for")
+            self._log_once(f"the Helm chart {chart} is not installed here: only Kueue's can be")
             return
-        wanted = str(release.get("version") or chart_version())
-        if wanted.removeprefix("v") != chart_version():
+        wanted = str(release.get("version") or KUEUE.version)
+        if wanted.removeprefix("v") != KUEUE.version.removeprefix("v"):
             raise Rejected(
-                f"the local control plane has Kueue {chart_version()}, the release wants {wanted}; "
+                f"the local control plane has Kueue {KUEUE.version}, the release wants {wanted}; "
                 "pin one version in the stack and in tools/kueue/go.mod"
             )
         namespace = str(release.get("namespace") or "default")
         try:
-            self._plane.kueue.start(release.get("values") or {}, namespace)
-        except (ApiError, WaitError, RehearsalError) as error:
+            self._plane.kueue.install(release.get("values") or {}, namespace)
+        except RehearsalError as error:
             raise Rejected(str(error)) from None
 
     def uninstall(self) -> None:
-        """Takes the release of Kueue away, if it is there."""
-        if self._plane.kueue.installed:
-            try:
-                self._plane.kueue.remove()
-            except (ApiError, WaitError) as error:
-                raise Rejected(str(error)) from None
-
-    def sweep(self) -> None:
-        """Does what the deletion of a cluster does to what is still in it.
+        """Uninstalls the release of Kueue, if it is there.
 
         Raises:
-            RehearsalError: When something does not go.
+            Rejected: When it is not gone in time.
+        """
+        try:
+            self._plane.kueue.uninstall()
+        except RehearsalError as error:
+            raise Rejected(str(error)) from None
+
+    def sweep(self) -> None:
+        """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
+
+        Raises:
+            RehearsalError: When something cannot be deleted.
         """
         with self._lock:
             applied = {self._api.path_of(tree): tree for tree in self._applied}
@@ -176,27 +183,26 @@ class LiveCluster:
                 self._api.delete(tree)
             for tree in reversed(others):
                 self.delete(tree)
-            if self._plane.kueue.installed:
-                self._plane.kueue.remove()
+            self._plane.kueue.uninstall()
             for tree in spaces:
                 self._api.delete(tree)
             for tree in spaces:
                 self.delete(tree)
-        except (ApiError, WaitError, Rejected) as error:
+        except (RehearsalError, Rejected) as error:
             raise RehearsalError(f"the cluster cannot be emptied: {error}") from None
         self._nodes.clear()
 
     def left(self) -> list[str]:
-        """What is in the API server now and was not at the beginning."""
+        """Objects that were not there at the beginning; waits some time until there are none."""
         with contextlib.suppress(WaitError):
             self._until(lambda: "an empty cluster", lambda: self.inventory() <= self._before)
         return sorted(self.inventory() - self._before)
 
     def inventory(self) -> set[str]:
-        """Everything in the API server, kind by kind, but for what comes and goes by itself."""
+        """Kind, namespace and name of every object in the API server."""
         found: set[str] = set()
         for kind in list(self._api.served_kinds()):
-            if kind.kind not in _RESTLESS:
+            if kind.kind not in _TRANSIENT:
                 for item in self._api.list(kind.version, kind.kind):
                     metadata = item["metadata"]
                     found.add(f"{kind.kind} {metadata.get('namespace', '')}/{metadata['name']}")
@@ -221,7 +227,7 @@ class LiveCluster:
         return not missing(self._api, self._api.get(tree) or live)
 
     def _end_pods(self, job: Object) -> None:
-        """Lets the running pods of an awaited Job end as the cloud has it: nothing runs in them."""
+        """Ends the pods of a Job that is waited for, as `FakeCloud.outcome` says: nothing runs in them."""
         labels = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
         for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
             if FINISH not in (pod["metadata"].get("annotations") or {}):
@@ -229,7 +235,7 @@ class LiveCluster:
                 self._api.patch(pod, end)
 
     def finish(self, job: Object) -> None:
-        """Ends a RayJob as the cloud has it."""
+        """Ends a RayJob as `FakeCloud.outcome` says."""
         if self._is_served(job):
             self._ray.finish(job, self._cloud.outcome)
 
@@ -239,18 +245,22 @@ class LiveCluster:
         return f"the deletion of {tree['kind']} {tree['metadata']['name']}; finalizers: {finalizers}"
 
     def _is_served(self, tree: Mapping[str, Any]) -> bool:
-        """Whether the API server knows the kind; one of GKE's own it need not know."""
+        """Whether the API server serves the kind of an object.
+
+        Raises:
+            Rejected: When it does not, and the kind is none of GKE's own.
+        """
         version, kind = str(tree["apiVersion"]), str(tree["kind"])
         try:
             self._api.kind(version, kind)
         except ApiError as error:
             if not version.startswith(_OF_GKE):
                 raise Rejected(str(error)) from None
-            self._say_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
+            self._log_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
             return False
         return True
 
-    def _say_once(self, text: str) -> None:
+    def _log_once(self, text: str) -> None:
         with self._lock:
             if text in self._unchecked:
                 return
@@ -270,7 +280,7 @@ class LiveCluster:
 
 
 def install_ray(plane: ControlPlane) -> bool:
-    """Installs KubeRay's CRDs, as GKE's Ray add-on does; False when they are not at hand."""
+    """Installs KubeRay's CRDs, as GKE's Ray add-on does; False when their files are not there."""
     if not CRDS.is_dir():
         return False
     try:
@@ -280,5 +290,5 @@ def install_ray(plane: ControlPlane) -> bool:
     return True
 
 
-def _words(tree: Mapping[str, Any], error: ApiError) -> str:
-    return f"the API server refuses {tree['kind']} {tree['metadata'].get('name', '')}: {error}"
+def _message(tree: Mapping[str, Any], error: ApiError) -> str:
+    return f"the API server rejects {tree['kind']} {tree['metadata'].get('name', '')}: {error}"

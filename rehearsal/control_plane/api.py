@@ -1,7 +1,7 @@
-"""A client of the API server.
+"""A client of the API server, on `requests`.
 
-Plain HTTP on `requests`: what is asked for here, server-side apply of any kind with strict field
-validation, is a handful of requests, and importing the official client costs more than all of them.
+It needs a handful of requests, such as server-side apply of any kind with strict field validation. To import
+the official client takes longer than to send all of them.
 """
 
 import json
@@ -16,6 +16,8 @@ import requests
 import yaml
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
+
+from rehearsal.errors import RehearsalError
 
 _T = TypeVar("_T")
 Object = dict[str, Any]
@@ -39,8 +41,8 @@ _BUSY: Final = Retry(
 _PAUSE: Final = 0.1
 
 
-class ApiError(Exception):
-    """The API server refuses; the text is its own.
+class ApiError(RehearsalError):
+    """The API server rejects a request; the text is its own.
 
     Args:
         code: HTTP status.
@@ -54,8 +56,8 @@ class ApiError(Exception):
         self.reason = reason
 
 
-class WaitError(Exception):
-    """Something did not come about in time; the text says what."""
+class WaitError(RehearsalError):
+    """Something did not happen in time; the text says what."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,14 @@ class Api:
         content: str = "application/json",
         **query: str,
     ) -> Object:
-        """One request.
+        """Sends a request and returns the object in the answer.
+
+        Args:
+            method: `GET` and the like.
+            path: Such as `/api/v1/nodes`.
+            body: What is sent, as JSON.
+            content: Media type of the body.
+            query: Parameters of the query.
 
         Raises:
             ApiError: For an answer that is not a success.
@@ -120,17 +129,17 @@ class Api:
         return answer.json()
 
     def is_ready(self) -> bool:
-        """Whether the API server says so."""
+        """Whether the API server says that it is ready."""
         try:
             return self._session.get(f"{self._server}/readyz", timeout=_TIMEOUT).ok
         except requests.ConnectionError:
             return False
 
     def kind(self, version: str, kind: str) -> Kind:
-        """What the API server knows of a kind.
+        """How the API server serves a kind.
 
         Raises:
-            ApiError: When it does not know the kind.
+            ApiError: When it does not serve the kind.
         """
         found = self._kinds.get((version, kind))
         if found is None:
@@ -164,7 +173,7 @@ class Api:
         return self.request("PATCH", path, change, content=_MERGE)
 
     def get(self, tree: Mapping[str, Any]) -> Object | None:
-        """The object with the identity of `tree`, None when there is none."""
+        """The object of the kind and name of `tree`, None when there is none."""
         try:
             return self.request("GET", self.path_of(tree))
         except ApiError as error:
@@ -173,7 +182,14 @@ class Api:
             raise
 
     def list(self, version: str, kind: str, namespace: str = "", labels: str = "") -> list[Object]:
-        """Objects of a kind, in all namespaces or one; `labels` is a selector."""
+        """The objects of a kind.
+
+        Args:
+            version: `apps/v1`.
+            kind: `Deployment`.
+            namespace: Of this namespace; by default of all.
+            labels: With labels that match this selector.
+        """
         tree = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
         path = self.path_of(tree, collection=True) if namespace else self._root(self.kind(version, kind))
         query = {"labelSelector": labels} if labels else {}
@@ -181,12 +197,12 @@ class Api:
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
     def delete(self, tree: Mapping[str, Any], propagation: str = "Foreground") -> None:
-        """Begins the deletion of an object; one that is gone counts as deleted.
+        """Begins to delete an object, if it is there.
 
         Args:
-            tree: Names the object.
-            propagation: `Foreground`, as the Kubernetes provider deletes: it goes after what it owns;
-                `Background`: it goes at once.
+            tree: Has the kind and the name of the object.
+            propagation: `Foreground`: what the object owns is deleted before it, as the Kubernetes provider
+                asks for; `Background`: the object is deleted at once.
         """
         options = {"propagationPolicy": propagation}
         try:
@@ -211,7 +227,7 @@ class Api:
 
     @property
     def _session(self) -> requests.Session:
-        """A connection of the calling thread's own."""
+        """The session of the calling thread: sessions are not made for several threads."""
         session = getattr(self._sessions, "session", None)
         if session is None:
             session = self._sessions.session = requests.Session()
@@ -232,15 +248,15 @@ class Api:
 
 
 def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float) -> _T:
-    """Asks until the answer is true, and returns it.
+    """Calls a function again and again until its result is true, and returns that.
 
     Args:
-        what: What is waited for and how it stands, for the message.
-        ask: Asked again and again.
+        what: Describes what is waited for, and how far it is; for the message.
+        ask: The function.
         timeout: Seconds.
 
     Raises:
-        WaitError: When the time is over.
+        WaitError: When the result is not true in time.
     """
     deadline = time.monotonic() + timeout
     while not (answer := ask()):

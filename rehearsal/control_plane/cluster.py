@@ -15,9 +15,9 @@ import yaml
 
 from engine import go_build
 from engine.go_build import Log
-from rehearsal.control_plane import kueue, programs
+from rehearsal.control_plane import programs
 from rehearsal.control_plane.api import Api, Object, until
-from rehearsal.control_plane.kueue import Kueue
+from rehearsal.control_plane.kueue_release import KueueRelease, establish
 from rehearsal.control_plane.kwokctl import Kwokctl
 
 _TIMEOUT: Final = 60.0
@@ -41,12 +41,12 @@ class ControlPlane:
 
     Attributes:
         api: Its API server.
-        kueue: Kueue on it; runs once it is started.
+        kueue: The release of Kueue; to be installed.
         kubeconfig: Path of the administrator's kubeconfig.
     """
 
     api: Api
-    kueue: Kueue
+    kueue: KueueRelease
     kubeconfig: Path
 
     def __init__(self, log: Log = print) -> None:
@@ -89,13 +89,13 @@ class ControlPlane:
             versions = [_without_descriptions(each) for each in tree["spec"]["versions"] if each["storage"]]
             self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
         for tree in trees:
-            kueue.establish(self.api, tree["metadata"]["name"])
+            establish(self.api, tree["metadata"]["name"])
 
     def _start(self) -> None:
         self._kwokctl.create()
         self.kubeconfig = self._kwokctl.kubeconfig
         self.api = Api(self.kubeconfig)
-        self.kueue = Kueue(self.api, self._folder / "kueue", self.kubeconfig)
+        self.kueue = KueueRelease(self.api, self._folder / "kueue", self.kubeconfig)
         until(lambda: "the control plane to be ready", self._is_ready, _TIMEOUT)
 
     def _is_ready(self) -> bool:

@@ -1,7 +1,8 @@
-"""The configuration of kwok, which plays the kubelets: how pods behave, and how a test steers them.
+"""The stages of kwok: what it does with nodes and pods in place of a kubelet.
 
-kwok's own stages finish every pod of a Job at once and let deleted pods vanish at once. Here a pod
-runs until it is told to end, so that one can be pre-empted, and may take its time to go.
+kwok's own stages end every pod of a Job as soon as it runs, and delete pods at once. With these a pod runs
+until an annotation ends it, so that it can be pre-empted; another says how long its deletion takes.
+https://kwok.sigs.k8s.io/docs/user/stages-configuration/
 """
 
 import copy
@@ -11,14 +12,14 @@ import yaml
 
 from engine import go_build
 
-# `succeeded` or `failed` on a running pod ends it that way.
+# `succeeded` or `failed`: ends a running pod that way.
 FINISH: Final = "rehearsal/finish"
-# A duration such as `8s`: so long a deleted pod takes to go, as one does that writes a checkpoint.
+# A duration such as `8s`: how long the deletion of a pod takes, as of one that first writes a checkpoint.
 LINGER: Final = "rehearsal/linger"
 
 
 def stages() -> list[dict[str, Any]]:
-    """kwok's own stages, changed."""
+    """All stages: kwok's own and changed ones."""
     completing, deleting = _stage("pod-complete"), _stage("pod-delete")
     return [
         _stage("node-initialize"),
@@ -40,7 +41,7 @@ def _annotation(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 def _where(stage: dict[str, Any], name: str, also: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a stage with a further condition."""
+    """A copy of a stage that is for fewer objects."""
     changed = copy.deepcopy(stage)
     changed["metadata"]["name"] = name
     changed["spec"]["selector"]["matchExpressions"].append(also)
@@ -48,7 +49,7 @@ def _where(stage: dict[str, Any], name: str, also: dict[str, Any]) -> dict[str, 
 
 
 def _finishing(completing: dict[str, Any], name: str, outcome: str) -> dict[str, Any]:
-    """Ends a pod by annotation, whoever owns it."""
+    """The stage for pods with the annotation, whoever owns them."""
     changed = _where(completing, name, _annotation(FINISH, "In", outcome))
     conditions = changed["spec"]["selector"]["matchExpressions"]
     changed["spec"]["selector"]["matchExpressions"] = [

@@ -1,4 +1,4 @@
-"""Keeps the simulated nodes as the platform would: one for every node of a node pool, more on demand."""
+"""Adds and removes simulated nodes as GKE does: those of the node pools, and more for pods that find none."""
 
 import threading
 from typing import Final
@@ -14,10 +14,10 @@ _SECONDS: Final = 0.2
 
 
 class NodeKeeper:
-    """Follows the node pools of a cloud, and the pods that find no node.
+    """Follows the node pools of a cloud and the pods that wait for a node, on a thread of its own.
 
-    A Standard cluster's pools have the nodes they log, and up to their maximum when a pod waits. On
-    Autopilot a node is made for a pod that waits. Nodes never go while their pool is there.
+    In a Standard cluster a node pool gets its minimum of nodes, and more up to its maximum when pods wait. On
+    Autopilot a pod that waits gets a node. Nodes are only removed with their pool, or with the cluster.
 
     Args:
         api: The API server.
@@ -37,12 +37,12 @@ class NodeKeeper:
         self.made = 0
 
     def stop(self) -> None:
-        """Ends the keeping; the nodes stay."""
+        """Ends the thread; the nodes stay."""
         self._stopped.set()
         self._thread.join()
 
     def clear(self) -> None:
-        """Removes all nodes, as the end of their cluster does."""
+        """Removes all nodes, as the deletion of their cluster does."""
         with self._lock:
             for shape in list(self._shapes.values()):
                 self._remove(shape)
@@ -53,7 +53,7 @@ class NodeKeeper:
                 with self._lock:
                     self._follow()
             except (ApiError, requests.ConnectionError):
-                continue  # the API server is going
+                continue  # the control plane is being stopped
 
     def _follow(self) -> None:
         cluster = next(self._cloud.of_type(CLUSTER), None)
@@ -78,7 +78,7 @@ class NodeKeeper:
                 self._add(shape)
 
     def _provide(self, pod: Object, cluster: Item) -> None:
-        """Makes a node for a pod, once; that none can be made shows in the pod's own conditions."""
+        """Adds a node for a pod that waits, once. Where no machine fits, the pod's own conditions say so."""
         shape = self._shape_for(pod, cluster)
         if shape:
             self._shapes[shape.pool] = shape

@@ -1,8 +1,8 @@
 """Simulated nodes: what GKE would make of a node pool, or on Autopilot of a pod.
 
-No kubelet, container or accelerator is behind them: kwok reports them ready and their pods running.
-Capacity is the machine type's, what pods may have of it GKE's published formula; the daemons that GKE
-runs on every node are not there.
+No kubelet, container or accelerator is behind them: kwok reports them ready and their pods running. Their
+capacity is that of the machine type, and what pods get of it follows GKE's published formula. The daemons
+that GKE runs on every node are missing.
 """
 
 from collections.abc import Iterator, Mapping

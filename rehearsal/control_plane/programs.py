@@ -46,7 +46,7 @@ _KWOK: Final = GoModule(
     files={f"kustomize/stage/{path}.yaml": f"kwok/{path.rpartition('/')[2]}.yaml" for path in _STAGES},
 )
 # Its publisher has the manager as an image only.
-_KUEUE: Final = GoModule(
+KUEUE: Final = GoModule(
     folder="kueue",
     module="sigs.k8s.io/kueue",
     commands={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
@@ -55,8 +55,7 @@ _KUEUE: Final = GoModule(
         "config/components/crd/bases": "kueue/crds",
         "config/components/webhook/manifests.yaml": "kueue/webhooks.yaml",
         "charts/kueue/values.yaml": "kueue/values.yaml",
-        "charts/kueue/Chart.yaml": "kueue/Chart.yaml",
     },
 )
 # kwokctl, which knows where the others are published, is built first.
-MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, _KUEUE)
+MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE)

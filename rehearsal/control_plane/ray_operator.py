@@ -1,9 +1,9 @@
-"""A small part of the KubeRay operator, which cannot be had here: pods and status, nothing of Ray.
+"""A small part of what the KubeRay operator does: it creates pods and writes statuses.
 
-What it does is what the operator does to the API server. A RayJob gets a RayCluster (unless it selects
-one) and a submitter Job, a RayCluster a head pod and its workers, each from its template and owned by
-what it is for; their status follows. What it does not do: Ray itself, services, roles, restarts,
-autoscaling, shutting a cluster down. A job ends as the rehearsal's cloud has it.
+A RayJob gets a RayCluster, unless it selects one, and a submitter Job. A RayCluster gets a head pod and its
+workers. Each is made from its template and owned by the object that it is made for. Missing are Ray itself,
+services, roles, restarts, autoscaling and the end of a cluster after its job. Jobs end as `FakeCloud.outcome`
+says.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +16,16 @@ _CLUSTER_LABEL: Final = "ray.io/cluster"
 # pkg: ray-operator/controllers/ray/utils/constant.go
 _NODE_LABELS: Final = {"ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"}
 
-# Asks, until the answer is true, for what is named.
+# `until` of the API's client, without the timeout.
 Wait = Callable[[Callable[[], str], Callable[[], bool]], Any]
 
 
 class RayOperator:
-    """What becomes of RayClusters and RayJobs.
+    """The operator of one cluster.
 
     Args:
         api: The API server.
-        wait: Waits for something to come true.
+        wait: How to wait.
     """
 
     def __init__(self, api: Api, wait: Wait) -> None:
@@ -33,7 +33,11 @@ class RayOperator:
         self._wait = wait
 
     def run(self, tree: Object) -> None:
-        """Makes what the object is for; returns when its pods run. A suspended one waits to be resumed."""
+        """Creates what belongs to a RayCluster or RayJob, and waits until its pods run.
+
+        Args:
+            tree: The object. A suspended one first waits until it is resumed.
+        """
         if (tree["spec"] or {}).get("suspend"):
             self._wait(
                 lambda: f"{tree['kind']} {tree['metadata']['name']} to be admitted",
@@ -45,7 +49,7 @@ class RayOperator:
             self._run_job(tree)
 
     def finish(self, job: Object, outcome: str) -> None:
-        """Ends a RayJob: its submitter, then its status.
+        """Ends a RayJob: its submitter pods end, and its status says so.
 
         Args:
             job: The RayJob.

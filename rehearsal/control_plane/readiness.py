@@ -1,8 +1,8 @@
-"""When Pulumi's Kubernetes provider counts an object as ready, and what to say while it is not.
+"""When Pulumi's Kubernetes provider takes an object as ready, and why it does not yet.
 
-Kinds, conditions and the annotations `pulumi.com/skipAwait` and `pulumi.com/waitFor`:
+By kind, and by the annotations `pulumi.com/skipAwait` and `pulumi.com/waitFor`:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
-Not awaited here, because nobody plays the part: volumes being bound, load balancers getting an address.
+The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
 """
 
 import re
@@ -16,10 +16,10 @@ _CONDITION: Final = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
 
 
 def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
-    """What an object is awaited by, None when the provider does not wait for it.
+    """How to tell whether an object is ready; None when the provider does not wait for it.
 
-    The function returns what is still missing, nothing when the object is ready, and raises Rejected when
-    it never will be.
+    The returned function says what is still missing, nothing once the object is ready. It raises Rejected
+    when the object can never become ready.
     """
     annotations = (tree.get("metadata") or {}).get("annotations") or {}
     if annotations.get("pulumi.com/skipAwait") == "true":
@@ -105,7 +105,7 @@ _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
 
 
 def _why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
-    """What the first pod that does not run says, as the end of a sentence."""
+    """Why the first pod that is not ready is not, as the end of a sentence."""
     labels = selector.get("matchLabels") or {}
     if not labels:
         return ""

@@ -89,7 +89,7 @@ def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_ch
 
 
 @needs_crds
-def test_an_awaited_ray_job_ends_as_the_world_has_it(plane: ControlPlane) -> None:
+def test_an_awaited_ray_job_ends_as_the_fake_cloud_says(plane: ControlPlane) -> None:
     settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
     with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
@@ -140,7 +140,7 @@ def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -
         )
 
     with Rehearsal("small", {"scenario": "small"}, program, plane=plane) as rehearsal:
-        with pytest.raises(RehearsalError, match=r"budget.*the API server refuses PodDisruptionBudget"):
+        with pytest.raises(RehearsalError, match=r"budget.*the API server rejects PodDisruptionBudget"):
             rehearsal.up()
         rehearsal.destroy()
         assert rehearsal.cluster and rehearsal.cluster.left() == []

@@ -1,8 +1,7 @@
-"""Kueue's manager as a process beside the API server, in place of what its Helm chart installs.
+"""Kueue's Helm release, with the manager as a process beside the API server.
 
-The manager, its CRDs and its webhooks are the real ones and the configuration is the release's own.
-Not there: the chart's Deployment and roles (the manager is an administrator here). The addresses and the
-leader election of the configuration are replaced, as they are this machine's business.
+The manager, its CRDs and its webhooks are the real ones. The configuration is that of the release, except for
+addresses and leader election. The chart's Deployment and roles are missing: the manager is an administrator.
 """
 
 import base64
@@ -29,17 +28,17 @@ _SERVICE: Final = "kueue-webhook-service"
 _CERTIFICATES: Final = {"enable": True, "webhookServiceName": _SERVICE, "webhookSecretName": _SECRET}
 # CRDs with a conversion webhook: config/components/crd/patches/webhook_in_*.yaml, as kustomize uses them.
 _CONVERTED: Final = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
-# Webhooks of Kueue's own cluster-wide objects; the chart keeps all others off two namespaces.
+# Webhooks of Kueue's own cluster-wide objects. The chart exempts two namespaces from all others.
 _EVERYWHERE: Final = ("clusterqueue", "resourceflavor", "workload", "cohort")
-_KEPT_OFF: Final = ("kube-system", "kueue-system")
+_EXEMPT: Final = ("kube-system", "kueue-system")
 _TIMEOUT: Final = 60.0
 _CRD: Final = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-# What the manager says about a configuration that is right, when nobody tells it where the cluster is.
+# What the manager says when its configuration is right and it finds no kubeconfig.
 _VALID: Final = "unable to get kubeconfig"
 
 
-class Kueue:
-    """Kueue on one control plane.
+class KueueRelease:
+    """The release of Kueue on one control plane.
 
     Args:
         api: The API server.
@@ -47,7 +46,7 @@ class Kueue:
         kubeconfig: Path of the administrator's kubeconfig.
 
     Attributes:
-        installed: Whether there is something to remove, be it whole or not.
+        installed: Whether there is something to uninstall, complete or not.
     """
 
     def __init__(self, api: Api, folder: Path, kubeconfig: Path) -> None:
@@ -60,7 +59,7 @@ class Kueue:
         self._namespace = ""
         self.installed = False
 
-    def start(self, values: Mapping[str, Any], namespace: str) -> None:
+    def install(self, values: Mapping[str, Any], namespace: str) -> None:
         """Installs the CRDs and webhooks and starts the manager; returns when it is ready.
 
         Args:
@@ -68,8 +67,7 @@ class Kueue:
             namespace: Namespace of the release; must exist.
 
         Raises:
-            RehearsalError: When the values or the configuration in them are wrong.
-            ApiError: When the API server refuses.
+            RehearsalError: When the values are wrong, or the manager does not become ready.
         """
         if self.installed:
             raise RehearsalError("a release of Kueue is there already")
@@ -98,12 +96,14 @@ class Kueue:
             self.stop()
             raise
 
-    def remove(self) -> None:
-        """Takes away what `start` brought, as `helm uninstall` does; waits until the CRDs are gone.
+    def uninstall(self) -> None:
+        """Stops the manager and deletes what `install` created; waits until the CRDs are gone.
 
         Raises:
-            WaitError: When objects with finalizers hold the CRDs back: nobody is there to release them.
+            WaitError: When they do not go, because an object has a finalizer and the manager is gone.
         """
+        if not self.installed:
+            return
         self.stop()
         crds = [{**_CRD, "metadata": {"name": crd["metadata"]["name"]}} for crd in _crds()]
         for each in (*self._webhooks(0), *self._endpoint(), *crds):
@@ -116,7 +116,7 @@ class Kueue:
         self.installed = False
 
     def stop(self) -> None:
-        """Ends the manager."""
+        """Ends the manager, if it runs."""
         if self._manager:
             self._manager.kill()
             self._manager.wait()
@@ -126,12 +126,11 @@ class Kueue:
         return [found for crd in crds if (found := self._touch(crd))]
 
     def _touch(self, crd: Object) -> Object | None:
-        """A CRD with an annotation that changes every few seconds, None when it has gone.
+        """Changes an annotation of a CRD every few seconds; returns the CRD, None when it is gone.
 
-        A deletion that fails once, as it may while the kind's storage wakes up, is tried again within
-        milliseconds; when that try meets the change of the first it is given up, and the API server looks
-        again when something other than its own condition changes (crd_finalizer.go of apiextensions-apiserver
-        0.36).
+        The API server may fail to delete the objects of a CRD while it begins to serve them. It tries once
+        more. When that fails too it forgets the CRD until something in it changes, other than the condition
+        that the API server itself has written (crd_finalizer.go of apiextensions-apiserver 0.36).
         """
         try:
             touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
@@ -140,7 +139,7 @@ class Kueue:
             return self._api.get(crd)
 
     def _check(self, configuration: Mapping[str, Any]) -> None:
-        """Lets the manager itself judge the configuration; without a cluster it does nothing more."""
+        """Lets the manager check its configuration; without a kubeconfig it does nothing more."""
         path = self._write("given.yaml", configuration)
         done = subprocess.run(
             [str(go_build.path_of("kueue")), "--config", str(path)],
@@ -164,7 +163,7 @@ class Kueue:
             )
 
     def _await(self, ask: Callable[[], bool]) -> None:
-        """Waits until the manager is as far as is asked.
+        """Waits while the manager starts.
 
         Raises:
             RehearsalError: With the end of its log, when it ends before.
@@ -181,7 +180,7 @@ class Kueue:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_LINES:])
 
     def _mount_certificates(self) -> bool:
-        """Does a kubelet's part: the certificates that the manager puts into its Secret become its files."""
+        """Writes the certificates that the manager has put into its Secret to files, as a kubelet does."""
         secret, _ = self._endpoint()
         data = (self._api.get(secret) or {}).get("data") or {}
         for name, content in data.items():
@@ -194,7 +193,7 @@ class Kueue:
         return path
 
     def _endpoint(self) -> tuple[Object, Object]:
-        """The chart's Secret, which the manager fills, and its Service, which here leads to this machine."""
+        """The chart's Secret, which the manager fills, and its Service, which here means this machine."""
         secret, service = (
             {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": self._namespace}}
             for kind, name in (("Secret", _SECRET), ("Service", _SERVICE))
@@ -218,7 +217,7 @@ class Kueue:
     def _webhooks(self, port: int) -> list[Object]:
         text = go_build.file("kueue/webhooks.yaml").read_text()
         configurations = [each for each in yaml.safe_load_all(text) if each]
-        selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_KEPT_OFF)}
+        selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(_EXEMPT)}
         for each in configurations:
             each["metadata"]["name"] = f"kueue-{each['metadata']['name']}"
             for webhook in each["webhooks"]:
@@ -230,11 +229,11 @@ class Kueue:
 
 
 def configured(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The manager's configuration in the chart's values, by default the chart's own.
+    """The manager's configuration in the values of a release; by default the chart's own.
 
     Raises:
-        RehearsalError: For a value that the chart does not have, or a text that is no YAML mapping. Helm
-            takes both and installs something else.
+        RehearsalError: For a value that the chart does not have, or a configuration that is no YAML mapping.
+            Helm would accept both.
     """
     merged = _merged(values)
     text = merged["managerConfig"]["controllerManagerConfigYaml"]
@@ -249,11 +248,6 @@ def configured(values: Mapping[str, Any]) -> dict[str, Any]:
     if gates:
         configuration["featureGates"] = {**(configuration.get("featureGates") or {}), **gates}
     return configuration
-
-
-def chart_version() -> str:
-    """Version of the chart, and of the manager, that tools/kueue pins."""
-    return yaml.safe_load(go_build.file("kueue/Chart.yaml").read_text())["version"]
 
 
 def establish(api: Api, name: str) -> None:
@@ -283,7 +277,7 @@ def _over(defaults: Mapping[str, Any], values: Mapping[str, Any], path: str) -> 
 def _here(
     configuration: Mapping[str, Any], namespace: str, health: int, port: int, certificates: Path
 ) -> dict[str, Any]:
-    """The configuration with this machine's addresses, and with what needs a pod left out."""
+    """The configuration with the addresses of this machine, and without what needs a pod."""
     return {
         **configuration,
         "namespace": namespace,
@@ -305,7 +299,7 @@ def _crds() -> list[Object]:
 
 
 def _why(crd: Object) -> str:
-    """A CRD that does not go, and what the API server says about it."""
+    """The name of a CRD that is still there, and why."""
     return f"{crd['metadata']['name']} ({condition(crd, 'Terminating').get('message')})"
 
 
