@@ -1,14 +1,14 @@
-"""What jobs and services on Cloud Run have in common."""
+"""What jobs and services on Cloud Run have in common: a container with an L4 GPU in the stack's network."""
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
 
 import pulumi
+import pulumi_gcp as gcp
 
-# https://docs.cloud.google.com/run/docs/configuring/services/gpu
-L4: Final = "nvidia-l4"
-# All traffic, not only that to private addresses, goes through the stack's subnet and its NAT.
-ALL_TRAFFIC: Final = "ALL_TRAFFIC"
+from cloud.machines import GPU_RESOURCE, L4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,6 @@ class BucketFolder:
 
     bucket: pulumi.Input[str]
     folder: str
-
-    @property
-    def mount_options(self) -> list[str]:
-        """Options of gcsfuse: this folder alone, whose directories are but parts of object names."""
-        return [f"only-dir={self.folder}", "implicit-dirs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +55,111 @@ class L4Machine:
         if not 16 <= self.memory_gib <= 32:
             raise ValueError(f"{self.memory_gib} GiB of memory: Cloud Run has an L4 with 16 to 32")
 
-    @property
-    def limits(self) -> dict[str, str]:
-        """As Cloud Run writes them."""
-        return {"cpu": str(self.cpu), "memory": f"{self.memory_gib}Gi", "nvidia.com/gpu": "1"}
+
+@dataclass(frozen=True, kw_only=True)
+class CloudRunArgs:
+    """Arguments of a `CloudRunJob` as of a `CloudRunService`.
+
+    Args:
+        project: Project id.
+        location: Region; one in which Cloud Run has L4 GPUs.
+        labels: Labels of the job or service.
+        image: Container image by digest.
+        command: What it runs.
+        environment: Its environment.
+        secrets: Environment variables whose values are secrets.
+        folders: Path in the container to the folder of a bucket that is mounted there.
+        machine: CPU and memory beside the GPU.
+        service_account: Address of the service account that it runs as.
+        subnet: Id of the subnet that all its traffic goes through.
+        depends_on: What it needs and these arguments do not name.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    labels: Mapping[str, str]
+    image: pulumi.Input[str]
+    command: Sequence[pulumi.Input[str]]
+    environment: Mapping[str, str]
+    secrets: Mapping[str, SecretVersion] = field(default_factory=dict)
+    folders: Mapping[str, BucketFolder]
+    machine: L4Machine
+    service_account: pulumi.Input[str]
+    subnet: pulumi.Input[str]
+    depends_on: Sequence[pulumi.Resource]
+
+    def template(
+        self,
+        kind: Literal["JobTemplateTemplate", "ServiceTemplate"],
+        *,
+        resources: Mapping[str, Any] | None = None,
+        **container: Any,
+    ) -> dict[str, Any]:
+        """Fields of the template of a job's task or a service's instance.
+
+        Args:
+            kind: How the names of the SDK's classes for it begin.
+            resources: Fields of the container's resources beside their limits.
+            container: Fields of the container that only jobs or only services have.
+        """
+        sdk = partial(_sdk_args, kind)
+        limits = {"cpu": str(self.machine.cpu), "memory": f"{self.machine.memory_gib}Gi", GPU_RESOURCE: "1"}
+        return {
+            "containers": [
+                sdk(
+                    "Container",
+                    image=self.image,
+                    commands=list(self.command),
+                    envs=self._environment(sdk),
+                    resources=sdk("ContainerResources", limits=limits, **(resources or {})),
+                    volume_mounts=[
+                        sdk("ContainerVolumeMount", name=_volume_name(path), mount_path=path)
+                        for path in self.folders
+                    ],
+                    **container,
+                )
+            ],
+            "volumes": [
+                sdk("Volume", name=_volume_name(path), gcs=sdk("VolumeGcs", **_mount(folder)))
+                for path, folder in self.folders.items()
+            ],
+            "service_account": self.service_account,
+            "node_selector": sdk("NodeSelector", accelerator=L4.name),
+            # New projects have quota for GPUs without zonal redundancy only.
+            "gpu_zonal_redundancy_disabled": True,
+            "vpc_access": sdk(
+                "VpcAccess",
+                # Not only the traffic to private addresses goes through the stack's subnet and its NAT.
+                egress="ALL_TRAFFIC",
+                network_interfaces=[sdk("VpcAccessNetworkInterface", subnetwork=self.subnet)],
+            ),
+        }
+
+    def _environment(self, sdk: Callable[..., Any]) -> list[Any]:
+        variables = [sdk("ContainerEnv", name=name, value=value) for name, value in self.environment.items()]
+        for name, secret in self.secrets.items():
+            reference = sdk(
+                "ContainerEnvValueSourceSecretKeyRef", secret=secret.secret_id, version=secret.version
+            )
+            source = sdk("ContainerEnvValueSource", secret_key_ref=reference)
+            variables.append(sdk("ContainerEnv", name=name, value_source=source))
+        return variables
 
 
-def volume_name(path: str) -> str:
+def _sdk_args(kind: str, noun: str, **fields: Any) -> Any:
+    """The SDK has the same classes twice, such as `ServiceTemplateVolumeArgs`."""
+    return getattr(gcp.cloudrunv2, f"{kind}{noun}Args")(**fields)
+
+
+def _volume_name(path: str) -> str:
     """Name of the volume that is mounted at a path."""
     return path.strip("/").replace("/", "-")
+
+
+def _mount(folder: BucketFolder) -> dict[str, Any]:
+    """This folder alone, whose directories are but parts of object names."""
+    return {
+        "bucket": folder.bucket,
+        "read_only": True,
+        "mount_options": [f"only-dir={folder.folder}", "implicit-dirs"],
+    }

@@ -1,13 +1,13 @@
 """A Cloud Run job on a GPU."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, SecretVersion, volume_name
+from components.cloud_run import CloudRunArgs
 from components.component import Component
 from components.fingerprint import fingerprint
 
@@ -22,37 +22,13 @@ _LONGEST_RUN: Final = pulumi.CustomTimeouts(create="4h", update="4h")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloudRunJobArgs:
-    """Arguments of `CloudRunJob`.
+class CloudRunJobArgs(CloudRunArgs):
+    """Arguments of `CloudRunJob`, besides those of `CloudRunArgs`.
 
     Args:
-        project: Project id.
-        location: Region; one in which Cloud Run has L4 GPUs.
-        labels: Labels of the job.
-        image: Container image by digest.
-        command: What it runs.
-        environment: Its environment.
-        secrets: Environment variables whose values are secrets.
-        folders: Path in the container to the folder of a bucket that is mounted there.
-        machine: CPU and memory beside the GPU.
-        service_account: Address of the service account that it runs as.
-        subnet: Id of the subnet that all its traffic goes through.
-        depends_on: What it needs and these arguments do not name.
         max_hours: Hours after which no further try of the task is made, None for two more tries.
     """
 
-    project: pulumi.Input[str]
-    location: str
-    labels: Mapping[str, str]
-    image: pulumi.Input[str]
-    command: Sequence[pulumi.Input[str]]
-    environment: Mapping[str, str]
-    secrets: Mapping[str, SecretVersion]
-    folders: Mapping[str, BucketFolder]
-    machine: L4Machine
-    service_account: pulumi.Input[str]
-    subnet: pulumi.Input[str]
-    depends_on: Sequence[pulumi.Resource]
     max_hours: int | None = None
 
 
@@ -100,61 +76,12 @@ def _token(template: gcp.cloudrunv2.JobTemplateArgs, labels: Mapping[str, str]) 
 
 def _task(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
     return gcp.cloudrunv2.JobTemplateTemplateArgs(
-        containers=[_container(args)],
-        volumes=[
-            gcp.cloudrunv2.JobTemplateTemplateVolumeArgs(
-                name=volume_name(path),
-                gcs=gcp.cloudrunv2.JobTemplateTemplateVolumeGcsArgs(
-                    bucket=folder.bucket, read_only=True, mount_options=folder.mount_options
-                ),
-            )
-            for path, folder in args.folders.items()
-        ],
-        service_account=args.service_account,
         timeout=f"{_TASK_HOURS * 3600}s",
         max_retries=_retries(args.max_hours),
-        node_selector=gcp.cloudrunv2.JobTemplateTemplateNodeSelectorArgs(accelerator=L4),
-        # New projects have quota for GPUs without zonal redundancy only.
-        gpu_zonal_redundancy_disabled=True,
-        vpc_access=gcp.cloudrunv2.JobTemplateTemplateVpcAccessArgs(
-            egress=ALL_TRAFFIC,
-            network_interfaces=[
-                gcp.cloudrunv2.JobTemplateTemplateVpcAccessNetworkInterfaceArgs(subnetwork=args.subnet)
-            ],
-        ),
+        **args.template("JobTemplateTemplate"),
     )
 
 
 def _retries(max_hours: int | None) -> int:
     """As many as fit: every try may take all of its own time."""
     return _RETRIES if max_hours is None else min(_RETRIES, max_hours // _TASK_HOURS - 1)
-
-
-def _container(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateContainerArgs:
-    plain = [
-        gcp.cloudrunv2.JobTemplateTemplateContainerEnvArgs(name=variable, value=value)
-        for variable, value in args.environment.items()
-    ]
-    secret = [
-        gcp.cloudrunv2.JobTemplateTemplateContainerEnvArgs(
-            name=variable,
-            value_source=gcp.cloudrunv2.JobTemplateTemplateContainerEnvValueSourceArgs(
-                secret_key_ref=gcp.cloudrunv2.JobTemplateTemplateContainerEnvValueSourceSecretKeyRefArgs(
-                    secret=version.secret_id, version=version.version
-                )
-            ),
-        )
-        for variable, version in args.secrets.items()
-    ]
-    return gcp.cloudrunv2.JobTemplateTemplateContainerArgs(
-        image=args.image,
-        commands=list(args.command),
-        envs=[*plain, *secret],
-        resources=gcp.cloudrunv2.JobTemplateTemplateContainerResourcesArgs(limits=args.machine.limits),
-        volume_mounts=[
-            gcp.cloudrunv2.JobTemplateTemplateContainerVolumeMountArgs(
-                name=volume_name(path), mount_path=path
-            )
-            for path in args.folders
-        ],
-    )

@@ -1,13 +1,13 @@
 """A private Cloud Run service on GPUs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from components.cloud_run import ALL_TRAFFIC, L4, BucketFolder, L4Machine, volume_name
+from components.cloud_run import CloudRunArgs
 from components.component import Component
 
 # A start may take 60 s and then 24 tries, 10 s apart: 5 minutes. More than 240 s for the tries is
@@ -42,42 +42,20 @@ class Scaling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloudRunServiceArgs:
-    """Arguments of `CloudRunService`.
+class CloudRunServiceArgs(CloudRunArgs):
+    """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
 
     Args:
-        project: Project id.
-        location: Region; one in which Cloud Run has L4 GPUs.
-        labels: Labels of the service.
-        image: Container image by digest.
-        command: What it runs: an HTTP server that listens on `port`.
-        environment: Its environment.
-        folders: Path in the container to the folder of a bucket that is mounted there.
-        port: Port that it listens on.
+        port: Port that its HTTP server listens on.
         health: Path that answers once it can work, and as long as it can.
-        machine: CPU and memory beside the GPU.
         scaling: Number of instances.
         invokers: IAM members who may call it, besides those who may by a role on the project.
-        service_account: Address of the service account that it runs as.
-        subnet: Id of the subnet that all its traffic goes through.
-        depends_on: What it needs and these arguments do not name.
     """
 
-    project: pulumi.Input[str]
-    location: str
-    labels: Mapping[str, str]
-    image: str
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    folders: Mapping[str, BucketFolder]
     port: int
     health: str
-    machine: L4Machine
     scaling: Scaling
     invokers: Sequence[str]
-    service_account: pulumi.Input[str]
-    subnet: pulumi.Input[str]
-    depends_on: Sequence[pulumi.Resource]
 
 
 class CloudRunService(Component):
@@ -126,68 +104,32 @@ class CloudRunService(Component):
 
 def _template(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateArgs:
     return gcp.cloudrunv2.ServiceTemplateArgs(
-        containers=[_container(args)],
-        volumes=[
-            gcp.cloudrunv2.ServiceTemplateVolumeArgs(
-                name=volume_name(path),
-                gcs=gcp.cloudrunv2.ServiceTemplateVolumeGcsArgs(
-                    bucket=folder.bucket, read_only=True, mount_options=folder.mount_options
-                ),
-            )
-            for path, folder in args.folders.items()
-        ],
         scaling=gcp.cloudrunv2.ServiceTemplateScalingArgs(
             min_instance_count=args.scaling.minimum, max_instance_count=args.scaling.maximum
         ),
         max_instance_request_concurrency=args.scaling.requests,
         timeout=_REQUEST_TIMEOUT,
-        service_account=args.service_account,
-        node_selector=gcp.cloudrunv2.ServiceTemplateNodeSelectorArgs(accelerator=L4),
-        # New projects have quota for GPUs without zonal redundancy only.
-        gpu_zonal_redundancy_disabled=True,
-        vpc_access=gcp.cloudrunv2.ServiceTemplateVpcAccessArgs(
-            egress=ALL_TRAFFIC,
-            network_interfaces=[
-                gcp.cloudrunv2.ServiceTemplateVpcAccessNetworkInterfaceArgs(subnetwork=args.subnet)
-            ],
-        ),
-    )
-
-
-def _container(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateContainerArgs:
-    return gcp.cloudrunv2.ServiceTemplateContainerArgs(
-        image=args.image,
-        commands=list(args.command),
-        envs=[
-            gcp.cloudrunv2.ServiceTemplateContainerEnvArgs(name=variable, value=value)
-            for variable, value in args.environment.items()
-        ],
-        ports=gcp.cloudrunv2.ServiceTemplateContainerPortsArgs(container_port=args.port),
-        resources=gcp.cloudrunv2.ServiceTemplateContainerResourcesArgs(
-            limits=args.machine.limits,
+        **args.template(
+            "ServiceTemplate",
             # A GPU is only had with the CPU allocated all the time that an instance lives.
-            cpu_idle=False,
-            startup_cpu_boost=True,
-        ),
-        startup_probe=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeArgs(
-            http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(
-                path=args.health, port=args.port
+            resources={"cpu_idle": False, "startup_cpu_boost": True},
+            ports=gcp.cloudrunv2.ServiceTemplateContainerPortsArgs(container_port=args.port),
+            startup_probe=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeArgs(
+                http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(
+                    path=args.health, port=args.port
+                ),
+                initial_delay_seconds=_STARTUP_DELAY,
+                period_seconds=_STARTUP_PERIOD,
+                failure_threshold=_STARTUP_TRIES,
+                timeout_seconds=_PROBE_TIMEOUT,
             ),
-            initial_delay_seconds=_STARTUP_DELAY,
-            period_seconds=_STARTUP_PERIOD,
-            failure_threshold=_STARTUP_TRIES,
-            timeout_seconds=_PROBE_TIMEOUT,
-        ),
-        liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
-            http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(
-                path=args.health, port=args.port
+            liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
+                http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(
+                    path=args.health, port=args.port
+                ),
+                period_seconds=_LIVENESS_PERIOD,
+                failure_threshold=_LIVENESS_TRIES,
+                timeout_seconds=_PROBE_TIMEOUT,
             ),
-            period_seconds=_LIVENESS_PERIOD,
-            failure_threshold=_LIVENESS_TRIES,
-            timeout_seconds=_PROBE_TIMEOUT,
         ),
-        volume_mounts=[
-            gcp.cloudrunv2.ServiceTemplateContainerVolumeMountArgs(name=volume_name(path), mount_path=path)
-            for path in args.folders
-        ],
     )
