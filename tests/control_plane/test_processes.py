@@ -78,7 +78,7 @@ def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(
     rehearsal: subprocess.Popen[str], folder: Path, moment: str, number: signal.Signals
 ) -> None:
     if moment == "as it starts":
-        until(lambda: "the first process", lambda: processes_below(folder), 60)
+        until(lambda: "etcd", lambda: any("--data-dir" in line for line in processes_below(folder)), 60)
     else:
         assert rehearsal.stdout and any("a4-ray-cluster creating" in line for line in rehearsal.stdout)
         assert len(processes_below(folder)) == len(PROGRAMS)
