@@ -1,5 +1,6 @@
 """The files that are generated, or hold a part that is."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,8 @@ from documentation.errors import DocumentationError
 from documentation.scenarios import scenarios
 from engine.plan import Plan
 from engine.project import ROOT
+from workloads.finetune import recipe as gemma
+from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
@@ -30,6 +33,9 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         DocumentationError: When something that a page needs is not there.
     """
     found = {DOCS / "settings.md": settings_reference.page()}
+    for folder, model in ((gemma.RECIPES, gemma.Recipe), (maxtext.RECIPES, maxtext.Recipe)):
+        # Each recipe names it in its first line, and an editor completes and checks what is written.
+        found[folder / "recipe.schema.json"] = json.dumps(model.model_json_schema(), indent=2) + "\n"
     for scenario in scenarios():
         found[page_of(scenario)] = _filled(
             page_of(scenario), {"plan": picture.section(scenario, plan_of(scenario))}

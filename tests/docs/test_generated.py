@@ -1,9 +1,12 @@
 """What `make docs` writes is what is committed, and it says everything."""
 
+import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
 import stacks
 from documentation import picture, settings_reference
@@ -71,6 +74,18 @@ def test_the_readme_quotes_what_a_rehearsal_prints() -> None:
         any(found[0] == name and found[-1] == type.rpartition(":")[2] for found in types)
         for type, name in quoted
     )
+
+
+@pytest.mark.parametrize(
+    "recipe", sorted(ROOT.glob("workloads/**/recipes/*.yaml")), ids=lambda path: path.stem
+)
+def test_an_editor_checks_a_recipe_by_the_schema_that_it_names(recipe: Path) -> None:
+    (named,) = re.findall(r"\A# yaml-language-server: \$schema=(\S+)\n", recipe.read_text())
+    schema = json.loads((recipe.parent / named).read_text())
+    tree = yaml.safe_load(recipe.read_text())
+    jsonschema.validate(tree, schema)
+    with pytest.raises(jsonschema.ValidationError, match="of_no_recipe"):
+        jsonschema.validate({**tree, "of_no_recipe": 1}, schema)
 
 
 # The picture

@@ -59,9 +59,9 @@ def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path:
         (GOOD + "  remat_policy:\n", "remat_policy has no value"),
         (GOOD + "  compile_xla_flags: --a=1\n", "compile_xla_flags has no effect on the trained step"),
         (GOOD + "libtpu_flags: [xla_a]\n", "libtpu flag 'xla_a' must be --name=value"),
-        (GOOD + "libtpu_flags: --xla_a=1\n", "libtpu_flags must be a list"),
+        (GOOD + "libtpu_flags: --xla_a=1\n", "libtpu_flags must be a valid list"),
         (GOOD + "extends: llama3-8\n", "did you mean llama3-8b?"),
-        (GOOD + "extends: [a]\n", "extends must be the name of a shipped recipe"),
+        (GOOD + "extends: [a]\n", "extends must be a valid string"),
     ],
 )
 def test_a_mistake_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, reason: str) -> None:
@@ -72,7 +72,7 @@ def test_a_mistake_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, rea
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown section a; .*KEY=VALUE.*; run_name is set by the driver"):
+    with pytest.raises(InputError, match=r"KEY=VALUE.*; run_name is set by the driver.*; unknown section a"):
         load_recipe(write(tmp_path, GOOD + "  run_name: a\na: 1\n"), ["steps"])
 
 

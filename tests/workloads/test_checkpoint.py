@@ -143,9 +143,9 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_continued(run: RunFolder
         del recorded["recipe"][section][key]
     path.write_text(json.dumps(recorded))
     assert run.claim(recipe, 16) is False
-    recorded["recipe"]["training"]["packing"] = True
+    recorded["recipe"]["training"]["seed"] = 7
     path.write_text(json.dumps(recorded))
-    with pytest.raises(InputError, match=r"another training\.packing;"):
+    with pytest.raises(InputError, match=r"another training\.seed;"):
         run.claim(recipe, 16)
 
 

@@ -47,7 +47,7 @@ def test_a_misspelt_key_is_refused_with_the_right_one(tmp_path: Path, tree: dict
     tree["lora"]["rnak"] = tree["lora"].pop("rank")
     text = refused(tmp_path, tree)
     assert "unknown key lora.rnak (did you mean rank?)" in text
-    assert "missing key lora.rank (a whole number)" in text
+    assert "missing key lora.rank" in text
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path, tree: dict[str, Any]) -> None:
@@ -59,10 +59,10 @@ def test_all_problems_are_told_at_once(tmp_path: Path, tree: dict[str, Any]) -> 
     text = refused(tmp_path, tree)
     for problem in (
         "unknown key trainings (did you mean training?)",
-        "training.batch_size must be a whole number, not 'four'",
-        "training.seed must be at least 0, not -1",
-        "model.precision must be one of bf16, fp32, not 'fp16'",
-        "lora.dropout must be at least 0 and below 1, not 1",
+        "training.batch_size must be a valid integer, not 'four'",
+        "training.seed must be greater than or equal to 0, not -1",
+        "model.precision must be 'bf16' or 'fp32', not 'fp16'",
+        "lora.dropout must be less than 1, not 1",
     ):
         assert problem in text
 
@@ -70,16 +70,11 @@ def test_all_problems_are_told_at_once(tmp_path: Path, tree: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        (
-            "learning_rate",
-            "2e-4",
-            "training.learning_rate must be a number, not '2e-4' (write 0.0002 or 2.0e-04)",
-        ),
-        ("epochs", True, "training.epochs must be a whole number, not True"),
+        ("epochs", True, "training.epochs must be a valid integer, not True"),
         ("epochs", 0, "training.epochs must be greater than 0, not 0"),
-        ("gradient_checkpointing", 1, "training.gradient_checkpointing must be true or false, not 1"),
-        ("max_grad_norm", None, "training.max_grad_norm must be a number, not nothing"),
-        ("schedule", ["constant"], "training.schedule must be one of constant, linear, cosine, not a list"),
+        ("gradient_checkpointing", 1, "training.gradient_checkpointing must be a valid boolean, not 1"),
+        ("max_grad_norm", None, "training.max_grad_norm must be a valid number, not nothing"),
+        ("schedule", ["constant"], "training.schedule must be 'constant', 'linear' or 'cosine', not a list"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(
@@ -87,6 +82,14 @@ def test_a_wrong_value_is_refused_by_name(
 ) -> None:
     tree["training"][key] = value
     assert problem in refused(tmp_path, tree)
+
+
+def test_a_number_without_a_point_is_a_number(tmp_path: Path, tree: dict[str, Any]) -> None:
+    """PyYAML reads 2e-4 as a text."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(tree | {"training": tree["training"] | {"learning_rate": "2e-4"}}))
+    assert "learning_rate: 2e-4" in path.read_text()
+    assert load_recipe(str(path)).training.learning_rate == 0.0002
 
 
 def test_a_placeholder_without_a_column_is_refused(tmp_path: Path, tree: dict[str, Any]) -> None:
@@ -146,10 +149,10 @@ def test_the_text_to_sql_recipe_shards_evaluates_and_ends_as_an_adapter() -> Non
     [
         ("training", {"max_length": None}, "training.packing needs training.max_length"),
         ("training", {"max_length": 0}, "training.max_length must be greater than 0, not 0"),
-        ("training", {"max_length": "long"}, "training.max_length must be a whole number, not 'long'"),
+        ("training", {"max_length": "long"}, "training.max_length must be a valid integer, not 'long'"),
         ("training", {"sharding": "fsdp2"}, "training.sharding fsdp2 cannot shard nf4 weights"),
-        ("training", {"result": "both"}, "training.result must be one of adapter, model, not 'both'"),
-        ("training", {"packing": None}, "training.packing must be true or false, not nothing"),
+        ("training", {"result": "both"}, "training.result must be 'adapter' or 'model', not 'both'"),
+        ("training", {"packing": None}, "training.packing must be a valid boolean, not nothing"),
         ("data", {"image": "picture"}, "training.packing packs text; with data.image it must be false"),
         ("data", {"image": "picture"}, "training.max_length counts tokens of text; with data.image"),
         ("data", {"rows": 0}, "data.rows must be greater than 0, not 0"),
@@ -201,9 +204,9 @@ def test_an_override_takes_the_place_of_what_the_file_says() -> None:
         ("trainin.epochs=1", "unknown key trainin (did you mean training?)"),
         ("data.name.x=1", "unknown key data.name.x"),
         ("training.epochs", "'training.epochs' must be KEY=VALUE, for example training.epochs=1"),
-        ("training.epochs=many", "training.epochs must be a whole number, not 'many'"),
-        ("training.epochs=[1", "training.epochs must be a whole number, not '[1'"),
-        ("training.learning_rate=fast", "training.learning_rate must be a number, not 'fast'"),
+        ("training.epochs=many", "training.epochs must be a valid integer, not 'many'"),
+        ("training.epochs=[1", "training.epochs must be a valid integer, not '[1'"),
+        ("training.learning_rate=fast", "training.learning_rate must be a valid number, not 'fast'"),
         ("training.max_length=null", "training.packing needs training.max_length"),
         ("training=none", "training must be a mapping of keys, not 'none'"),
         ("data.fields.texts=text", "data.fields.texts is not used in data.prompt"),

@@ -1,7 +1,6 @@
 """The training benchmark compares like with like: shipped recipes, the same rows, the same reply tokens."""
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,7 @@ def stand_ins(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_recipe_is_the_shipped_one_but_for_model_and_data(case: "Case", stand_ins: Path) -> None:
     from benchmarks.training.measure import recipe_of
 
-    measured, original = asdict(recipe_of(case, "tiny", stand_ins)), asdict(load_recipe(case.recipe))
+    measured, original = recipe_of(case, "tiny", stand_ins).to_dict(), load_recipe(case.recipe).to_dict()
     for section, values in original.items():
         changed = {key for key, value in values.items() if measured[section][key] != value}
         assert changed <= REPLACED[section]

@@ -1,18 +1,27 @@
-"""Recipes: what is trained on what and how, read from YAML into frozen dataclasses.
+"""Recipes: what is trained on what and how, read from YAML into pydantic models.
 
 Nothing heavy is imported here, so a wrong key is reported in a fraction of a second.
 """
 
 import difflib
+import re
 import string
-import types
-import typing
-from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 from yaml.constructor import ConstructorError
 
 from .errors import InputError  # the Pulumi program loads recipes as workloads.finetune
@@ -20,53 +29,52 @@ from .errors import InputError  # the Pulumi program loads recipes as workloads.
 RECIPES = Path(__file__).parent / "recipes"
 
 
-def _above(limit: float, default: Any = MISSING) -> Any:
-    """A number greater than `limit`; required unless it has a default."""
-    return field(metadata={"above": limit}, default=default)
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
 
 
-def _from(lowest: float, below: float = float("inf"), default: Any = MISSING) -> Any:
-    """A number at or over `lowest` and under `below`; required unless it has a default."""
-    return field(metadata={"lowest": lowest, "below": below}, default=default)
+Text = Annotated[str, AfterValidator(_not_blank)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Model:
-    """The base model: a Hugging Face id or a directory, and how its weights are held."""
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: str
+
+class Model(_Section):
+    """The base model, and how its weights are held."""
+
+    name: Text = Field(description="A Hugging Face id or a directory.")
     quantization: Literal["nf4", "none"]
     precision: Literal["bf16", "fp32"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lora:
-    """The adapter: rank, scale, dropout, and a regular expression over full module names."""
+class Lora(_Section):
+    """The adapter."""
 
-    rank: int = _above(0)
-    alpha: int = _above(0)
-    dropout: float = _from(0, below=1)
-    target_modules: str
+    rank: PositiveInt
+    alpha: PositiveInt
+    dropout: float = Field(ge=0, lt=1)
+    target_modules: Text = Field(description="A regular expression over full module names.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """The rows, and the columns that become a conversation.
+class Data(_Section):
+    """The rows, and the columns that become a conversation."""
 
-    `fields` names the placeholders of `prompt` and the column each is filled from; `reply` and `image` are
-    columns, and without `image` the conversation is text. `rows` are drawn for training (None: all) and
-    `test_rows` more are held out for evaluation, both with the training's seed.
-    """
-
-    name: str
-    split: str
-    rows: int | None = _above(0, default=None)
-    test_rows: int = _from(0, default=0)
-    image: str | None = None
-    reply: str
-    fields: dict[str, str]
-    system: str | None = None
-    prompt: str
+    name: Text
+    split: Text
+    rows: PositiveInt | None = Field(None, description="Rows drawn for training; by default all.")
+    test_rows: NonNegativeInt = Field(
+        0, description="Rows more that are held out for evaluation; both are drawn with the training's seed."
+    )
+    image: Text | None = Field(None, description="Column; without one the conversation is text.")
+    reply: Text = Field(description="Column.")
+    fields: dict[str, str] = Field(
+        description="The placeholders of prompt, and the column that each is filled from."
+    )
+    system: Text | None = None
+    prompt: Text
 
     @property
     def columns(self) -> list[str]:
@@ -74,38 +82,39 @@ class Data:
         return [*self.fields.values(), self.reply, *([self.image] if self.image else [])]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Length, batch, optimizer and what is written on the way (counts in optimizer steps).
+class Training(_Section):
+    """Length, batch, optimizer and what is written on the way (counts in optimizer steps)."""
 
-    `batch_size` counts rows, or with `packing` sequences of up to `max_length` tokens, per process. Text rows
-    of more than `max_length` tokens are left out. Evaluation, where there are test rows, comes at the end and
-    every `evaluate_every_steps`. `fsdp2` shards the base model over the processes. The `model` result is the
-    base model with the adapter merged into it, beside the adapter.
-    """
-
-    epochs: int = _above(0)
-    batch_size: int = _above(0)
-    accumulation_steps: int = _above(0)
+    epochs: PositiveInt
+    batch_size: PositiveInt = Field(description="Rows, or with packing sequences, per process.")
+    accumulation_steps: PositiveInt
     packing: bool = False
-    max_length: int | None = _above(0, default=None)
-    learning_rate: float = _above(0)
+    max_length: PositiveInt | None = Field(
+        None, description="Tokens of a packed sequence at most; text rows of more are left out."
+    )
+    learning_rate: PositiveFloat
     schedule: Literal["constant", "linear", "cosine"]
     optimizer: Literal["adamw_torch_fused", "adamw_torch"]
-    max_grad_norm: float = _above(0)
+    max_grad_norm: PositiveFloat
     gradient_checkpointing: bool
-    sharding: Literal["none", "fsdp2"] = "none"
-    seed: int = _from(0)
-    loader_processes: int = _from(0)
-    log_every_steps: int = _above(0)
-    evaluate_every_steps: int | None = _above(0, default=None)
-    save_every_steps: int = _above(0)
-    checkpoints_to_keep: int = _above(0)
-    result: Literal["adapter", "model"] = "adapter"
+    sharding: Literal["none", "fsdp2"] = Field(
+        "none", description="fsdp2 shards the base model over the processes."
+    )
+    seed: NonNegativeInt
+    loader_processes: NonNegativeInt
+    log_every_steps: PositiveInt
+    evaluate_every_steps: PositiveInt | None = Field(
+        None, description="Where there are test rows, evaluation comes at the end and every so many steps."
+    )
+    save_every_steps: PositiveInt
+    checkpoints_to_keep: PositiveInt
+    result: Literal["adapter", "model"] = Field(
+        "adapter",
+        description="model is the base model with the adapter merged into it, beside the adapter.",
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(_Section):
     """Everything that decides the result of a run, except how many processes take part."""
 
     model: Model
@@ -113,9 +122,16 @@ class Recipe:
     data: Data
     training: Training
 
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "Recipe":
+        problems = [*_placeholder_problems(self.data), *_contradictions(self)]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are written beside a run."""
-        return asdict(self)
+        return self.model_dump()
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -126,34 +142,27 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """
     path = _find(name_or_path)
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_NoDuplicates)
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"recipe {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise InputError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
-    problems: list[str] = []
-    for override in overrides:
-        _override(tree, override, problems)
-    recipe = _section(Recipe, tree, "", problems)
-    if recipe and not problems:
-        problems = [*_placeholder_problems(recipe.data), *_contradictions(recipe)]
+    problems = [problem for override in overrides for problem in _override(tree, override)]
+    try:
+        recipe = Recipe.model_validate(tree)
+    except ValidationError as error:
+        problems += _told(error)
     if problems:
         raise InputError(f"recipe {path}: " + "; ".join(problems))
     return recipe
 
 
-def with_defaults(tree: Any, kind: type[Any] = Recipe) -> Any:
+def with_defaults(tree: Any) -> Any:
     """A recipe as an earlier version of this package wrote it, with the keys that have come since."""
-    if not isinstance(tree, dict):
+    try:
+        return Recipe.model_validate(tree).to_dict()
+    except ValidationError:
         return tree
-    hints = typing.get_type_hints(kind)
-    filled = dict(tree)
-    for item in fields(kind):
-        if is_dataclass(hints[item.name]):
-            filled[item.name] = with_defaults(tree.get(item.name), typing.cast(type, hints[item.name]))
-        elif item.default is not MISSING:
-            filled.setdefault(item.name, item.default)
-    return filled
 
 
 def _find(name_or_path: str) -> Path:
@@ -172,10 +181,10 @@ def _find(name_or_path: str) -> Path:
     return path
 
 
-class _NoDuplicates(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; a recipe must not."""
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -185,70 +194,35 @@ class _NoDuplicates(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _section(kind: type[Any], tree: object, prefix: str, problems: list[str]) -> Any:
-    """Build one dataclass from a mapping; on a problem note it and return None."""
-    if not isinstance(tree, dict):
-        problems.append(f"{prefix.rstrip('.') or 'the file'} must be a mapping of keys, not {_kind_of(tree)}")
-        return None
-    declared = {item.name: item for item in fields(kind)}
-    hints = typing.get_type_hints(kind)
-    before = len(problems)
-    for key in tree:
-        if key not in declared:
-            problems.append(f"unknown key {prefix}{key}{_did_you_mean(str(key), declared)}")
-    values = {}
-    for name, item in declared.items():
-        if name in tree:
-            values[name] = _value(hints[name], tree[name], f"{prefix}{name}", item.metadata, problems)
-        elif item.default is MISSING:
-            problems.append(f"missing key {prefix}{name} ({_describe(hints[name])})")
-    return kind(**values) if len(problems) == before else None
+# As YAML 1.2 has it; PyYAML takes a learning rate of 2e-4 for a text.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
 
 
-def _value(
-    hint: Any, value: object, key: str, limits: typing.Mapping[str, float], problems: list[str]
-) -> Any:
-    if is_dataclass(hint):
-        return _section(typing.cast(type, hint), value, f"{key}.", problems)
-    if value is None and _may_be_nothing(hint):
-        return None
-    hint = _something(hint)
-    if not _is_a(hint, value):
-        problems.append(f"{key} must be {_describe(hint)}, not {_kind_of(value)}{_number_hint(hint, value)}")
-    elif isinstance(value, str) and not value.strip():
-        problems.append(f"{key} is empty")
-    elif isinstance(value, int | float):
-        problems.extend(_out_of_range(key, value, limits))
-    return float(typing.cast(float, value)) if hint is float and _is_a(float, value) else value
+def _told(error: ValidationError) -> Iterator[str]:
+    """What pydantic found, a line each, in the words of the file."""
+    for each in error.errors():
+        key, value = ".".join(map(str, each["loc"])), each["input"]
+        if each["type"] == "extra_forbidden":
+            section: Any = Recipe
+            for part in each["loc"][:-1]:
+                section = section.model_fields[part].annotation
+            yield f"unknown key {key}{_did_you_mean(str(each['loc'][-1]), section.model_fields)}"
+        elif each["type"] == "missing":
+            yield f"missing key {key}"
+        elif each["type"] == "value_error":
+            yield f"{key} {each['ctx']['error']}".strip()
+        elif each["type"] == "model_type":
+            yield f"{key or 'the file'} must be a mapping of keys, not {_shown(value)}"
+        else:
+            yield f"{key} {each['msg'].replace('Input should be', 'must be')}, not {_shown(value)}"
 
 
-def _may_be_nothing(hint: Any) -> bool:
-    return isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint)
-
-
-def _something(hint: Any) -> Any:
-    """`int` of `int | None`."""
-    return typing.get_args(hint)[0] if _may_be_nothing(hint) else hint
-
-
-def _is_a(hint: Any, value: object) -> bool:
-    if typing.get_origin(hint) is Literal:
-        return value in typing.get_args(hint)
-    if typing.get_origin(hint) is dict:
-        return isinstance(value, dict) and all(
-            isinstance(part, str) for pair in value.items() for part in pair
-        )
-    if isinstance(value, bool):
-        return hint is bool
-    return isinstance(value, (int, float) if hint is float else hint)
-
-
-def _out_of_range(key: str, value: float, limits: typing.Mapping[str, float]) -> Iterable[str]:
-    if "above" in limits and not value > limits["above"]:
-        yield f"{key} must be greater than {limits['above']}, not {value}"
-    if "lowest" in limits and not limits["lowest"] <= value < limits["below"]:
-        upper = "" if limits["below"] == float("inf") else f" and below {limits['below']}"
-        yield f"{key} must be at least {limits['lowest']}{upper}, not {value}"
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    return "a list" if isinstance(value, list) else "a section" if isinstance(value, dict) else repr(value)
 
 
 def _placeholder_problems(data: Data) -> list[str]:
@@ -281,39 +255,33 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"
 
 
-def _override(tree: object, text: str, problems: list[str]) -> None:
-    """Put KEY=VALUE into the tree of a recipe; on a problem note it."""
+def _override(tree: object, text: str) -> Iterator[str]:
+    """Put KEY=VALUE into the tree of a recipe, or say what is wrong with it."""
     key, equals, value = text.partition("=")
     if not equals:
-        problems.append(f"{text!r} must be KEY=VALUE, for example training.epochs=1")
+        yield f"{text!r} must be KEY=VALUE, for example training.epochs=1"
         return
-    path = key.split(".")
+    *sections, name = key.split(".")
     kind: Any = Recipe
-    for number, part in enumerate(path):
-        known = typing.get_type_hints(kind) if is_dataclass(kind) else {}
-        if part not in known and typing.get_origin(kind) is not dict:
-            problems.append(f"unknown key {'.'.join(path[: number + 1])}{_did_you_mean(part, known)}")
-            return
-        kind = known.get(part, str)
-    for part in path[:-1]:
+    for part in (*sections, name):
+        known = getattr(kind, "model_fields", {})
+        kind = known[part].annotation if part in known else None if known else str
+    for part in sections:
         tree = tree.setdefault(part, {}) if isinstance(tree, dict) else None
     if isinstance(tree, dict):
-        tree[path[-1]] = _parsed(kind, value)
+        tree[name] = _parsed(kind, value)
+    else:
+        yield f"unknown key {key}"
 
 
-def _parsed(hint: Any, text: str) -> Any:
+def _parsed(kind: Any, text: str) -> Any:
     """The value of an override: a text as it stands, anything else as in the file."""
-    if _may_be_nothing(hint) and text in ("null", ""):
+    if type(None) in get_args(kind) and text in ("null", ""):
         return None
-    if _something(hint) is str:
+    if str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part))):
         return text
-    if _something(hint) is float:
-        try:
-            return float(text)  # 1e-4 too, which YAML takes for a text
-        except ValueError:
-            return text
     try:
-        return yaml.load(text, Loader=_NoDuplicates)
+        return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError:
         return text
 
@@ -321,30 +289,3 @@ def _parsed(hint: Any, text: str) -> Any:
 def _did_you_mean(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _describe(hint: Any) -> str:
-    if typing.get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, typing.get_args(hint)))
-    if typing.get_origin(hint) is dict:
-        return "a mapping of names to texts"
-    if _may_be_nothing(hint):
-        return _describe(_something(hint))
-    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-    return names.get(hint, "a section")
-
-
-def _kind_of(value: object) -> str:
-    if value is None:
-        return "nothing"
-    return "a list" if isinstance(value, list) else "a section" if isinstance(value, dict) else repr(value)
-
-
-def _number_hint(hint: Any, value: object) -> str:
-    """YAML 1.1 reads 2e-4 as a text, a classic of learning rates."""
-    if hint is not float or not isinstance(value, str):
-        return ""
-    try:
-        return f" (write {float(value)!r} or {float(value):.1e})"
-    except ValueError:
-        return ""

@@ -5,12 +5,12 @@ Nothing heavy is imported here. Whether MaxText knows a setting is for MaxText t
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from yaml.constructor import ConstructorError
 
 from .errors import InputError  # the Pulumi program loads recipes as workloads.maxtext.maxtext_driver
@@ -35,20 +35,42 @@ DRIVER_SETTINGS = frozenset(
 # MaxText gives these to a compilation that training does not use; libtpu_flags reach both.
 MISLEADING_SETTINGS = {"compile_xla_flags": "has no effect on the trained step; use libtpu_flags"}
 
-_LIBTPU_FLAG = re.compile(r"--[A-Za-z0-9_]+=\S+")
-_SECTIONS = ("extends", "libtpu_flags", "maxtext")
+
+def _checked_flag(flag: str) -> str:
+    if not re.fullmatch(r"--[A-Za-z0-9_]+=\S+", flag):
+        raise ValueError(f"libtpu flag {flag!r} must be --name=value")
+    return flag
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Everything that decides the result of a run, except how many chips take part.
+class Recipe(BaseModel):
+    """Everything that decides the result of a run, except how many chips take part."""
 
-    `maxtext` holds settings as in MaxText's configs/base.yml; what it does not hold is MaxText's default.
-    `libtpu_flags` are options of the TPU compiler, each as --name=value.
-    """
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    maxtext: dict[str, Any]
-    libtpu_flags: tuple[str, ...] = ()
+    extends: str | None = Field(
+        None,
+        description="A recipe, by name or path, whose settings and flags these are added to, or replace.",
+    )
+    maxtext: dict[str, Any] = Field(
+        {},
+        validate_default=True,
+        description="Settings as in MaxText's configs/base.yml; others are MaxText's default.",
+    )
+    libtpu_flags: tuple[Annotated[str, AfterValidator(_checked_flag)], ...] = Field(
+        (), description="Options of the TPU compiler, each as --name=value."
+    )
+
+    @field_validator("maxtext")
+    @classmethod
+    def _settings_make_sense(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        if problems := list(_setting_problems(settings)):
+            raise ValueError("; ".join(problems))
+        return settings
+
+    @field_validator("libtpu_flags")
+    @classmethod
+    def _last_wins(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple({flag.partition("=")[0]: flag for flag in flags}.values())
 
     @property
     def steps(self) -> int:
@@ -68,19 +90,21 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     file says. Raises InputError with every problem at once.
     """
     path = _find(name_or_path)
+    tree = _merged(path, ())
     problems: list[str] = []
-    recipe = _read(path, problems, ())
-    settings = dict(recipe.maxtext)
     for override in overrides:
         key, equals, value = override.partition("=")
-        if equals and key:
-            settings[key] = _parsed(value)
-        else:
+        if not equals or not key:
             problems.append(f"{override!r} must be KEY=VALUE, for example steps=200")
-    problems.extend(_setting_problems(settings))
+        elif isinstance(tree.setdefault("maxtext", {}), dict):
+            tree["maxtext"][key] = _parsed(value)
+    try:
+        recipe = Recipe.model_validate(tree)
+    except ValidationError as error:
+        problems += _told(error)
     if problems:
         raise InputError(f"recipe {path}: " + "; ".join(problems))
-    return Recipe(maxtext=settings, libtpu_flags=recipe.libtpu_flags)
+    return recipe
 
 
 def shipped_recipes() -> list[str]:
@@ -110,44 +134,27 @@ def _find(name_or_path: str) -> Path:
     return path
 
 
-def _read(path: Path, problems: list[str], extended_by: tuple[Path, ...]) -> Recipe:
-    """The file's recipe on top of the one it extends; what is wrong is noted and left out."""
+def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
+    """The file's sections on top of those of the recipe that it extends."""
     tree = _load(path)
     if not isinstance(tree, dict):
         raise InputError(f"recipe {path} must be a mapping with the section maxtext")
-    problems.extend(
-        f"unknown section {key}{did_you_mean(str(key), _SECTIONS)}" for key in tree if key not in _SECTIONS
-    )
-    settings, flags = tree.get("maxtext"), tree.get("libtpu_flags", [])
-    if not isinstance(settings, dict):
-        problems.append("section maxtext must be a mapping of MaxText's settings")
-        settings = {}
-    if not isinstance(flags, list):
-        problems.append("section libtpu_flags must be a list of --name=value")
-        flags = []
-    problems.extend(
-        f"libtpu flag {flag!r} must be --name=value"
-        for flag in flags
-        if not (isinstance(flag, str) and _LIBTPU_FLAG.fullmatch(flag))
-    )
-    base = _base(path, tree.get("extends"), problems, extended_by)
-    return Recipe(
-        maxtext={**base.maxtext, **settings},
-        libtpu_flags=tuple({_flag_name(flag): str(flag) for flag in (*base.libtpu_flags, *flags)}.values()),
-    )
-
-
-def _base(path: Path, name: Any, problems: list[str], extended_by: tuple[Path, ...]) -> Recipe:
-    if name is None:
-        return Recipe(maxtext={})
+    name = tree.get("extends")
     if not isinstance(name, str):
-        problems.append("extends must be the name of a shipped recipe or a path")
-        return Recipe(maxtext={})
-    chain = (*extended_by, path.resolve())
-    base = _find(name)
-    if base.resolve() in chain:
+        return tree
+    chain, below = (*extended_by, path.resolve()), _find(name)
+    if below.resolve() in chain:
         raise InputError(f"recipe {path} extends {name}, which extends it in turn")
-    return _read(base, problems, chain)
+    del tree["extends"]
+    base = _merged(below, chain)
+    return {**base, **{section: _joined(base.get(section), own) for section, own in tree.items()}}
+
+
+def _joined(below: Any, own: Any) -> Any:
+    """Settings or flags on top of others; what is neither is left for the model to refuse."""
+    if isinstance(below, dict) and isinstance(own, dict):
+        return {**below, **own}
+    return [*below, *own] if isinstance(below, list) and isinstance(own, list) else own
 
 
 def _load(path: Path) -> Any:
@@ -162,7 +169,7 @@ def _load(path: Path) -> Any:
 class _NoDuplicates(yaml.SafeLoader):
     """PyYAML keeps the last of two equal keys without a word; a recipe must not."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -186,12 +193,21 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
         yield f"steps must be a whole number greater than 0, not {steps!r}"
 
 
+def _told(error: ValidationError) -> Iterator[str]:
+    """What pydantic found, a line each, in the words of the file."""
+    for each in error.errors():
+        key = ".".join(map(str, each["loc"]))
+        if each["type"] == "extra_forbidden":
+            yield f"unknown section {key}{did_you_mean(key, Recipe.model_fields)}"
+        elif each["type"] == "value_error":
+            yield str(each["ctx"]["error"])
+        else:
+            message = each["msg"].replace("Input should be", "must be").replace("tuple", "list")
+            yield f"{key} {message}"
+
+
 def _parsed(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_NoDuplicates)
     except yaml.YAMLError:
         return text
-
-
-def _flag_name(flag: Any) -> str:
-    return str(flag).partition("=")[0]

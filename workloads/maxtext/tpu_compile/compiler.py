@@ -64,5 +64,5 @@ def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figure
 
 if __name__ == "__main__":
     tree = json.load(sys.stdin)
-    recipe = Recipe(maxtext=tree["maxtext"], libtpu_flags=tuple(tree["libtpu_flags"]))
+    recipe = Recipe.model_validate(tree)
     Path(sys.argv[2]).write_text(json.dumps(asdict(compile_recipe(recipe, int(sys.argv[1])))))
