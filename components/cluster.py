@@ -4,7 +4,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -12,6 +12,7 @@ import pulumi_kubernetes as kubernetes
 
 from components.component import Component
 from components.image import Image, ImageRepository
+from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
 
 # Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
@@ -19,7 +20,7 @@ from components.network import PODS_RANGE, SERVICES_RANGE
 _NODE_ROLE: Final = "roles/container.defaultNodeServiceAccount"
 # What a node's service account may do is said by its roles; these let it ask at all.
 NODE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
-RELEASE_CHANNEL: Final = "REGULAR"
+_RELEASE_CHANNEL: Final = "REGULAR"
 
 RayOperator = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs
 
@@ -74,6 +75,8 @@ class Cluster(Component):
     )
     # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
     reporting_apis: ClassVar = ("logging.googleapis.com", "monitoring.googleapis.com")
+    # Properties whose difference from the state is none.
+    _not_compared: ClassVar[list[str] | None] = None
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
@@ -82,7 +85,28 @@ class Cluster(Component):
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
         self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
-        self.resource = self._make(name, args, pulumi.ResourceOptions(parent=self, depends_on=[node_role]))
+        self.resource = gcp.container.Cluster(
+            f"{name}-cluster",
+            name=args.cluster_name,
+            project=args.project,
+            location=args.location,
+            network=args.network,
+            subnetwork=args.subnet,
+            ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
+                cluster_secondary_range_name=PODS_RANGE,
+                services_secondary_range_name=SERVICES_RANGE,
+            ),
+            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
+            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_RELEASE_CHANNEL),
+            resource_labels=args.labels,
+            # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
+            # has a protection of its own.
+            deletion_protection=False,
+            **self._properties(args),
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=[node_role], ignore_changes=self._not_compared
+            ),
+        )
         self._provider = self._kubernetes_provider(name, self.resource)
         self.nodes: list[pulumi.Resource] = self._make_nodes(name, args)
         self.connect: pulumi.Output[str] = pulumi.Output.format(
@@ -95,8 +119,8 @@ class Cluster(Component):
         self.register_outputs({"name": self.resource.name})
 
     @abstractmethod
-    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
-        """Declares the cluster itself."""
+    def _properties(self, args: ClusterArgs) -> dict[str, Any]:
+        """What clusters of the kind have besides, by the names of the SDK's arguments."""
 
     def _make_nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
         """Declares the nodes that every workload counts on."""
@@ -173,41 +197,21 @@ class Cluster(Component):
 class AutopilotCluster(Cluster):
     """A cluster that makes its nodes for the pods there are."""
 
-    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
+    def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         operators = ray_operators(args.ray_operator)
-        return gcp.container.Cluster(
-            f"{name}-cluster",
-            name=args.cluster_name,
-            project=args.project,
-            location=args.location,
-            enable_autopilot=True,
-            network=args.network,
-            subnetwork=args.subnet,
-            ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE,
-                services_secondary_range_name=SERVICES_RANGE,
+        # On Autopilot these defaults are what every node is made with.
+        defaults = gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
+            service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
+        )
+        return {
+            "enable_autopilot": True,
+            "cluster_autoscaling": gcp.container.ClusterClusterAutoscalingArgs(
+                auto_provisioning_defaults=defaults
             ),
-            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
-            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=RELEASE_CHANNEL),
-            cluster_autoscaling=_autoscaling(self.node_account),
-            addons_config=(
+            "addons_config": (
                 gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=operators) if operators else None
             ),
-            resource_labels=args.labels,
-            # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
-            # has a protection of its own.
-            deletion_protection=False,
-            opts=opts,
-        )
-
-
-def _autoscaling(node_account: pulumi.Input[str]) -> gcp.container.ClusterClusterAutoscalingArgs:
-    """On Autopilot these defaults are what every node is made with."""
-    return gcp.container.ClusterClusterAutoscalingArgs(
-        auto_provisioning_defaults=gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
-            service_account=node_account, oauth_scopes=list(NODE_SCOPES)
-        )
-    )
+        }
 
 
 def ray_operators(enabled: bool) -> list[RayOperator] | None:
@@ -231,40 +235,5 @@ def _repository_key(repository: ImageRepository) -> str:
     return f"{repository.location}/{repository.name}"
 
 
-def _kubeconfig(name: str, endpoint: str, certificate: str) -> str:
-    """A kubeconfig without a secret: the plugin asks for a token at each use.
-
-    A token written here would be dead an hour later, in the middle of a long `up`, and `destroy`
-    reads the provider from the state.
-    """
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [
-                {
-                    "name": name,
-                    "cluster": {
-                        "server": f"https://{endpoint}",
-                        "certificate-authority-data": certificate,
-                    },
-                }
-            ],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "users": [
-                {
-                    "name": name,
-                    "user": {
-                        "exec": {
-                            "apiVersion": "client.authentication.k8s.io/v1beta1",
-                            "command": "gke-gcloud-auth-plugin",
-                            "installHint": "gcloud components install gke-gcloud-auth-plugin",
-                            "interactiveMode": "IfAvailable",
-                            "provideClusterInfo": True,
-                        }
-                    },
-                }
-            ],
-        }
-    )
+def _kubeconfig(**values: str) -> str:
+    return json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)

@@ -1,15 +1,24 @@
-"""A container image, named so that it cannot change under a running stack."""
+"""Container images, named so that they cannot change under a running stack, and the repository for them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import pulumi
+import pulumi_gcp as gcp
+
+from components.component import Component
 
 _URI: Final = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:(?P<digest>[0-9a-f]{64})")
 _ARTIFACT_REGISTRY: Final = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)/.+"
 )
+
+# Versions of each image that stay whatever their age, so that an older commit still runs.
+_KEPT_VERSIONS: Final = 5
+_OLDEST_UNTAGGED: Final = "86400s"
+_OLDEST: Final = "2592000s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,3 +69,114 @@ class Image:
             fingerprint=reference["digest"][:8],
             repository=ImageRepository(**place.groupdict()) if place else None,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerRepositoryArgs:
+    """Arguments of `ContainerRepository`.
+
+    Args:
+        project: Project id.
+        location: Region; pulls from the same one are free.
+        repository_id: Name of the repository.
+        labels: Labels of the repository.
+        vulnerability_scanning: Whether pushed images are scanned, where the project has Artifact
+            Analysis on; every scan is billed.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    repository_id: str
+    labels: Mapping[str, str]
+    vulnerability_scanning: bool
+
+
+class ContainerRepository(Component):
+    """A Docker repository that keeps itself small and goes with its images.
+
+    Attributes:
+        reference: Where images in it are pulled from.
+        path: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`; an image's name follows after a slash.
+        created: When it was made. Another time means another repository, without the old one's images.
+    """
+
+    group = "image"
+    apis = ("artifactregistry.googleapis.com",)
+
+    def __init__(
+        self, name: str, args: ContainerRepositoryArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, opts)
+        self._name = name
+        self._repository = gcp.artifactregistry.Repository(
+            f"{name}-repository",
+            project=args.project,
+            location=args.location,
+            repository_id=args.repository_id,
+            format="DOCKER",
+            labels=args.labels,
+            cleanup_policies=_cleanup_policies(),
+            cleanup_policy_dry_run=False,
+            vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(
+                enablement_config="INHERITED" if args.vulnerability_scanning else "DISABLED"
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.reference = ImageRepository(
+            project=self._repository.project, location=args.location, name=args.repository_id
+        )
+        self.path: pulumi.Output[str] = pulumi.Output.concat(
+            f"{args.location}-docker.pkg.dev/", self._repository.project, "/", self._repository.repository_id
+        )
+        self.created: pulumi.Output[str] = self._repository.create_time
+        self.register_outputs({"path": self.path})
+
+    def grant_writer(self, writer: str, member: pulumi.Input[str]) -> pulumi.Resource:
+        """Lets somebody push who is only known once the repository is, such as a build's account.
+
+        Args:
+            writer: A name for the binding.
+            member: IAM member.
+
+        Returns:
+            What a push must wait for.
+        """
+        return gcp.artifactregistry.RepositoryIamMember(
+            f"{self._name}-{writer}-writer",
+            project=self._repository.project,
+            location=self._repository.location,
+            repository=self._repository.repository_id,
+            role="roles/artifactregistry.writer",
+            member=member,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _cleanup_policies() -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:
+    """Old versions go, except the newest few of each image: keeping wins over deleting.
+
+    https://docs.cloud.google.com/artifact-registry/docs/repositories/cleanup-policy-overview
+    """
+    return [
+        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+            id="keep-newest",
+            action="KEEP",
+            most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                keep_count=_KEPT_VERSIONS
+            ),
+        ),
+        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+            id="delete-old-untagged",
+            action="DELETE",
+            condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                tag_state="UNTAGGED", older_than=_OLDEST_UNTAGGED
+            ),
+        ),
+        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+            id="delete-old",
+            action="DELETE",
+            condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                tag_state="ANY", older_than=_OLDEST
+            ),
+        ),
+    ]

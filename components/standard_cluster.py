@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
 
 from cloud.machines import MACHINES
-from components.cluster import NODE_SCOPES, RELEASE_CHANNEL, Cluster, ClusterArgs, ray_operators
-from components.network import PODS_RANGE, SERVICES_RANGE
+from components.cluster import NODE_SCOPES, Cluster, ClusterArgs, ray_operators
 from components.node_pool import NodePool, NodePoolArgs
 
 # The system pool carries GKE's own pods and controllers such as Kueue: two nodes, so that webhooks
@@ -41,6 +40,10 @@ class StandardCluster(Cluster):
 
     # Standard nodes stream images through it; Autopilot has it of itself.
     apis = (*Cluster.apis, "containerfilesystem.googleapis.com")
+    # GKE makes no cluster without a pool, and a pool inside the cluster's resource cannot be changed without
+    # replacing the cluster: the one it is born with goes at once. What it was born with, though, is kept in
+    # the state and must not count as a difference.
+    _not_compared: ClassVar = ["nodeConfig"]
 
     def __init__(
         self, name: str, args: StandardClusterArgs, opts: pulumi.ResourceOptions | None = None
@@ -48,48 +51,28 @@ class StandardCluster(Cluster):
         self._zones = list(args.zones)
         super().__init__(name, args, opts)
 
-    def _make(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions) -> gcp.container.Cluster:
-        # GKE makes no cluster without a pool, and a pool inside the cluster's resource cannot be
-        # changed without replacing the cluster: the one it is born with goes at once.
-        # What it was born with, though, is kept in the state and must not count as a difference.
-        opts.ignore_changes = ["nodeConfig"]
-        return gcp.container.Cluster(
-            f"{name}-cluster",
-            name=args.cluster_name,
-            project=args.project,
-            location=args.location,
+    def _properties(self, args: ClusterArgs) -> dict[str, Any]:
+        return {
             # A zone's own cluster would take it for a second zone.
-            node_locations=self._zones if args.location not in self._zones else None,
-            initial_node_count=1,
-            remove_default_node_pool=True,
+            "node_locations": self._zones if args.location not in self._zones else None,
+            "initial_node_count": 1,
+            "remove_default_node_pool": True,
             # The default account, which may be disabled and may do too much, has no node even for minutes.
-            node_config=gcp.container.ClusterNodeConfigArgs(
+            "node_config": gcp.container.ClusterNodeConfigArgs(
                 service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
             ),
-            network=args.network,
-            subnetwork=args.subnet,
-            ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE,
-                services_secondary_range_name=SERVICES_RANGE,
-            ),
-            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             # Dataplane V2: without it a Standard cluster takes NetworkPolicies and enforces none.
-            datapath_provider="ADVANCED_DATAPATH",
-            workload_identity_config=gcp.container.ClusterWorkloadIdentityConfigArgs(
+            "datapath_provider": "ADVANCED_DATAPATH",
+            "workload_identity_config": gcp.container.ClusterWorkloadIdentityConfigArgs(
                 workload_pool=pulumi.Output.concat(args.project, ".svc.id.goog")
             ),
-            release_channel=gcp.container.ClusterReleaseChannelArgs(channel=RELEASE_CHANNEL),
-            addons_config=gcp.container.ClusterAddonsConfigArgs(
+            "addons_config": gcp.container.ClusterAddonsConfigArgs(
                 gcs_fuse_csi_driver_config=gcp.container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=True
                 ),
                 ray_operator_configs=ray_operators(args.ray_operator),
             ),
-            resource_labels=args.labels,
-            # As for an Autopilot cluster: the bucket has the protection.
-            deletion_protection=False,
-            opts=opts,
-        )
+        }
 
     def _make_nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
         nodes = max(_SYSTEM_NODES, len(self._zones))

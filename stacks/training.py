@@ -10,9 +10,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
-from components.container_repository import ContainerRepository, ContainerRepositoryArgs
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
-from components.image import Image, ImageRepository
+from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import INGRESS_FROM_INSIDE, Namespace
 from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.platform import (
@@ -133,7 +132,7 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
             vulnerability_scanning=settings.scan_images,
         ),
     )
-    build = ImageBuild(
+    return ImageBuild(
         site.name,
         ImageBuildArgs(
             project=site.project_for(ImageBuild),
@@ -143,14 +142,7 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
             image_name=context.name,
             labels=site.labels,
         ),
-    )
-    return Image(
-        uri=build.image,
-        fingerprint=build.fingerprint,
-        repository=ImageRepository(
-            project=repository.project, location=repository.location, name=repository.repository_id
-        ),
-    )
+    ).image
 
 
 def hugging_face_token(

@@ -11,7 +11,7 @@ from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
 from components.cloud_build.inputs import BuildInputs
 from components.component import Component
-from components.container_repository import ContainerRepository
+from components.image import ContainerRepository, Image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,7 @@ class ImageBuild(Component):
     """Uploads the context and has it built, once per content.
 
     Attributes:
-        fingerprint: Digest of the context, known before anything is deployed; also the image's tag.
-        image: `REPOSITORY/NAME@sha256:DIGEST`, known once it is built.
+        image: The image; its fingerprint, the digest of the context, is also its tag.
 
     Raises:
         ValueError: When the context has no Dockerfile.
@@ -59,7 +58,6 @@ class ImageBuild(Component):
     def __init__(self, name: str, args: ImageBuildArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         context = BuildContext(args.context)
-        self.fingerprint = context.digest
         source, bucket = self._source(name, args, context)
         account = gcp.serviceaccount.Account(
             f"{name}-builder",
@@ -72,7 +70,7 @@ class ImageBuild(Component):
             BuildInputs(
                 project=args.project,
                 location=args.location,
-                image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{self.fingerprint}"),
+                image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
                 repository_created=args.repository.created,
                 source_bucket=bucket.name,
                 source_object=source.name,
@@ -87,8 +85,8 @@ class ImageBuild(Component):
                 ],
             ),
         )
-        self.image: pulumi.Output[str] = build.uri
-        self.register_outputs({"image": self.image})
+        self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
+        self.register_outputs({"image": build.uri})
 
     def _source(
         self, name: str, args: ImageBuildArgs, context: BuildContext

@@ -11,7 +11,7 @@ import pytest
 
 from components.cloud_build.context import BuildContext
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
-from components.container_repository import ContainerRepository, ContainerRepositoryArgs
+from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from rehearsal import Rehearsal
 from rehearsal.cloud_build_server import BuildLifecycle
@@ -20,7 +20,7 @@ from rehearsal.errors import RehearsalError
 PREFIX = "us-central1-docker.pkg.dev/my-project/images/finetune"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"
 # `scenario` and the token are required keys of the project; the program does not read them.
-SETTINGS = {"scenario": "building", "hfToken": "hf_planted_in_a_test"}
+SETTINGS = {"scenario": "building", "hfToken": "hf_planted_in_a_test", "gcp:project": "my-project"}
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Building:
                 labels={},
             ),
         )
-        pulumi.export("image", build.image)
+        pulumi.export("image", build.image.uri)
 
 
 @pytest.fixture
