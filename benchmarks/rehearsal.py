@@ -2,8 +2,8 @@
 
     python -m benchmarks.rehearsal
 
-Every measurement is a process of its own, so that each pays for its imports; the two kinds of
-preview take turns, so that what else the machine does hits both.
+Every measurement is a process of its own, so that each includes its imports. The two kinds of preview
+alternate, so that other load on the machine affects both.
 """
 
 import statistics
@@ -18,7 +18,7 @@ STACK: Final = "a4-ray"
 
 
 def _empty_program() -> None:
-    """Nothing but the SDK modules that the stack uses; the SDKs load a module when it is first touched."""
+    """Touches only the SDK modules that the stack uses; the SDKs load a module at its first use."""
     import pulumi_gcp as gcp
     import pulumi_kubernetes as kubernetes
 
@@ -37,7 +37,7 @@ def _empty_program() -> None:
 
 
 def _preview(program: Callable[[], None] | None) -> float:
-    """Seconds of one preview on the real engine, the program's imports included."""
+    """The seconds of one preview on the real engine, including the program's imports."""
     from rehearsal import Rehearsal
 
     with Rehearsal(STACK, program=program) as rehearsal:
@@ -60,7 +60,7 @@ def _rehearsal() -> float:
 
 
 def main() -> None:
-    """Prints medians and the ratio."""
+    """Print the medians and their ratio."""
     seconds: dict[str, list[float]] = {"empty": [], STACK: []}
     for _ in range(ROUNDS):
         for kind, taken in seconds.items():

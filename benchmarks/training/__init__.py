@@ -1,1 +1,1 @@
-"""Training with the shipped recipes against training with the tutorials' settings, on the same rows."""
+"""Compares training with the shipped recipes and with the tutorials' settings, on the same rows."""

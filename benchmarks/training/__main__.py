@@ -1,10 +1,10 @@
-"""How fast the shipped recipes train beside the tutorials' settings, on the same rows, in one run.
+"""How fast the shipped recipes train, compared with the tutorials' settings, on the same rows.
 
     python -m benchmarks.training
 
-Every training is a process of its own, so that each has its own memory. On a CPU the seconds are those that
-one thread had of it, and the kernel's apart, so that what else the machine does counts on neither side. The
-table also goes to benchmarks/training/results-cpu.md, or results-gpu.md.
+Every training is a process of its own, so that each has its own memory. On a CPU the seconds are one thread's
+user time, with the kernel's time reported separately, so that other load on the machine does not count. The
+table is also written to benchmarks/training/results-cpu.md or results-gpu.md.
 """
 
 import multiprocessing
@@ -25,11 +25,11 @@ from benchmarks.training.measure import CASES, Case, Measurement, measure  # noq
 from benchmarks.training.stand_ins import make_data, make_models  # noqa: E402
 
 T = TypeVar("T")
-# This process imports and never computes, which is what may be forked.
+# This process only imports and never computes, so that it can be forked.
 CONTEXT: Final = multiprocessing.get_context("fork")
 SIDES: Final = ("tutorial", "recipe")
 SIZES: Final = ("tiny", "mid")
-# Of each side in turn; the fastest counts, which the machine disturbed least.
+# Runs of each side, alternating. The fastest counts, because other load disturbed it least.
 RUNS: Final = 2
 HEADER: Final = (
     "| case | model | settings | rows | steps | trained weights | reply tokens | seconds | kernel's "
@@ -46,7 +46,7 @@ NOT_MEASURED: Final = {
 
 
 def main() -> None:
-    """Print the table as it comes, then what was reached."""
+    """Print the table row by row, then which aims were reached."""
     device = "gpu" if _apart(torch.cuda.is_available) else "cpu"
     with tempfile.TemporaryDirectory() as directory:
         stand_ins = Path(directory)
@@ -106,7 +106,7 @@ def _make_stand_ins(path: Path) -> None:
 
 
 def _apart(function: Callable[..., T], *arguments: object) -> T:
-    """Call in a process of its own, with everything imported and nothing done yet."""
+    """Call the function in a forked process, in which everything is imported and nothing was computed."""
     with CONTEXT.Pool(1) as pool:
         return pool.apply(function, arguments)
 

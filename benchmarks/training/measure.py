@@ -1,4 +1,4 @@
-"""One training of one case, in a process of its own: how fast, in how much memory, to what loss."""
+"""Measures one training of a case in a process of its own: speed, memory, loss."""
 
 import resource
 import tempfile
@@ -22,7 +22,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A shipped recipe, the tutorial it comes from, and the stand-ins that both are trained with."""
+    """A shipped recipe, its tutorial, and the small model and data that both are trained with."""
 
     name: str
     recipe: str
@@ -30,7 +30,7 @@ class Case:
     model: str
     rows: dict[str, int]
     test_rows: int
-    # Times the tutorial's reply tokens a second that the project wants.
+    # The aim: so many times the tutorial's reply tokens per second.
     aim: float
 
 
@@ -67,10 +67,10 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """`loss` is the mean over the reply tokens of the test rows, which neither side is trained on.
+    """`loss` is the mean over the reply tokens of the test rows, on which neither side is trained.
 
-    `seconds` are those of the training itself; on a CPU the kernel's, which hands out memory page by page,
-    are counted apart.
+    `seconds` are those of the training; on a CPU without the kernel's time, which includes
+    allocating memory.
     """
 
     seconds: float
@@ -84,19 +84,19 @@ class Measurement:
 
     @property
     def speed(self) -> float:
-        """Reply tokens a second."""
+        """Reply tokens per second."""
         return self.reply_tokens / self.seconds
 
 
 def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
-    """The shipped recipe with other model and data, once over the rows; and what a CPU cannot do left out."""
+    """The shipped recipe with the small model and data, for one epoch, without what a CPU cannot do."""
     overrides = [
         f"model.name={stand_ins}/{size}-{case.model}",
         f"data.name={stand_ins}/{case.name}",
         f"data.rows={case.rows[size]}",
         f"data.test_rows={case.test_rows}",
         "training.epochs=1",
-        # Starting processes takes longer than these runs.
+        # Starting loader processes would take longer than these runs.
         "training.loader_processes=0",
         "training.sharding=none",
     ]
@@ -106,7 +106,7 @@ def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
 
 
 def shipped(recipe: Recipe, workspace: Path) -> Trainer:
-    """The trainer of `python -m finetune`, that writes nothing and evaluates nothing on the way."""
+    """The trainer of `python -m finetune`, without checkpoints and without evaluation during training."""
     arguments = sft_arguments(recipe, workspace)
     arguments.save_strategy = SaveStrategy.NO
     arguments.eval_strategy = IntervalStrategy.NO
@@ -114,14 +114,14 @@ def shipped(recipe: Recipe, workspace: Path) -> Trainer:
 
 
 def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
-    """The tutorial's side over the same rows, as they are in the data set."""
+    """The tutorial's trainer over the same rows, as they are in the data set."""
     rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
     assert test_rows is not None
     return case.tutorial(recipe, rows.with_format(None), test_rows.with_format(None), workspace)
 
 
 def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
-    """Train once; to be called in a process that has not trained before, for the memory's sake."""
+    """Train once. Call it in a process that has not trained before, or its memory counts too."""
     torch.set_num_threads(1)
     recipe = recipe_of(case, size, stand_ins)
     with tempfile.TemporaryDirectory() as workspace:
@@ -155,12 +155,12 @@ def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
 
 
 def count_labels(batches: Iterable[dict[str, Any]]) -> int:
-    """Tokens that a loss is taken over."""
+    """The number of tokens that count in the loss."""
     return sum(int((batch["labels"][:, 1:] != IGNORED).sum()) for batch in batches)
 
 
 def reply_loss(trainer: Trainer, batches: Iterable[dict[str, Any]]) -> float:
-    """Mean over all reply tokens, by the same arithmetic whatever has trained the model."""
+    """The mean loss over all reply tokens, computed the same way for both sides."""
     model: Any = trainer.model
     model.to(trainer.args.device).eval()
     total, tokens = 0.0, 0
@@ -185,10 +185,11 @@ def _losses(model: Any, device: Any, batches: Iterable[dict[str, Any]]) -> Itera
 
 
 def _clock() -> tuple[float, float]:
-    """Seconds of a GPU's work; of a CPU those that this process had, and the kernel for it.
+    """Seconds on a GPU; on a CPU this process's user time and system time.
 
-    What else the machine is busy with counts in neither. The kernel's are apart because a page of memory took
-    it 2 to 14 us on the virtual machine this was written on, on either side; a GPU takes its memory once.
+    Other load on the machine counts in neither. System time is separate because one page of memory took the
+    kernel 2 to 14 us on the virtual machine where this was written, for both sides; a GPU allocates its
+    memory once.
     """
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -201,11 +202,11 @@ def _forget_peak() -> None:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     elif (peak := Path("/proc/self/clear_refs")).exists():
-        peak.write_text("5")  # proc(5): the high-water mark starts anew
+        peak.write_text("5")  # proc(5): resets the peak of resident memory
 
 
 def _peak() -> int:
-    """Bytes at most, of the GPU where there is one, of the whole process else."""
+    """The peak of memory in bytes: of the GPU where there is one, else of the process."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     status = Path("/proc/self/status")

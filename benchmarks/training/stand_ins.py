@@ -1,4 +1,4 @@
-"""Small stand-ins for the models and data sets of three tutorials, with random weights, made on the spot."""
+"""Makes small models with random weights and small data sets in the shape of three tutorials' own."""
 
 import random
 import re
@@ -58,7 +58,7 @@ def make_models(path: Path) -> None:
 
 
 def _teach_words(tokenizer: Any) -> None:
-    """A token for each word of the rows and of the recipes' prompts, as a large vocabulary has."""
+    """Add a token for each word of the rows and the prompts, as a large vocabulary has."""
     texts = [text for recipe in RECIPES.glob("*.yaml") for text in _prompts(load_recipe(recipe.stem).data)]
     words = {word for text in (*texts, SQL_WORDS) for word in re.findall("[A-Za-z]+", text)}
     tokens = [*sorted(words | {*WORDS}), *EMOJI.values()]
@@ -89,7 +89,7 @@ def _enlarge(config: Any, processor: Any) -> None:
 def _save(config: Any, processor: Any, path: Path) -> None:
     values = config.to_dict()
     for part in (values, values.get("text_config", {})):
-        part.pop("layer_types", None)  # worked out of the number of layers
+        part.pop("layer_types", None)  # computed from the number of layers
     torch.manual_seed(SEED)
     AutoModelForCausalLM.from_config(type(config)(**values)).save_pretrained(path)
     processor.save_pretrained(path)
@@ -102,7 +102,7 @@ def make_data(path: Path, rows: int) -> None:
         make(rows, random.Random(SEED)).to_parquet(path / name / "train.parquet")
 
 
-def _say(chance: random.Random, fewest: int, most: int) -> str:
+def _words(chance: random.Random, fewest: int, most: int) -> str:
     return " ".join(chance.choices(WORDS, k=chance.randint(fewest, most)))
 
 
@@ -111,10 +111,10 @@ def _table(rows: int, make: Callable[[], dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _emoji(rows: int, chance: random.Random) -> Dataset:
-    """About 50 tokens to a row; the reply is an emoji for each of the first words."""
+    """Rows of about 50 tokens; the reply is an emoji for each of the first words."""
 
     def row() -> dict[str, Any]:
-        text = _say(chance, 10, 60)
+        text = _words(chance, 10, 60)
         return {
             "text": text,
             "emoji": "".join(EMOJI[word] for word in text.split()[: chance.randint(3, 8)]),
@@ -125,31 +125,31 @@ def _emoji(rows: int, chance: random.Random) -> Dataset:
 
 
 def _sql(rows: int, chance: random.Random) -> Dataset:
-    """A schema of very unequal length, a short question, a reply made of both."""
+    """Rows of a schema of very different lengths, a short question, and a reply made from both."""
 
     def row() -> dict[str, Any]:
         table, column = chance.choice(WORDS), chance.choice(WORDS)
         others = ", ".join(f"{word} TEXT" for word in chance.choices(WORDS, k=chance.randint(2, 30)))
         return {
             "sql_context": f"CREATE TABLE {table} ({column} TEXT, {others})",
-            "sql_prompt": f"the {column} of {table} for {_say(chance, 2, 8)}",
-            "sql": f"SELECT {column} FROM {table} WHERE {column} = {_say(chance, 1, 20)};",
+            "sql_prompt": f"the {column} of {table} for {_words(chance, 2, 8)}",
+            "sql": f"SELECT {column} FROM {table} WHERE {column} = {_words(chance, 1, 20)};",
         }
 
     return Dataset.from_list(_table(rows, row))
 
 
 def _product(rows: int, chance: random.Random) -> Dataset:
-    """A picture, a name and a category; the reply repeats the name and goes on."""
+    """Rows of a picture, a name and a category; the reply repeats the name and goes on."""
 
     def row() -> dict[str, Any]:
-        name = _say(chance, 3, 8)
+        name = _words(chance, 3, 8)
         side = chance.randint(150, 300)
         return {
             "image": Picture.effect_noise((side, 200), chance.randint(20, 90)).convert("RGB"),
             "Product Name": name,
-            "Category": _say(chance, 1, 4),
-            "description": f"{name} {_say(chance, 10, 50)}",
+            "Category": _words(chance, 1, 4),
+            "description": f"{name} {_words(chance, 10, 50)}",
         }
 
     text = Value("string")

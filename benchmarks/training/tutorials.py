@@ -1,10 +1,10 @@
-"""The tutorials' training, repaired just enough to train at all, on today's libraries.
+"""The tutorials' training on today's libraries, repaired only as far as it would not train otherwise.
 
-Kept of each: batch and accumulation, attention, precision, what is trained, what the loss is taken over,
-padding, learning rate and schedule. The loss comes from the model's own forward pass with all its logits, as
-in the trl versions that the tutorials pin. Repaired: the data (chat template, whole columns instead of first
-characters, an image mask that masks), and what a device cannot do (fp16, which is not a number on Gemma 3;
-4-bit weights and paged optimizers on CPU). Their second <bos> stays.
+Kept from each: batch size and accumulation, attention, precision, trained weights, tokens that count in the
+loss, padding, learning rate and schedule. The loss comes from the model's own forward pass with all its
+logits, as in the versions of trl that the tutorials pin. Repaired: the data (chat template, whole columns
+instead of their first characters, the mask of image tokens), and what a device cannot do (fp16, whose loss on
+Gemma 3 is not a number; 4-bit weights and paged optimizers on CPU). Their second <bos> stays.
 """
 
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ def on_gpu() -> bool:
 
 
 class Tutorial:
-    """A tutorial's trainer over raw rows, and batches of the test rows with nothing but replies to score."""
+    """A tutorial's trainer over raw rows, and batches of test rows in which only the replies count."""
 
     def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
-        """The recipe gives the model, the columns and the prompt's wording, the same for both sides."""
+        """The recipe gives both sides the same model, columns and text of the prompt."""
         self._recipe, self._rows, self._test_rows, self._workspace = recipe, rows, test_rows, workspace
 
     def trainer(self) -> Trainer:
@@ -87,7 +87,7 @@ class Tutorial:
 
 
 class Text(Tutorial):
-    """What both tutorials on text do: one string a row, all of it trained, padded to the longest."""
+    """What both tutorials on text share: a row is one string, trained in full, padded to the longest row."""
 
     def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
         super().__init__(recipe, rows, test_rows, workspace)
@@ -123,7 +123,7 @@ class Text(Tutorial):
 
 
 class Emoji(Text):
-    """Tutorial 004, one row at a time and two to a step."""
+    """Tutorial 004: batches of one row, two batches a step."""
 
     def trainer(self) -> Trainer:
         model = self._base(quantized=True)
@@ -146,7 +146,7 @@ class Emoji(Text):
 
 
 class Sql(Text):
-    """Tutorial 003, one of its eight processes: 8 rows 8 times to a step, everything in fp32."""
+    """Tutorial 003, one of its eight processes: batches of 8 rows, 8 batches a step, everything in fp32."""
 
     def trainer(self) -> Trainer:
         model = prepare_model_for_kbit_training(self._base(quantized=False, attn_implementation="eager"))
@@ -171,7 +171,7 @@ class Sql(Text):
 
 
 class Product(Tutorial):
-    """Tutorial 000, one of its sixteen workers: one row 4 times to a step, the vocabulary trained twice."""
+    """Tutorial 000, one of 16 workers: batches of one row, 4 batches a step; trains two vocabularies."""
 
     def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
         super().__init__(recipe, rows, test_rows, workspace)
@@ -199,7 +199,7 @@ class Product(Tutorial):
         model = self._base(quantized=True, attn_implementation="eager")
         if on_gpu():
             model = prepare_model_for_kbit_training(model)
-        # Decoded once and held in memory, as there.
+        # Decoded once and kept in memory, as in the tutorial.
         rows = list(self._rows)
         return self._make(get_peft_model(model, lora), arguments, rows, self._collate)
 

@@ -1,4 +1,4 @@
-"""The documents of the project, and what is in them."""
+"""Reads the project's documents: commands, links, headings."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from markdown_it.token import Token
 ROOT: Final = Path(__file__).parent.parent.parent
 DOCUMENTS: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 ROOMS: Final = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0].isalpha())
-# What running text in backticks begins with when it is a command that can be tried.
+# Text in backticks that begins like this is a command to be tried.
 _TRIED: Final = re.compile(r"(make|pulumi|(\.venv[\w-]*/bin/)?python) ")
 
 _SHELL: Final = ("sh", "bash", "shell", "console")
@@ -25,11 +25,11 @@ _OPERATORS: Final = ("&&", "||", "|", ";", "&")
 
 @dataclass(frozen=True)
 class Command:
-    """A command that a document tells its reader to run.
+    """A command in a document.
 
     Args:
         document: The document.
-        line: Its line there, from 1; of a block, the block's first.
+        line: Its line, from 1; of a command in a block, the block's first.
         words: The program and its arguments, without assignments of variables before it.
     """
 
@@ -43,7 +43,7 @@ class Command:
 
 @cache
 def tokens(document: Path) -> list[Token]:
-    """The document's tokens, those in running text too."""
+    """The document's tokens, including those of inline text."""
     found = []
     for token in MarkdownIt("commonmark").enable("table").parse(document.read_text()):
         for inline in token.children or ():
@@ -53,14 +53,14 @@ def tokens(document: Path) -> list[Token]:
 
 
 def blocks(document: Path) -> Iterator[tuple[int, str]]:
-    """Every fenced block of shell commands with the line that it begins in."""
+    """Every fenced block of shell commands with its first line."""
     for token in tokens(document):
         if token.type == "fence" and token.info.strip() in _SHELL:
             yield _line(token) + 1, token.content
 
 
 def commands(document: Path) -> Iterator[Command]:
-    """The commands of the blocks, and those in running text that can be tried."""
+    """The commands in blocks, and those in inline text."""
     for line, text in blocks(document):
         for words in _split(text):
             yield Command(document, line, words)
@@ -71,7 +71,7 @@ def commands(document: Path) -> Iterator[Command]:
 
 
 def headings(document: Path) -> set[str]:
-    """The anchors of a document, as the forges make them of its headings."""
+    """The anchors of a document's headings, as GitHub and GitLab make them."""
     found: list[str] = []
     seen: Counter[str] = Counter()
     before = ""
@@ -93,7 +93,7 @@ def links(document: Path) -> Iterator[tuple[int, str]]:
 
 
 def words_in_code(document: Path) -> Iterator[tuple[int, str]]:
-    """Every piece of running text in backticks, with its line."""
+    """Every inline text in backticks, with its line."""
     for token in tokens(document):
         if token.type == "code_inline":
             yield _line(token), token.content
@@ -104,7 +104,7 @@ def _line(token: Token) -> int:
 
 
 def _split(text: str) -> Iterator[tuple[str, ...]]:
-    """The simple commands of a script; what stands in `$(...)` is one of its own."""
+    """The simple commands of a script; the content of `$(...)` is one too."""
     for line in text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();&|")
         lexer.commenters = "#"

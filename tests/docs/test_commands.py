@@ -1,4 +1,4 @@
-"""Every command that a document tells its reader to run is tried, as far as it can be without a cloud."""
+"""Every command in a document is tried, as far as that works without a cloud."""
 
 import argparse
 import os
@@ -26,14 +26,14 @@ from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
 from tests.stacks.configuration import of_stack
 
-# Programs that need an account, and what any shell has.
+# Programs that need an account, and those that every shell has.
 UNTRIED: Final = {"gcloud", "kubectl", "cd", "echo", "export", "git", "mkdir", "mktemp", "rm"}
 MAKEFILES: Final = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
 COMMANDS: Final = [command for document in DOCUMENTS for command in commands(document)]
 
 
 def of_program(*names: str) -> list[Command]:
-    """The commands of a program, the same words once."""
+    """The commands of a program, without duplicates."""
     found = {each.words: each for each in reversed(COMMANDS) if Path(each.words[0]).name in names}
     return sorted(found.values(), key=str)
 

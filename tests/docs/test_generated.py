@@ -1,4 +1,4 @@
-"""What `make docs` writes is what is committed, and it says everything."""
+"""The committed pages are what `make docs` writes, and the settings' reference is complete."""
 
 import json
 import re

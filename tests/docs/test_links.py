@@ -1,4 +1,4 @@
-"""What a document points to is there."""
+"""Links and file names in documents lead to something."""
 
 import re
 from pathlib import Path

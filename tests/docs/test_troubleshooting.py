@@ -1,4 +1,4 @@
-"""The texts of docs/troubleshooting.md that are ours are what the code prints."""
+"""The messages of ours that docs/troubleshooting.md explains are in the code."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ FOLDERS: Final = ("components", "engine", "rehearsal", "stacks", "workloads", "o
 
 
 def our_texts() -> list[str]:
-    """The first column of the section with our texts."""
+    """The messages in the first column of the section on our own."""
     section = PAGE.read_text().partition("## Said by this program\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| ")]
     return [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
@@ -20,7 +20,7 @@ def our_texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def code() -> str:
-    """Everything that the code says, with texts that go on in another line put together."""
+    """All code, with strings that span lines joined."""
     rooms = [room for room in ROOMS if room != "tests"]
     files = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
     text = "\n".join(path.read_text() for path in [*files, ROOT / "Makefile"])

@@ -1,4 +1,4 @@
-"""Shared by the MaxText tests: no network, no traces outside pytest's directory, one tiny training."""
+"""Fixtures of the MaxText tests: no network, files in pytest's directory only, one tiny training."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """By name, so that a summary tells what was left out."""
+    """Skip slow tests by name, so that the summary lists them."""
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="takes minutes: make test-maxtext"))
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """For this process and those it starts; set before anything that reads it is imported."""
+    """Environment variables, also of child processes; set before anything that reads them is imported."""
     home = tmp_path_factory.mktemp("home")
     os.environ |= {
         "DECOUPLE_GCLOUD": "TRUE",
@@ -40,7 +40,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": f"{PACKAGES}:{HERE}",
         "RAY_AUTH_MODE": "disabled",
-        # Ray gives its workers the lowest priority; on a busy machine they would not get their turn.
+        # Ray gives its workers the lowest priority; on a loaded machine they would hardly run.
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "TMPDIR": str(home),

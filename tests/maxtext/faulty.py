@@ -1,4 +1,4 @@
-"""A worker that is lost on order; imported by Ray's workers."""
+"""A worker that is killed at given steps; imported by Ray's workers."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def train_and_die(config: dict[str, Any]) -> None:
-    """In place of the driver's worker function: rank 1 is killed once after each step in `<output>/faults`.
+    """Replaces the driver's worker function: kills rank 1 once after each step in `<output>/faults`.
 
     The directory holds an empty file per step, removed when its fault has happened.
     """

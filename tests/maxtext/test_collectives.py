@@ -1,4 +1,4 @@
-"""Counting what a compiled program sends between chips, on small programs in the compiler's own notation."""
+"""Counts the bytes between chips of small programs in HLO text."""
 
 import pytest
 
@@ -9,7 +9,7 @@ KIB = 1024
 
 
 def program(*instructions: str, more: str = "") -> str:
-    """A program whose entry has these instructions; `more` comes before it."""
+    """A program with these instructions in its entry, and `more` before the entry."""
     return "\n".join(
         ["HloModule step", "", *more.splitlines(), "", "ENTRY %main (p: bf16[512]) -> bf16[512] {"]
         + [f"  {line}" for line in instructions]

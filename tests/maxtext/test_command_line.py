@@ -1,4 +1,4 @@
-"""The command itself: what it refuses before anything heavy is started, and what a dry run tells."""
+"""The command line: bad input is rejected before Ray starts, and a dry run prints the plan."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
 def test_a_setting_that_maxtext_does_not_know_ends_the_command_with_one_line_and_exit_code_2(
     tmp_path: Path,
 ) -> None:
-    """As a user starts it; no Ray is started and no run is claimed."""
+    """Started as a user does; neither Ray is started nor a run recorded."""
     recipe = make_recipe(tmp_path / "recipe.yaml", remat_polizy="full")
     options = ["--recipe", str(recipe), "--output", str(tmp_path), "--run", "mine", "--workers", "2"]
     result = subprocess.run(
@@ -106,7 +106,7 @@ def test_hosts_that_do_not_fit_the_slice_are_refused_before_the_run_is_claimed(t
 def test_a_run_whose_last_checkpoint_is_there_is_finished_without_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its worker was lost between the checkpoint and the marker."""
+    """A worker was lost between the checkpoint and the marker."""
     from maxtext_driver.ray_driver import run_on_ray
 
     recipe = load_recipe("llama3-8b")

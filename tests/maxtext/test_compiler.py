@@ -13,7 +13,7 @@ CHIPS = 16
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    """A row a chip, weights cut over all chips."""
+    """One row per chip, weights sharded over all chips."""
     file = tmp_path_factory.mktemp("recipe") / "recipe.yaml"
     return load_recipe(str(make_recipe(file, per_device_batch_size=1, ici_fsdp_parallelism=-1)))
 
@@ -21,14 +21,14 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 def test_the_compiler_tells_memory_and_traffic_of_a_step_on_a_slice(recipe: Recipe) -> None:
     figures = compile_in_process(recipe, CHIPS)
     assert figures.tokens == 32
-    # Weights and two moments of 52,000 parameters in fp32, cut in sixteen, and what a step needs on top.
+    # A sixteenth of the weights and two moments of 52,000 parameters in fp32, and the memory of a step.
     assert 52_000 * 12 / CHIPS < figures.hbm < 100 * 2**20
     assert figures.host == 0
     # Every chip gathers the weights, in bf16, at least once.
     assert figures.received["all-gather"] > 52_000 * 2 * 15 / CHIPS / 2
 
 
-# Of Google's published recipe; for v6e its compiler of today takes them for a mistake.
+# Flags of Google's published recipe that this version of the compiler rejects for v6e.
 CONTINUATION_FUSION = (
     "--xla_tpu_enable_async_collective_fusion=true",
     "--xla_tpu_enable_async_collective_fusion_fuse_all_gather=true",

@@ -1,4 +1,4 @@
-"""Recipes as MaxText itself reads them, for a slice that is not there."""
+"""Recipes as MaxText itself reads them, for a slice of TPUs, on a machine without one."""
 
 from pathlib import Path
 

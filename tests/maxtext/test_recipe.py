@@ -1,4 +1,4 @@
-"""Recipes as files: what is read, and that a mistake is told in one line that names it."""
+"""Recipe files: what is read, and how mistakes are reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The bars that `make tpu-compile` holds a recipe to."""
+"""The limits that `make tpu-compile` checks."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""Two JaxTrainer workers on CPU, joined as on a TPU slice: the same losses whatever happens on the way.
+"""Two JaxTrainer workers on CPU, joined as on a TPU slice: the same losses, with and without faults.
 
-They train MaxText's smallest model. The undisturbed run is what the others are compared with. All train on
-rows of text: a resumed run that took up the rows anew, or in another order, would have other losses.
+They train MaxText's smallest model, and are compared with the undisturbed run. All train on rows of text: a
+resumed run that began with the first row again, or read another order, would have other losses.
 """
 
 import json
@@ -24,7 +24,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """One Ray for all jobs."""
+    """A Ray cluster for all jobs."""
     import ray
 
     ray.init(num_cpus=4, include_dashboard=False)
@@ -40,7 +40,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a run that nothing happened to."""
+    """The directory of an undisturbed run."""
     output = tmp_path_factory.mktemp("undisturbed")
     assert submit(recipe, output) == 0
     return output / "mine"
@@ -48,7 +48,7 @@ def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job that survives one loss of a worker, loses one after step 7 and one after 10, and so fails."""
+    """A job that may lose one worker. It loses one after step 7 and one after step 10, and fails."""
     from maxtext_driver import ray_driver
 
     output = tmp_path_factory.mktemp("killed")
@@ -90,7 +90,7 @@ def test_checkpoints_are_whole_and_come_on_the_period_and_at_the_end(undisturbed
 
 
 def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(killed: Path) -> None:
-    """The job went on after the first loss, to its next checkpoint, and is not taken for finished."""
+    """After the first loss the job continued to its next checkpoint; it does not count as finished."""
     assert RunFolder(killed.parent, "mine").steps_saved() == 2 * PERIOD + 1
     assert not (killed / "COMPLETE.json").exists()
 
@@ -115,12 +115,12 @@ def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
 
 
 def submit(recipe: Path, output: Path) -> int:
-    """The command, as a job of the cluster."""
+    """Submit the command as a job of the cluster."""
     return command.main(["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"])
 
 
 def losses(run: Path) -> dict[int, float]:
-    """Loss by step; every step at most once."""
+    """The loss by step; fails when a step has two."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     found = {line["step"]: line["loss"] for line in lines}
     assert len(found) == len(lines)

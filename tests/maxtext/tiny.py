@@ -1,4 +1,4 @@
-"""MaxText's smallest model, a data set of its size, and a recipe that trains the one on the other."""
+"""MaxText's smallest model, a small data set, and a recipe for both."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ WORDS = [
 
 
 def make_recipe(path: Path, **settings: Any) -> Path:
-    """A recipe file for gpt3-52k, a checkpoint every PERIOD steps, synthetic data unless told otherwise."""
+    """A recipe file for gpt3-52k: a checkpoint every PERIOD steps, synthetic data by default."""
     tiny = {
         "model_name": "gpt3-52k",
         "dataset_type": "synthetic",
@@ -36,10 +36,10 @@ def make_recipe(path: Path, **settings: Any) -> Path:
         "per_device_batch_size": 2,
         "steps": STEPS,
         "checkpoint_period": PERIOD,
-        # A test that takes a worker away right after a checkpoint must find it.
+        # A test that kills a worker right after a checkpoint needs the checkpoint to be complete.
         "async_checkpointing": False,
         "enable_tensorboard": False,
-        # The compiled program is not to lie in the home directory.
+        # Keeps the compiled program out of the home directory.
         "jax_cache_dir": "",
     }
     path.write_text(yaml.safe_dump({"maxtext": {**tiny, **settings}}))
@@ -61,7 +61,7 @@ def data_settings(directory: Path) -> dict[str, Any]:
 
 
 def make_rows(directory: Path) -> None:
-    """Four files, so that each of two processes has two of its own."""
+    """Write four files, so that each of two processes reads two."""
     import pyarrow
     import pyarrow.parquet
 
@@ -72,7 +72,7 @@ def make_rows(directory: Path) -> None:
 
 
 def make_tokenizer(directory: Path) -> None:
-    """A token a word."""
+    """A tokenizer with one token per word."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,4 +1,4 @@
-"""Shared by the workload tests: no network, no traces that outlast them, one tiny model."""
+"""Fixtures of the workload tests: no network, temporary directories only, one tiny model."""
 
 import os
 import signal
@@ -17,9 +17,9 @@ sys.path[:0] = [str(WORKLOADS), str(HERE)]
 
 @pytest.fixture(scope="session", autouse=True)
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """For this process and those it starts; set before anything that reads it is imported."""
+    """Environment variables, also of child processes; set before anything that reads them is imported."""
     home = tmp_path_factory.mktemp("home")
-    # Ray's sockets lie in it, whose paths have 107 bytes at most; pytest's own directory is too deep.
+    # Ray puts sockets there, whose paths have at most 107 bytes; pytest's own directory has a longer path.
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
@@ -42,20 +42,20 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def default_termination() -> Iterator[None]:
-    """A run takes over SIGTERM; give it back."""
+    """Restore the handler of SIGTERM, which a run replaces."""
     yield
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def emoji_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the emoji recipe, 4-bit weights as shipped; its recipe lies beside it."""
+    """A finished run of the emoji recipe with 4-bit weights, and its recipe in the directory above."""
     return _run(tiny, tmp_path_factory.mktemp("emoji"), "gemma-3-1b-emoji", "nf4")
 
 
 @pytest.fixture(scope="session")
 def sql_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the SQL recipe, on the model that takes pictures; its recipe lies beside it."""
+    """A finished run of the SQL recipe on the vision model, and its recipe in the directory above."""
     more = {"result": "model", "evaluate_every_steps": 5}
     return _run(tiny, tmp_path_factory.mktemp("sql"), "gemma-3-12b-text-to-sql", "none", **more)
 
@@ -73,7 +73,7 @@ def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: A
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Directory with `model` and `data` of pictures, `text-model`, and `emoji` and `sql`, data of text."""
+    """A directory with `model` and `data` with pictures, and `text-model` with `emoji` and `sql`."""
     from tiny import make_data, make_model, make_text_model, make_texts
 
     path = tmp_path_factory.mktemp("tiny")

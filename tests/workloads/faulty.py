@@ -1,4 +1,4 @@
-"""Runs in other processes, with faults on order; started by torchrun or imported by Ray's workers.
+"""Runs in other processes, with injected faults; started by torchrun or imported by Ray's workers.
 
     torchrun --nproc-per-node 2 faulty.py PLAN.json
 
@@ -6,8 +6,8 @@ PLAN is a list of {"arguments": [...]}, run one after another, each with or with
 
     "rows": DIRECTORY                                  a line for each row that a rank sees, in DIRECTORY/RANK
     "terminate": {"rank": 1, "step": 3}                SIGTERM; without a rank torchrun's own process gets it
-    "lose": {"node": "1", "step": 3, "once": FILE}     the node with that NODE dies, torchrun too; with FILE
-    "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
+    "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE and its torchrun; with
+    FILE "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
 
 Arguments after PLAN are ignored.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from finetune import data
-from finetune.driver import Wish
+from finetune.driver import Request
 
 ORIGINAL_CONVERSATIONS = data.to_conversations
 
@@ -48,7 +48,7 @@ def main(plan: list[dict[str, Any]]) -> int:
 
 
 def shard_on_cpu() -> None:
-    """Have accelerate shard on CPU as on a GPU: it looks at its FSDP plugin for accelerators only."""
+    """Make accelerate shard on a CPU, where it does not read its FSDP plugin."""
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import DistributedType
 
@@ -68,7 +68,7 @@ def shard_on_cpu() -> None:
 
 
 def note_rows(directory: Path) -> None:
-    """From now on write down every row that this rank asks for."""
+    """From now on write every row that this rank reads into a file."""
     directory.mkdir(exist_ok=True)
     file = directory / os.environ["RANK"]
 
@@ -82,7 +82,7 @@ def note_rows(directory: Path) -> None:
 
 
 def terminate_at(step: int, rank: int | None = None) -> None:
-    """One rank alone, or the process that has started them, gets SIGTERM during `step`."""
+    """Send SIGTERM during `step` to one rank, or to the process that started all."""
 
     def terminate() -> None:
         if int(os.environ["RANK"]) == (rank or 0):
@@ -93,7 +93,7 @@ def terminate_at(step: int, rank: int | None = None) -> None:
 
 
 def lose_at(node: str, step: int, once: str) -> None:
-    """The process and its torchrun are gone in `step`, without a word to anyone."""
+    """Kill this process and its torchrun in `step`."""
 
     def lose() -> None:
         if os.environ["NODE"] == node and Path(once).exists():
@@ -105,7 +105,7 @@ def lose_at(node: str, step: int, once: str) -> None:
 
 
 def hold_at(step: int, held: str) -> None:
-    """Stands still in `step` until SIGTERM has come; the FIFO `held`-RANK says so."""
+    """Wait in `step` for SIGTERM, and write to the FIFO `held`-RANK that it waits."""
 
     def hold() -> None:
         with signal_awaited():
@@ -115,24 +115,24 @@ def hold_at(step: int, held: str) -> None:
 
 
 def in_step(step: int, act: Callable[[], None]) -> None:
-    """Has `act` called in that step of this process's training, before it asks whether to go on."""
+    """Call `act` in that step of this process's training, before it asks whether to stop."""
     from finetune.local_driver import LocalDriver
 
-    original = LocalDriver.wish
+    original = LocalDriver.requested
     steps = iter(range(1, 1000))
 
-    def wish(driver: LocalDriver) -> Wish:
+    def requested(driver: LocalDriver) -> Request:
         if next(steps) == step:
             act()
         return original(driver)
 
     patched: Any = LocalDriver
-    patched.wish = wish
+    patched.requested = requested
 
 
 @contextmanager
 def signal_awaited() -> Generator[None]:
-    """Leaves when a signal has arrived: torchrun takes a moment to pass it on, and a step could end."""
+    """On exit wait for a signal: torchrun passes it on with a delay, in which a step could end."""
     told, teller = socket.socketpair()
     teller.setblocking(False)
     signal.set_wakeup_fd(teller.fileno())
@@ -142,7 +142,7 @@ def signal_awaited() -> Generator[None]:
 
 
 def train_and_die(config: dict[str, Any]) -> None:
-    """In place of the Ray driver's worker function: rank 1 is killed once at each step in `<storage>/faults`.
+    """Replaces the Ray driver's worker function: kills rank 1 once at each step in `<storage>/faults`.
 
     The directory holds an empty file per step, removed when its fault has happened.
     """
@@ -151,7 +151,7 @@ def train_and_die(config: dict[str, Any]) -> None:
     from finetune import callbacks, ray_driver
 
     faults = Path(config["storage"], "faults")
-    on_step_end = callbacks.StopInTime.on_step_end
+    on_step_end = callbacks.SaveOnRequest.on_step_end
 
     def die_or_go_on(self: Any, args: Any, state: Any, control: Any, **rest: Any) -> None:
         on_step_end(self, args, state, control, **rest)
@@ -160,7 +160,7 @@ def train_and_die(config: dict[str, Any]) -> None:
             fault.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    callbacks.StopInTime.on_step_end = die_or_go_on
+    callbacks.SaveOnRequest.on_step_end = die_or_go_on
     ray_driver.train_on_worker(config)
 
 

@@ -1,4 +1,4 @@
-"""Reading what a run has left."""
+"""Reads the metrics of a run."""
 
 import json
 from pathlib import Path

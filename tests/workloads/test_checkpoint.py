@@ -1,4 +1,4 @@
-"""A run's directory: what counts as complete. Nothing heavy is imported."""
+"""A run's directory: what counts as complete. No library of training is imported."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def save(run: RunFolder, tmp_path: Path, step: int) -> Path:
-    """A saved checkpoint of two files; returns where it lies."""
+    """Save a checkpoint of two files; returns its directory."""
     source = tmp_path / f"local-{step}"
     source.mkdir(exist_ok=True)
     (source / "adapter_model.safetensors").write_bytes(bytes(1000))

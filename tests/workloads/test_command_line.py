@@ -1,4 +1,4 @@
-"""The command line on bad input: one clear line, a non-zero exit, nothing that could be taken for a run."""
+"""The command line with bad input: one line, a non-zero exit code, no directory of a run."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ def test_a_bad_override_ends_the_command_before_anything_is_written(
 def test_an_override_is_what_the_run_is_started_with(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And so cannot change between a start and the next."""
+    """It is recorded, so the next start cannot have another value."""
     recipe = edited(tiny, tmp_path, f"name: {tiny}/model", f"name: {tiny}/absent")
     assert run("local", recipe, tmp_path / "store", "--set", "training.learning_rate=1e-4") == 2
     started = json.loads((tmp_path / "store" / "mine" / "run.json").read_text())

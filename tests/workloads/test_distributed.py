@@ -1,7 +1,6 @@
-"""Two processes under torchrun, and two Ray workers: the same losses whatever happens on the way.
+"""Two processes under torchrun, and two Ray workers: the same losses, with and without faults.
 
-The undisturbed run under torchrun is what the others are compared with, Ray's too: one training, several
-drivers.
+All runs are compared with the undisturbed one under torchrun, those under Ray too.
 """
 
 import json
@@ -25,7 +24,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A row per process and step: eight steps on two processes, a checkpoint every two, with dropout."""
+    """One row per process and step, eight steps on two processes, a checkpoint every two, with dropout."""
     return make_recipe(tmp_path_factory.mktemp("recipe") / "recipe.yaml", tiny, batch_size=1)
 
 
@@ -39,7 +38,7 @@ def steady_recipe(recipe: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def store(recipe: Path, steady_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs `undisturbed` and `steady` of two processes, and the rows that each process of the latter saw."""
+    """The runs `undisturbed` and `steady` of two processes, and the rows that `steady` read by process."""
     path = tmp_path_factory.mktemp("store")
     result = torchrun(
         path,
@@ -60,7 +59,7 @@ def test_two_processes_have_the_losses_of_one_with_twice_the_batch(
 
 
 def test_the_processes_share_out_one_order_of_rows(store: Path) -> None:
-    """Each row of the epoch goes to exactly one process; the first look at row 0 is the trainer's own."""
+    """Each row of an epoch goes to exactly one process; the trainer itself reads row 0 once before."""
     seen = [(store / "rows" / rank).read_text().splitlines()[-8:] for rank in ("0", "1")]
     assert len({*seen[0], *seen[1]}) == 16
 
@@ -81,7 +80,7 @@ def test_a_term_signal_to_one_process_stops_both_and_the_next_start_has_undistur
 
 @pytest.fixture(scope="module")
 def killed_job(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job that survives one loss of a worker, loses one in step 3 and another in step 6, and so fails."""
+    """A job that may lose one worker. It loses one in step 3 and another in step 6, and fails."""
     from finetune import ray_driver
 
     store = tmp_path_factory.mktemp("ray")
@@ -107,7 +106,7 @@ def resubmitted_job(killed_job: Path, recipe: Path) -> Path:
 
 
 def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(killed_job: Path, store: Path) -> None:
-    """The job went on from step 2 to step 5 or 6 after the first loss, and is not taken for finished."""
+    """After the first loss the job continued from step 2 to step 5 or 6; it does not count as finished."""
     newest = RunFolder(str(killed_job.parent), killed_job.name).newest_checkpoint()
     assert newest and newest.step == 4
     assert losses(killed_job)[:4] == pytest.approx(losses(store / "undisturbed")[:4], abs=TOLERANCE)
@@ -139,7 +138,7 @@ def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
 
 
 def on_ray(recipe: Path, store: Path) -> int:
-    """The command on a Ray of its own, started and ended here."""
+    """Run the command on a Ray that is started and stopped here."""
     import ray
 
     try:

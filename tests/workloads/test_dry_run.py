@@ -1,4 +1,4 @@
-"""--dry-run tells what the run then does, and leaves nothing behind."""
+"""--dry-run prints what the run then does, and leaves no files."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
 
 
 def test_a_dry_run_needs_no_weights(tiny: Path, tmp_path: Path) -> None:
-    """The 12B's are 24 GB."""
+    """Those of the 12B model are 24 GB."""
     model = tmp_path / "model"
     model.mkdir()
     for file in (tiny / "text-model").iterdir():

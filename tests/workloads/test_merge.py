@@ -12,7 +12,7 @@ from outcomes import losses, metrics
 
 from finetune.__main__ import main
 from finetune.checkpoint import MARKER
-from finetune.driver import Wish
+from finetune.driver import Request
 from finetune.merge import verify_model
 from finetune.model import load_model, load_processor
 from finetune.recipe import Model
@@ -27,7 +27,7 @@ def again(run: Path, recipe: Path) -> int:
 
 @pytest.fixture
 def unfinished(emoji_run: Path, tmp_path: Path) -> Path:
-    """A run that was cut off after its last checkpoint, before anything was published."""
+    """A run that ended after its last checkpoint, before it published its result."""
     run = shutil.copytree(emoji_run, tmp_path / "mine")
     (run / MARKER).unlink()
     shutil.rmtree(run / "adapter")
@@ -77,7 +77,7 @@ def test_the_merged_model_has_all_that_a_server_needs(emoji_run: Path, tiny: Pat
 
 
 def test_the_merged_model_is_the_trained_one_with_its_4_bit_weights(emoji_run: Path, tiny: Path) -> None:
-    """And not the published weights with an adapter that has never seen them."""
+    """Not the published weights, on which the adapter was not trained."""
     import torch
     from peft import PeftModel
 
@@ -117,20 +117,20 @@ def test_the_marker_lists_what_lies_there_and_how_the_model_did(emoji_run: Path)
 def test_a_packed_run_cut_off_by_a_signal_goes_on_as_if_nothing_had_been(
     emoji_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What Cloud Run does to a task, and the retry."""
+    """As Cloud Run ends a task and retries it."""
     from finetune import local_driver
 
-    recipe, wish = emoji_run.parent / "recipe.yaml", local_driver.LocalDriver.wish
+    recipe, requested = emoji_run.parent / "recipe.yaml", local_driver.LocalDriver.requested
     asked: list[int] = []
 
-    def terminate(driver: local_driver.LocalDriver) -> Wish:
+    def terminate(driver: local_driver.LocalDriver) -> Request:
         asked.append(1)
         if len(asked) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
-        return wish(driver)
+        return requested(driver)
 
     with monkeypatch.context() as patch:
-        patch.setattr(local_driver.LocalDriver, "wish", terminate)
+        patch.setattr(local_driver.LocalDriver, "requested", terminate)
         assert again(tmp_path / "mine", recipe) == 143
     assert not (tmp_path / "mine" / "model").exists()
     assert again(tmp_path / "mine", recipe) == 0
@@ -154,7 +154,10 @@ def test_a_finished_run_is_left_alone_and_says_where_the_model_is(
 def test_an_upload_cut_off_is_not_taken_for_whole_and_the_next_start_finishes_it(
     lost: str, unfinished: Path, emoji_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of the model, and between model and marker; an older attempt has left a file, too."""
+    """Interrupted in the middle of the model, and between model and marker.
+
+    An earlier attempt left a file.
+    """
     recipe = emoji_run.parent / "recipe.yaml"
     (unfinished / "model").mkdir()
     (unfinished / "model" / "model-00001-of-00002.safetensors").write_bytes(b"half")
@@ -251,7 +254,7 @@ def test_evaluation_is_made_on_the_way_and_at_the_end_and_is_in_the_metrics(sql_
 
 
 def test_the_adapter_of_a_text_run_loads_on_the_model_as_it_is_published(sql_run: Path, tiny: Path) -> None:
-    """As one that takes pictures, which is what vLLM loads; and it is what was merged."""
+    """vLLM loads the model that takes pictures; the adapter loads on it and equals the merged one."""
     from peft import PeftModel
     from transformers import AutoModelForImageTextToText
 

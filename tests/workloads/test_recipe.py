@@ -1,4 +1,4 @@
-"""Recipes: what is read and what is refused. Nothing heavy is imported."""
+"""Recipes: what is read and what is rejected. No library of training is imported."""
 
 from pathlib import Path
 from typing import Any

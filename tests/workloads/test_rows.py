@@ -1,4 +1,4 @@
-"""What the model sees of a row, and which of its tokens are trained."""
+"""The tokens of a row with a picture, and which of them are trained."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
-"""FSDP2 on two CPU processes, under the torchrun command: as one process, whatever happens on the way.
+"""FSDP2 on two CPU processes under the torchrun command: the results of one process, with and without faults.
 
-Two launches do everything: the first is interrupted in its last run, the second goes on from there.
+There are two launches: the first is interrupted in its last run, the second resumes it.
 """
 
 import json
@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of a row per process, a checkpoint every two, four test rows, with dropout."""
+    """Six steps of one row per process, a checkpoint every two steps, four test rows, with dropout."""
     path = make_recipe(
         tmp_path_factory.mktemp("recipe") / "recipe.yaml",
         tiny,
@@ -47,7 +47,7 @@ def steady_recipe(recipe: Path) -> Path:
 def interrupted(
     recipe: Path, steady_recipe: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
-    """Runs `undisturbed`, `steady` and `mine`, which gets SIGTERM in its third step; and what was printed."""
+    """The runs `undisturbed`, `steady` and `mine`, which gets SIGTERM in its third step, and the output."""
     store = tmp_path_factory.mktemp("store")
     code, output = torchrun(
         recipe,
@@ -62,9 +62,9 @@ def interrupted(
 
 @pytest.fixture(scope="module")
 def resumed(interrupted: tuple[Path, str], recipe: Path) -> Path:
-    """`mine` went on, and `cut`, its copy without one rank's part of the newest checkpoint.
+    """The resumed run `mine`, and `cut`, its copy without one rank's part of the newest checkpoint.
 
-    `unpublished` is `undisturbed` without what it has published; `bf16` is new.
+    `unpublished` is `undisturbed` without its published result; `bf16` is new.
     """
     store, _ = interrupted
     shutil.copytree(store / "mine", store / "cut")
@@ -251,7 +251,7 @@ def local(recipe: Path, store: Path, run: str) -> list[str]:
 
 
 def torchrun(recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str]:
-    """The torchrun command on run `mine`, its processes going through a plan of `faulty`; code and output."""
+    """Run the torchrun command for `mine`, with a plan of `faulty` in its processes; exit code and output."""
     from finetune import torchrun as module
 
     file, output = store / "plan.json", store / "output.txt"
@@ -264,7 +264,7 @@ def torchrun(recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str
 
 @contextmanager
 def kept_signals() -> Generator[None]:
-    """torchrun takes signals over and keeps them."""
+    """Restore the signal handlers that torchrun replaces."""
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield
@@ -275,7 +275,7 @@ def kept_signals() -> Generator[None]:
 
 @contextmanager
 def redirected(output: Path) -> Generator[None]:
-    """What this process and those it starts print, into a file."""
+    """Redirect the output of this process and those that it starts into a file."""
     kept = [os.dup(number) for number in (1, 2)]
     with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
         for number in (1, 2):

@@ -1,4 +1,4 @@
-"""What makes recipes fast changes no figure: rows side by side, one prefix, one product, replies alone."""
+"""Packed attention, a shared prefix, the fused adapter and logits of replies alone change no result."""
 
 import itertools
 from pathlib import Path
@@ -11,7 +11,7 @@ from finetune.prefix import split_off_prefix
 from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
 
-# In each pack: one row; rows of many lengths; longer than the window of 8; nothing but single tokens.
+# One row; rows of many lengths; rows longer than the window of 8; rows of one token.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
 
 
@@ -19,7 +19,7 @@ PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
 @pytest.mark.parametrize("window", [None, 8], ids=["global", "sliding"])
 @pytest.mark.parametrize("lengths", PACKS, ids=str)
 def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int | None, prefix: int) -> None:
-    """Behind a prefix of its own; and so do its gradients come out, to the precision of fp32."""
+    """With its own copy of the prefix. Gradients are equal too, to the precision of fp32."""
     import torch
 
     from finetune.attention import attend_within_rows
@@ -54,7 +54,7 @@ def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int 
 
 
 def by_definition(query: Any, key: Any, value: Any, window: int | None) -> Any:
-    """Softmax over the scores of the tokens before, those in the window, scaled by 0.3."""
+    """Softmax over the scores of earlier tokens in the window, scaled by 0.3."""
     import torch
 
     scores = query @ key.repeat_interleave(2, 1).transpose(2, 3) * 0.3
@@ -93,7 +93,7 @@ def test_the_prefix_of_all_rows_goes_through_the_model_once_a_batch(
 def test_the_adapter_learns_from_a_shared_prefix_what_it_learns_from_one_in_each_row(
     shipped: str, tiny: Path, tmp_path: Path
 ) -> None:
-    """The gradients are those of unpacked rows, padded to the longest, each with its whole prompt."""
+    """The gradients equal those of rows that are not packed: padded, each with its full prompt."""
     import torch
 
     gradients = []
@@ -114,7 +114,7 @@ def test_the_adapter_learns_from_a_shared_prefix_what_it_learns_from_one_in_each
 
 
 def tokenised(*rows: tuple[list[int], list[int]]) -> Any:
-    """Rows of a prompt's tokens and a reply's."""
+    """Rows of `prompt` and `reply` tokens."""
     from datasets import Dataset
 
     return Dataset.from_dict(
@@ -126,7 +126,7 @@ def tokenised(*rows: tuple[list[int], list[int]]) -> Any:
 
 
 def test_every_row_keeps_a_token_of_its_prompt_before_its_reply() -> None:
-    """In a pack its first token stands behind another row, where it must not be learnt."""
+    """In a pack a row's first token follows another row, so it must not be trained."""
     prefix, rows, _ = split_off_prefix(tokenised(([2, 5, 6], [7, 8]), ([2, 5, 6], [7, 9])), None)
     assert prefix == [2, 5]
     assert rows["input_ids"] == [[6, 7, 8], [6, 7, 9]]
@@ -141,7 +141,7 @@ def test_the_prefix_is_that_of_the_rows_held_out_too() -> None:
 
 @pytest.fixture(params=["none", "nf4"])
 def layer(request: pytest.FixtureRequest, tiny: Path) -> Any:
-    """An adapted layer of the emoji recipe, plain and with 4-bit weights, its adapter trained already."""
+    """A layer with the adapter of the emoji recipe, unquantized and in 4 bits; the adapter is not zero."""
     import torch
     from peft import get_peft_model
 
@@ -168,7 +168,7 @@ def test_the_adapter_adds_what_peft_adds(layer: Any) -> None:
     for forward in (type(layer).forward, Linear.forward):
         rows = torch.linspace(-1, 1, 6 * layer.in_features, dtype=torch.bfloat16)
         rows = rows.view(2, 3, -1).requires_grad_()
-        # As the trainer runs it: weights in bf16, the adapter in fp32.
+        # As in training: weights in bf16, the adapter in fp32.
         with torch.autocast("cpu", dtype=torch.bfloat16):
             output = forward(layer, rows)
         adapter = [layer.lora_A["default"].weight, layer.lora_B["default"].weight]
@@ -180,7 +180,7 @@ def test_the_adapter_adds_what_peft_adds(layer: Any) -> None:
 
 
 def test_the_adapter_keeps_no_copy_of_its_input_in_fp32(layer: Any) -> None:
-    """PEFT's own layer does, on weights in bf16: twice the memory of the activations it is for."""
+    """PEFT's own layer keeps one for weights in bf16, which takes twice the memory of the input."""
     import torch
 
     kept: list[torch.dtype] = []

@@ -1,4 +1,4 @@
-"""What the model sees of a row of text, which of its tokens are trained, and which rows are drawn."""
+"""The tokens of a row of text, which of them are trained, and which rows are drawn."""
 
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ def recipe_of(tiny: Path, tmp_path: Path, shipped: str, *overrides: str) -> Reci
 
 @pytest.fixture(params=SHIPPED)
 def packed(request: pytest.FixtureRequest, tiny: Path, tmp_path: Path) -> Any:
-    """A trainer of a text recipe: on the text model, and on the one that takes pictures."""
+    """A trainer of a text recipe, on the text model and on the vision model."""
     return make_trainer(recipe_of(tiny, tmp_path, request.param), tmp_path)
 
 
 def sequences(trainer: Any, dataset: Any) -> list[tuple[str, str]]:
-    """Text and trained text of each row, as the model is given them: behind the prefix of its batch."""
+    """Text and trained text of each row, without the prefix, which stands once in front of the batch."""
     decode = trainer.processing_class.decode
     found = []
     for pack in dataset:
@@ -96,7 +96,7 @@ def test_rows_are_packed_and_the_held_out_ones_too(packed: Any) -> None:
 
 @pytest.mark.parametrize("shipped", SHIPPED)
 def test_a_packed_row_sees_nothing_of_its_neighbours(shipped: str, tiny: Path, tmp_path: Path) -> None:
-    """The loss over all rows packed is that over all rows side by side."""
+    """The loss over packed rows equals that over separate rows."""
     import torch
 
     losses = []
@@ -108,7 +108,7 @@ def test_a_packed_row_sees_nothing_of_its_neighbours(shipped: str, tiny: Path, t
         with torch.no_grad():
             losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
             if packing:
-                # All of them taken for one row.
+                # As if the whole pack were one row.
                 batch["cu_seq_lens_q"] = batch["cu_seq_lens_q"][[0, -1]]
                 leaking = trainer.compute_loss(trainer.model, batch).item()
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
@@ -175,7 +175,7 @@ def test_a_row_that_does_not_fit_is_left_out_rather_than_cut(tiny: Path, tmp_pat
 
 
 def test_a_chat_template_that_cannot_tell_prompt_from_reply_is_refused(tiny: Path, tmp_path: Path) -> None:
-    """Of tutorial 003 only the empty text was left of the template, and it trained on nothing."""
+    """In tutorial 003 the template rendered an empty text, and nothing was trained."""
     from finetune.model import load_processor
 
     recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")

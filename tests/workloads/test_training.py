@@ -13,7 +13,7 @@ from tiny import make_recipe
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
-from finetune.driver import Wish
+from finetune.driver import Request
 
 TOLERANCE = 1e-5
 
@@ -43,15 +43,15 @@ def terminated_after_step_3(recipe: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
     asked = []
 
-    def terminate(driver: local_driver.LocalDriver) -> Wish:
+    def terminate(driver: local_driver.LocalDriver) -> Request:
         asked.append(1)
         if len(asked) == 3:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(driver)
 
-    original = local_driver.LocalDriver.wish
+    original = local_driver.LocalDriver.requested
     with monkeypatch.context() as patch:
-        patch.setattr(local_driver.LocalDriver, "wish", terminate)
+        patch.setattr(local_driver.LocalDriver, "requested", terminate)
         assert train(recipe, tmp_path, "mine") == 143
     return tmp_path / "mine"
 
@@ -63,7 +63,7 @@ def test_the_loss_falls_and_every_step_is_in_the_metrics(undisturbed: Path) -> N
 
 
 def test_the_loss_does_not_depend_on_how_a_step_is_cut_into_accumulation(tiny: Path, tmp_path: Path) -> None:
-    """Replies have 2 to 14 words: an average of averages would differ."""
+    """Replies have 2 to 14 words, so an average of the batches' averages would differ."""
     whole = without_dropout(make_recipe(tmp_path / "whole.yaml", tiny, batch_size=4))
     parts = without_dropout(make_recipe(tmp_path / "parts.yaml", tiny, batch_size=1, accumulation_steps=4))
     assert train(whole, tmp_path, "whole") == train(parts, tmp_path, "parts") == 0
@@ -99,10 +99,10 @@ def test_a_terminated_run_that_is_started_again_has_the_losses_of_an_undisturbed
 def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
     recipe: Path, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the Ray driver wishes for as long as a node is about to be taken away."""
+    """The Ray driver asks for it after every step while a node is being drained."""
     from finetune import local_driver
 
-    wishes = iter([Wish.GO_ON] * 2 + [Wish.SAVE] * 6)
+    requests = iter([Request.CONTINUE] * 2 + [Request.SAVE] * 6)
     saved: list[str] = []
     complete = RunFolder.complete_checkpoint
 
@@ -110,7 +110,7 @@ def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
         saved.append(name[:19])
         complete(run, name, files)
 
-    monkeypatch.setattr(local_driver.LocalDriver, "wish", lambda _: next(wishes))
+    monkeypatch.setattr(local_driver.LocalDriver, "requested", lambda _: next(requests))
     monkeypatch.setattr(RunFolder, "complete_checkpoint", note)
     assert train(recipe, tmp_path, "mine") == 0
     assert saved == [f"checkpoint-{step:08d}" for step in (2, 3, 4, 6, 8)]

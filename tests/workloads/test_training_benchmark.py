@@ -1,4 +1,4 @@
-"""The training benchmark compares like with like: shipped recipes, the same rows, the same reply tokens."""
+"""Both sides of the training benchmark have the same rows and reply tokens, one with the shipped recipes."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from benchmarks.training.measure import Case
 
 REPLY = re.compile(r"<start_of_turn>model\n(.*?)<end_of_turn>", re.DOTALL)
-# What stands in for the real model and data, and what a CPU or a run of seconds cannot show.
+# The small model and data, and settings that a CPU or a run of seconds cannot have.
 REPLACED = {
     "model": {"name", "quantization", "precision"},
     "lora": set(),
@@ -66,13 +66,13 @@ def test_both_sides_see_the_same_rows_once_and_are_scored_on_the_same_reply_toke
     assert ours.args.num_train_epochs == their_trainer.args.num_train_epochs == 1
     test_batches = list(ours.get_eval_dataloader())
     assert count_labels(test_batches) == count_labels(theirs.test_batches())
-    # The same model before either has trained: what is left is the wording around the row.
+    # The model is the same and untrained: what differs is the text around the row.
     assert reply_loss(ours, test_batches) == pytest.approx(
         reply_loss(their_trainer, theirs.test_batches()), rel=0.05
     )
 
 
 def replies(batches: Any, tokenizer: Any) -> list[str]:
-    """The replies in what a trainer is fed in an epoch, sorted."""
+    """The replies in the batches of an epoch, sorted."""
     texts = [tokenizer.decode(row) for batch in batches for row in batch["input_ids"].tolist()]
     return sorted(REPLY.findall("".join(texts)))

@@ -1,7 +1,7 @@
-"""The torchrun command on two nodes that meet: here two of it on one machine, a process each.
+"""The torchrun command on two nodes: here two commands on one machine, with one process each.
 
-Where they meet is held by the test, so that it is not with the node that is lost. In a Job it is with pod 0;
-when that is lost both pods end and begin anew.
+The test runs the rendezvous itself, so that it is not lost with a node. In a Job pod 0 runs it; when that pod
+is lost, both pods end and start again.
 """
 
 import json
@@ -19,7 +19,7 @@ from outcomes import losses
 from tiny import make_recipe
 
 TOLERANCE = 1e-5
-# The command, with the processes that it starts going through a plan of `faulty`.
+# The command, whose processes run a plan of `faulty`.
 NODE = """
 import sys
 from finetune import torchrun
@@ -38,13 +38,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, store: Path) -> Path:
-    """What l4-kueue trains with: six steps of two rows per process, a checkpoint every two."""
+    """The recipe of l4-kueue: six steps of two rows per process, a checkpoint every two steps."""
     return make_recipe(store / "recipe.yaml", tiny, "gemma-3-4b-sql", accumulation_steps=1, packing=False)
 
 
 @pytest.fixture(scope="module")
 def start(recipe: Path, store: Path) -> Iterator[Start]:
-    """Starts a node on a plan; all that were started are ended at last, whatever became of the tests."""
+    """Starts a node on a plan; every node is ended after the tests."""
     from torch.distributed import TCPStore
 
     meeting = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
@@ -74,7 +74,10 @@ def start(recipe: Path, store: Path) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def lossy(start: Start, recipe: Path, store: Path) -> str:
-    """Runs `undisturbed` and `lossy`, in whose third step a node is lost that comes back; and the output."""
+    """The runs `undisturbed` and `lossy`, which loses a node in its third step and gets it back.
+
+    The output.
+    """
     (store / "once").touch()
     lose = {"node": "1", "step": 3, "once": str(store / "once")}
     plan = [
@@ -93,7 +96,7 @@ def lossy(start: Start, recipe: Path, store: Path) -> str:
 def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_checkpoint(
     lossy: str, store: Path
 ) -> None:
-    """The other node stayed: it met the new one, and both went on from the checkpoint."""
+    """The other node stays, joins the new one, and both resume from the checkpoint."""
     assert "from step 2" in lossy
     assert losses(store / "lossy") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
 
@@ -101,7 +104,7 @@ def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_
 def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_back(
     start: Start, recipe: Path, store: Path, lossy: str
 ) -> None:
-    """Kueue ends both pods at once; each exits with the code that the Job does not count."""
+    """Kueue ends both pods; each exits with the code that the Job does not count as a failure."""
     fifos = [store / "held-fifo-0", store / "held-fifo-1"]
     for fifo in fifos:
         os.mkfifo(fifo)

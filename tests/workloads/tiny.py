@@ -1,4 +1,4 @@
-"""Small stand-ins for Gemma 3 and its data, made on the spot: no hub, no download.
+"""Makes tiny models of Gemma 3's architecture and tiny data sets, without the hub.
 
 The tokenizer has Gemma's special tokens and adds <bos> by itself like the real one; the chat template behaves
 like Gemma 3's (it writes <bos>, folds the system message into the first user turn, calls the assistant
@@ -160,7 +160,7 @@ def make_model(path: Path) -> None:
     ).save_pretrained(path)
 
 
-# Directories of model and data that stand in for a shipped recipe's, and tokens that hold two rows and more.
+# Model and data in place of a shipped recipe's, and a length that holds two rows or more.
 STAND_INS = {
     "gemma-3-4b-vision": ("model", "data", None),
     "gemma-3-1b-emoji": ("text-model", "emoji", 200),
@@ -179,7 +179,7 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
     recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
     model, data, tokens = STAND_INS[shipped]
     recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
-    # None is shipped with it, and a run that goes on must draw the masks that it would have drawn unpaused.
+    # Shipped recipes have none; with it a resumed run must draw the same masks as an uninterrupted one.
     recipe["lora"]["dropout"] = 0.05
     recipe["data"]["name"] = str(tiny / data)
     if not recipe["data"].get("image"):
@@ -199,7 +199,7 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
 
 
 def make_trainer(recipe: "Recipe", path: Path) -> Any:
-    """The trainer of a recipe over its own rows; it works in `path`."""
+    """The trainer of a recipe over its rows, with `path` as working directory."""
     from finetune.data import load_conversations
     from finetune.training import build_trainer, sft_arguments
 
@@ -211,7 +211,7 @@ def _text_config(tokenizer: Any) -> dict[str, Any]:
     token = tokenizer.convert_tokens_to_ids
     return {
         "vocab_size": len(tokenizer),
-        # Multiples of 64, the block of 4-bit weights that newer CPUs compute with.
+        # Multiples of 64, the block size of 4-bit weights on newer CPUs.
         "hidden_size": 64,
         "intermediate_size": 128,
         "num_hidden_layers": 2,
@@ -219,9 +219,9 @@ def _text_config(tokenizer: Any) -> dict[str, Any]:
         "num_key_value_heads": 1,
         "head_dim": 32,
         "max_position_embeddings": 1024,
-        # Far from uniform answers, so that a lost update shows in the loss.
+        # Large enough that answers are not uniform and a lost update shows in the loss.
         "initializer_range": 0.2,
-        # One layer of each kind that Gemma 3 has; the second would see all of a pack.
+        # One layer of each kind of Gemma 3; the second has no window and would attend to a whole pack.
         "layer_types": ["sliding_attention", "full_attention"],
         "sliding_window": 64,
         "bos_token_id": token("<bos>"),
@@ -231,7 +231,7 @@ def _text_config(tokenizer: Any) -> dict[str, Any]:
 
 
 def _save_as_published(model: Any, tokenizer: Any, path: Path) -> None:
-    """With the end of a turn among the tokens that stop, as in Gemma's generation_config.json."""
+    """Save the model with the end of a turn as a stop token, as in Gemma's generation_config.json."""
     model.generation_config.eos_token_id = [
         tokenizer.convert_tokens_to_ids(name) for name in ("<eos>", "<end_of_turn>")
     ]

@@ -1,8 +1,8 @@
-"""The fine-tune of l4-kueue on a tiny model, as the process in the Job's pods; for the training environment.
+"""The fine-tune of l4-kueue on a tiny model, the process of the Job's pods; runs in .venv-training.
 
 python trainee.py DIRECTORY make             makes model, data and recipe
 python trainee.py DIRECTORY train RUN        trains to the end, or until SIGTERM
-python trainee.py DIRECTORY train RUN STEP   holds at the end of STEP until SIGTERM; the file `held` says so
+python trainee.py DIRECTORY train RUN STEP   writes the file `held` at the end of STEP and waits for SIGTERM
 """
 
 import signal
@@ -15,7 +15,7 @@ RECIPE = "gemma-3-4b-sql"
 
 
 def make(directory: Path) -> None:
-    """What the shipped recipe needs, small; a run of 12 steps with a checkpoint every fifth."""
+    """Make a tiny model and data, and a recipe of 12 steps with a checkpoint every fifth."""
     from tiny import make_model, make_recipe, make_texts
 
     make_texts(directory)
@@ -25,29 +25,29 @@ def make(directory: Path) -> None:
 
 
 def hold_at(step: int, held: Path) -> None:
-    """Stands still in `step` until SIGTERM has come."""
-    from finetune.driver import Wish
+    """Wait in `step` for SIGTERM."""
+    from finetune.driver import Request
     from finetune.local_driver import LocalDriver
 
-    original = LocalDriver.wish
+    original = LocalDriver.requested
     steps = iter(range(1, 1000))
 
-    def wish(driver: LocalDriver) -> Wish:
+    def requested(driver: LocalDriver) -> Request:
         if next(steps) == step:
-            told, teller = socket.socketpair()
-            teller.setblocking(False)
-            signal.set_wakeup_fd(teller.fileno())
+            receiver, sender = socket.socketpair()
+            sender.setblocking(False)
+            signal.set_wakeup_fd(sender.fileno())
             held.touch()
-            told.recv(1)
+            receiver.recv(1)
             signal.set_wakeup_fd(-1)
         return original(driver)
 
     patched: Any = LocalDriver
-    patched.wish = wish
+    patched.requested = requested
 
 
 def main(arguments: list[str]) -> int:
-    """Does what the arguments say; returns the exit code."""
+    """Run the command; returns the exit code."""
     directory, command, *more = arguments
     if command == "make":
         make(Path(directory))

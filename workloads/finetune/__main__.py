@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--storage and --run are required, except with --dry-run")
     try:
         recipe = load_recipe(options.recipe, options.overrides)
-        # The drivers import torch and Ray, which takes many seconds: only when there is something to run.
+        # Imported here because torch and Ray take many seconds to import.
         if options.dry_run:
             from finetune.dry_run import print_plan
 
@@ -85,7 +85,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_common_options(command: argparse.ArgumentParser) -> None:
-    """What every way to run takes; each also sets `processes`, how many train together."""
+    """The options that all commands share; each command also sets `processes`, how many train."""
     command.add_argument(
         "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
     )

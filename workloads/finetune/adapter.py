@@ -1,7 +1,8 @@
-"""LoRA's product in one go: what it adds to a frozen layer is added while it is multiplied out.
+"""A LoRA layer that adds the adapter's output to the frozen layer's in one matrix operation (`addmm`).
 
-PEFT's own layer writes the whole output three times over (product, scaling, sum), and beside weights in bf16
-copies the layer's input to the fp32 of the adapter first, only for autocast to turn it back.
+PEFT's own layer writes a tensor of the output's size three times: product, scaling, sum. When the base model
+is in bf16 it also copies the layer's input to fp32, the adapter's type, and autocast converts the copy back
+to bf16.
 """
 
 from typing import Any
@@ -12,11 +13,11 @@ from peft.tuners.lora import Linear
 from torch.nn import functional
 
 
-class AddedProduct(Linear):
-    """A frozen linear layer, quantized or not, and its adapter; the same figures as PEFT's up to rounding."""
+class FusedLoraLinear(Linear):
+    """A frozen linear layer, quantized or not, with its adapter. Its results are PEFT's up to rounding."""
 
     def forward(self, x: torch.Tensor, *arguments: Any, **options: Any) -> torch.Tensor:
-        """`[..., inputs]` to `[..., outputs]`."""
+        """Map `[..., inputs]` to `[..., outputs]`."""
         if self.disable_adapters or self.merged or len(self.active_adapters) != 1:
             return super().forward(x, *arguments, **options)
         (name,) = self.active_adapters
@@ -28,7 +29,7 @@ class AddedProduct(Linear):
         return torch.addmm(frozen, inner, up.t()).unflatten(0, x.shape[:-1])
 
 
-def add_products(config: LoraConfig) -> LoraConfig:
-    """Have PEFT make these layers of whatever linear ones the adapter is for."""
-    config._register_custom_module({torch.nn.Linear: AddedProduct})
+def use_fused_layers(config: LoraConfig) -> LoraConfig:
+    """Make PEFT use this class for every linear layer that gets an adapter."""
+    config._register_custom_module({torch.nn.Linear: FusedLoraLinear})
     return config

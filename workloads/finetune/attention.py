@@ -1,9 +1,10 @@
-"""Attention over packed rows, each alone: what a pack saves elsewhere is not lost in one large masked square.
+"""Attention over a pack of rows that computes only the scores within each row.
 
-For a pack, transformers hands scaled_dot_product_attention a mask of all its tokens by all its tokens: with a
-mask there is no flash kernel, and of 40 rows that do not see each other 39 in 40 scores are thrown away.
-Here the rows of about one length stand side by side, each behind a copy of the prefix that the pack has once,
-and filled up at their ends, where no earlier token looks.
+For a pack, transformers passes scaled_dot_product_attention a mask of all its tokens by all its tokens. A
+mask rules out the flash kernel, and with 40 rows that may not attend to each other 39 of 40 scores are
+computed for nothing. Here the pack is split into batches of rows of similar length. Each row gets its own
+copy of the prefix, which the pack holds once, and padding at its end, which no earlier token attends to
+because attention is causal.
 """
 
 from dataclasses import dataclass
@@ -14,19 +15,19 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-# Rows up to this many tokens are one group: below it another kernel costs more than what it leaves out.
+# Rows of up to this many tokens share a group: another kernel call costs more than their padding.
 SHORT_ROW = 128
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of about one length, their prefix included."""
+    """A batch of rows of similar length; `longest` counts tokens, the prefix included."""
 
     rows: int
     longest: int
 
     def window(self, tokens: int | None, device: torch.device) -> torch.Tensor | None:
-        """Which tokens see which, by position, where a row is longer than the layer's window."""
+        """The mask of a sliding window of `tokens`; None where no row is longer than the window."""
         if tokens is None or self.longest <= tokens:
             return None
         seen = torch.ones(self.longest, self.longest, dtype=torch.bool, device=device)
@@ -35,17 +36,17 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The groups of a pack, and where each token is when all their rows, filled up, lie end to end.
+    """The groups of a pack, and the index of each token in the padded rows of all groups laid end to end.
 
-    First come the places of the prefix in every row, then those of the other tokens.
+    `places` has the indices of each row's copy of the prefix first, then those of the other tokens.
     """
 
     prefix: int
     groups: list[_Group]
     places: torch.Tensor
 
-    def side_by_side(self, pack: torch.Tensor) -> list[torch.Tensor]:
-        """`[1, heads, tokens, width]` as `[rows, heads, longest, width]` of each group."""
+    def split(self, pack: torch.Tensor) -> list[torch.Tensor]:
+        """Split `[1, heads, tokens, width]` into `[rows, heads, longest, width]` for each group."""
         prefix, others = pack[0].transpose(0, 1).tensor_split([self.prefix])
         copies = prefix.repeat(sum(group.rows for group in self.groups), 1, 1)
         sizes = [group.rows * group.longest for group in self.groups]
@@ -57,13 +58,13 @@ class _Rows:
         ]
 
     def packed(self, attended: list[torch.Tensor]) -> torch.Tensor:
-        """`[rows, longest, heads, width]` of each group as `[1, tokens, heads, width]`, one prefix left."""
+        """Join the groups' `[rows, longest, heads, width]` to `[1, tokens, heads, width]` with one prefix."""
         copies = sum(group.rows for group in self.groups) - 1
         filled = torch.cat([states.flatten(0, 1) for states in attended])
         return filled.index_select(0, self.places[copies * self.prefix :])[None]
 
 
-# For every layer of a step the same, and asking a GPU for the rows' lengths makes it wait.
+# Cached by the tensor of bounds, which all layers of a step share: reading it from a GPU waits for the GPU.
 _rows: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
@@ -80,11 +81,11 @@ def attend_within_rows(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Causal attention of one pack, as transformers calls it; its rows begin and end at `cu_seq_lens_q`.
+    """Causal attention within the rows of one pack, with the signature that transformers calls.
 
-    What stands before the first of them is the prefix of every row. `query` is `[1, heads, tokens, width]`,
-    the result `[1, tokens, heads, width]`. Raises ValueError for rows that are not packed, whose filling this
-    would look at.
+    `cu_seq_lens_q` has the bounds of the rows; the tokens before the first bound are the prefix of every row.
+    `query` is `[1, heads, tokens, width]`, the result `[1, tokens, heads, width]`. Raises ValueError for a
+    batch that is not one pack: its padding would be attended to.
     """
     if cu_seq_lens_q is None or len(query) != 1:
         raise ValueError("this model attends within the rows of a pack, and was given none (cu_seq_lens_q)")
@@ -92,7 +93,7 @@ def attend_within_rows(
         _rows[cu_seq_lens_q] = _find_rows(cu_seq_lens_q, query.device)
     rows: _Rows = _rows[cu_seq_lens_q]
     attended = []
-    for group, *states in zip(rows.groups, *map(rows.side_by_side, (query, key, value)), strict=True):
+    for group, *states in zip(rows.groups, *map(rows.split, (query, key, value)), strict=True):
         mask = group.window(sliding_window, query.device)
         result, _weights = sdpa_attention_forward(module, *states, mask, dropout=dropout, scaling=scaling)
         attended.append(result)
@@ -103,7 +104,7 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
     prefix, *ends = bounds.tolist()
     by_size: dict[int, list[range]] = {}
     for row in map(range, [prefix, *ends], ends):
-        # Beyond SHORT_ROW up to twice as long as others in the group: at most half of the places stay empty.
+        # Groups end at powers of two above SHORT_ROW, so that at most half of a group is padding.
         by_size.setdefault(max(SHORT_ROW, 1 << (prefix + len(row) - 1).bit_length()), []).append(row)
     groups, copies, places, start = [], [], torch.empty(ends[-1] - prefix, dtype=torch.long), 0
     for alike in by_size.values():
@@ -117,5 +118,5 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
 
 
 PACKED_ROWS = "packed_rows"
-# A name without a mask of its own in transformers, which then builds none.
+# transformers builds a mask only for names that it has a mask function for, so it builds none for this one.
 AttentionInterface.register(PACKED_ROWS, attend_within_rows)

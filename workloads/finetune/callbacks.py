@@ -1,35 +1,35 @@
-"""What happens beside the training steps: stopping in time, checkpoints to storage, progress."""
+"""Callbacks of the trainer: saving on request, checkpoints to storage, progress."""
 
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from finetune.driver import Driver, Wish
+from finetune.driver import Driver, Request
 from finetune.metrics import MetricsLog, Pace, last_evaluation
 from finetune.ranks import gathered, highest
 
 
-class StopInTime(TrainerCallback):
-    """Save, and stop if asked to, at the same step on every rank, whichever rank was asked."""
+class SaveOnRequest(TrainerCallback):
+    """When any rank is asked to save or stop, all ranks do so after the same step."""
 
     def __init__(self, driver: Driver):
         self._driver = driver
-        self._answered = Wish.GO_ON
+        self._answered = Request.CONTINUE
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        wish = Wish(highest(self._driver.wish(), args.device))
-        if wish > self._answered:
-            # The log keeps the average since the last line from being lost with the process.
+        request = Request(highest(self._driver.requested(), args.device))
+        if request > self._answered:
+            # Logged too, because the average since the last line would be lost with the process.
             control.should_log = control.should_save = True
-            control.should_training_stop = control.should_training_stop or wish == Wish.SAVE_AND_STOP
-            self._answered = wish
+            control.should_training_stop = control.should_training_stop or request == Request.SAVE_AND_STOP
+            self._answered = request
 
 
 class SaveCheckpoints(TrainerCallback):
-    """Hand each checkpoint that the trainer has written to the driver: rank 0's, or each rank's shards."""
+    """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards."""
 
     def __init__(self, driver: Driver):
         self._driver = driver
@@ -76,14 +76,14 @@ class ShowProgress(TrainerCallback):
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        # Whoever resumes from this checkpoint must find the lines up to it.
+        # A run that resumes from this checkpoint needs the lines up to it.
         self._log.flush()
 
 
 def _gather_random_states(files: Path, rank: int, ranks: int) -> None:
-    """Each rank writes its generator states into its own directory; bring them to rank 0's, which is kept.
+    """Copy the random generators' states of all ranks into rank 0's directory, the one that is uploaded.
 
-    With them dropout draws the same masks after a resume on any node.
+    With them a resumed run draws the same dropout masks, on whichever nodes it runs.
     """
     if ranks == 1:
         return

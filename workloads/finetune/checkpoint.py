@@ -1,4 +1,4 @@
-"""A run's directory: what lies where, and what counts as complete.
+"""A run's directory: its files, and which of them mark something as complete.
 
     run.json                         the recipe and the number of workers that the run was started with
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
@@ -8,8 +8,8 @@
     model/                           the base model with the adapter in it, where the recipe asks for it
     COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole
 
-A checkpoint directory is written once and never changed: its name carries the time, so that a second attempt
-at the same step cannot touch what an earlier one left. Ray keeps two files of its own beside these.
+A checkpoint directory is written once and never changed: its name has the time in it, so that a second
+attempt at a step writes another directory. Ray keeps two files of its own beside these.
 """
 
 import json
@@ -27,7 +27,7 @@ from finetune.storage import Folder
 MARKER = "COMPLETE.json"
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# What Trainer leaves in a checkpoint that is of no use to whoever loads the adapter.
+# Files of the trainer's checkpoint that nobody needs who loads the adapter.
 TRAINER_FILES = re.compile(
     r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json"
 )
@@ -35,7 +35,7 @@ TRAINER_FILES = re.compile(
 
 @dataclass(frozen=True)
 class SavedCheckpoint:
-    """A complete checkpoint of a run: its directory and the optimizer step it was taken after."""
+    """A complete checkpoint: the name of its directory, and the optimizer step after which it was saved."""
 
     name: str
     step: int
@@ -45,7 +45,7 @@ class RunFolder:
     """The directory of one run, the same whichever driver works in it."""
 
     def __init__(self, storage: str, run: str):
-        """Raises InputError for a name that cannot be a directory."""
+        """Raises InputError when the name cannot be that of a directory."""
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
         self.name = run
@@ -53,10 +53,10 @@ class RunFolder:
         self.storage = self.folder.uri.removesuffix(f"/{run}")
 
     def claim(self, recipe: Recipe, workers: int) -> bool:
-        """Record what this run trains, or check that it is what was recorded; True when the run is finished.
+        """Record recipe and number of workers, or compare with the record; True when the run is finished.
 
-        Another recipe or number of workers would give another order of rows and another schedule half-way.
-        Raises InputError then, and when the storage cannot be written.
+        Raises InputError when they differ, because the order of rows and the schedule would change half-way,
+        and when the storage cannot be written.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": workers}
         text = self.folder.first_access(lambda: self.folder.read_text("run.json"))
@@ -74,11 +74,11 @@ class RunFolder:
         return self.finished()
 
     def finished(self) -> bool:
-        """Whether the final adapter has been written and marked."""
+        """Whether the run's own COMPLETE.json exists."""
         return self.folder.read_text(MARKER) is not None
 
     def newest_checkpoint(self) -> SavedCheckpoint | None:
-        """The complete checkpoint of the highest step; one that was cut off half-way is passed over."""
+        """The complete checkpoint of the highest step; those without COMPLETE.json are skipped."""
         complete = self._complete_checkpoints()
         return complete[-1] if complete else None
 
@@ -87,18 +87,18 @@ class RunFolder:
         self.complete_checkpoint(name, self.upload_to_checkpoint(source, name))
 
     def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, int]:
-        """Upload one process's part of a checkpoint; its files with their bytes."""
+        """Upload one process's part of a checkpoint; returns its files with their sizes in bytes."""
         files = {str(path.relative_to(source)): path for path in sorted(source.rglob("*")) if path.is_file()}
         for file, path in files.items():
             self.folder.upload(path, f"{name}/{file}")
         return {file: path.stat().st_size for file, path in files.items()}
 
     def complete_checkpoint(self, name: str, files: dict[str, int]) -> None:
-        """Mark a checkpoint as complete when all its files have been uploaded."""
+        """Write COMPLETE.json of a checkpoint, after all its files have been uploaded."""
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
-        """Download a checkpoint into `target`, unless it is already there, whole."""
+        """Download a checkpoint into `target`, unless all its files are there already."""
         destination = target / checkpoint.name
         if destination.is_dir():
             return destination
@@ -115,11 +115,11 @@ class RunFolder:
             self.folder.delete(checkpoint.name)
 
     def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
-        """Upload the adapter out of a local checkpoint, and a merged model; mark the run finished last."""
+        """Upload a local checkpoint's adapter and the merged model, if any; then mark the run as finished."""
         adapter = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
         results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
         for name, files in results.items():
-            # What an attempt that was cut off has left, which may have other files.
+            # An earlier attempt may have left other files.
             self.folder.delete(name)
             for path in files:
                 self.folder.upload(path, f"{name}/{path.name}")
@@ -146,7 +146,7 @@ class RunFolder:
 
 
 def checkpoint_name(step: int) -> str:
-    """A directory name for a checkpoint after `step`; names sort by step, then by time."""
+    """The name of a checkpoint's directory; names sort by step, then by time."""
     return f"checkpoint-{step:08d}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
 
 
@@ -155,7 +155,7 @@ def _belongs_to_adapter(path: Path) -> bool:
 
 
 def _differences(old: Any, new: Any, key: str = "") -> list[str]:
-    """Dotted keys at which two trees of plain values differ."""
+    """The dotted keys at which two nested mappings differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             name

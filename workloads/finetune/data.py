@@ -1,4 +1,4 @@
-"""Rows of a data set, drawn and held out, as conversations; a picture is decoded when its row is used."""
+"""Rows of a data set as conversations, split into training and test rows; pictures are decoded when used."""
 
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_data(data: Data) -> None:
-    """Look at the first row without downloading the rest; raises InputError when it cannot be used."""
+    """Check the first row without downloading the rest; raises InputError when the recipe cannot use it."""
     from datasets import load_dataset
 
     row = next(iter(_load(load_dataset, data, streaming=True)), None)
@@ -22,10 +22,10 @@ def check_data(data: Data) -> None:
 
 
 def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
-    """The rows to train on and those held out, if any, the same for every process.
+    """The training rows and the test rows, if any, the same in every process.
 
-    A row has `prompt`, `completion` and perhaps `images`, made when asked for. Rows without a text where the
-    recipe needs one are left out. Raises InputError when there are too few.
+    A row has `prompt`, `completion` and with pictures `images`, made when the row is read. Rows in which a
+    text that the recipe needs is empty are left out. Raises InputError when too few remain.
     """
     from datasets import load_dataset
 
@@ -47,7 +47,7 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
 
 
 def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Turn columns of raw rows into columns of conversations."""
+    """Turn a batch of raw rows into a batch of conversations, both by column."""
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
     conversations: dict[str, list[Any]] = {
@@ -55,7 +55,7 @@ def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[A
         "completion": [[{"role": "assistant", "content": reply}] for reply in rows[data.reply]],
     }
     if data.image:
-        # Pictures with transparency or a palette have another number of channels than the model expects.
+        # The model expects three channels; pictures with transparency or a palette have another number.
         conversations["images"] = [[image.convert("RGB")] for image in rows[data.image]]
     return conversations
 
@@ -66,7 +66,7 @@ def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
-    """The rows whose texts are all there; a gap would be trained on as the word None."""
+    """The rows in which no text is empty: an empty one would appear in the prompt as the word None."""
     texts = dataset.select_columns(sorted({*data.fields.values(), data.reply}))[:]
     rows = zip(*texts.values(), strict=True)
     return dataset.select(

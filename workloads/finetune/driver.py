@@ -1,25 +1,25 @@
-"""What training asks of whoever drives it; the answers differ between one process, torchrun and Ray."""
+"""The interface between training and its launcher: a single process, torchrun or Ray."""
 
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Protocol
 
 
-class Wish(IntEnum):
-    """What a process is asked for from outside; over all ranks the highest counts."""
+class Request(IntEnum):
+    """What a process was asked to do, by a signal or by Ray. The highest of all ranks counts."""
 
-    GO_ON = 0
+    CONTINUE = 0
     SAVE = 1
     SAVE_AND_STOP = 2
 
 
 class Driver(Protocol):
-    """Called on every rank, at the same steps."""
+    """Implemented by each launcher. Every rank calls its methods, after the same steps."""
 
-    def wish(self) -> Wish:
-        """Asked after every step."""
+    def requested(self) -> Request:
+        """What this process was asked to do; called after every step."""
         ...
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        """Keep a checkpoint of `files`, this rank's part of it; None where a rank has no part."""
+        """Store a checkpoint. `files` is the directory with this rank's part; None for a rank without one."""
         ...

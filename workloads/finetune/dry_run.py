@@ -1,4 +1,4 @@
-"""What a recipe would train, told without training and without the weights."""
+"""The figures of a run, computed without training and without the weights."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run in figures; tokens and sequences are those of one epoch, and `rows` those that are trained on.
+    """A run in figures: `rows` to train on, and the tokens and sequences of one epoch.
 
-    `tokens` are those of the rows, each whole; `prefix` of them are the same in every row.
+    `tokens` counts every row in full; the first `prefix` tokens are the same in all rows.
     """
 
     rows: int
@@ -51,13 +51,13 @@ class Plan:
 
 
 def print_plan(recipe: Recipe, processes: int) -> None:
-    """Print the plan of a run, writing nothing but the download cache; raises InputError as the run would."""
+    """Print the plan of a run. Writes only the download cache; raises InputError where the run would."""
     for line in make_plan(recipe, processes).lines(recipe, processes):
         print(line)
 
 
 def make_plan(recipe: Recipe, processes: int) -> Plan:
-    """Count what the run would go through: its own rows, tokens and packing, and a model without weights."""
+    """Compute the plan from the run's own rows, tokens and packing, and from a model without weights."""
     check_model(recipe.model.name)
     check_data(recipe.data)
     files = fetch_model(recipe.model.name, [kind for kind in MODEL_FILES if "safetensors" not in kind])
@@ -115,7 +115,7 @@ def _lengths(recipe: Recipe, rows: "Dataset", test_rows: "Dataset | None", proce
 
 
 def _lengths_with_pictures(rows: "Dataset", processor: Any) -> _Lengths:
-    """The trainer's own collation, a row at a time: only it knows what a picture becomes."""
+    """Counted by the trainer's own collator, row by row: it alone knows how many tokens a picture takes."""
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
     collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
@@ -128,7 +128,7 @@ def _lengths_with_pictures(rows: "Dataset", processor: Any) -> _Lengths:
 
 
 def _parameters(recipe: Recipe, files: str) -> tuple[int, int]:
-    """Trainable ones and all, of the model with its adapter."""
+    """The number of trainable parameters and of all parameters, of the model with its adapter."""
     import torch
     from peft import get_peft_model
     from transformers import AutoConfig, AutoModelForCausalLM

@@ -1,10 +1,10 @@
-"""The errors a person can put right, and the exit codes of the command line."""
+"""The error that a user can correct, and the exit codes of the command line."""
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
-# 128 + SIGTERM: what Kubernetes and torchrun report for a process that was asked to stop.
+# 128 + SIGTERM, as Kubernetes and torchrun report a process that was ended by it.
 EXIT_INTERRUPTED = 143
 
 
 class InputError(Exception):
-    """Something whoever started the run can put right; the message is one line and names the remedy."""
+    """Something that the user can correct; the message is one line and says how."""

@@ -1,4 +1,4 @@
-"""One process, or torchrun's processes: checkpoints straight to the storage, SIGTERM saves and stops."""
+"""Trains in this process, alone or under torchrun: checkpoints go to the storage; SIGTERM saves and stops."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from typing import Any
 
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.data import check_data
-from finetune.driver import Wish
+from finetune.driver import Request
 from finetune.errors import EXIT_INTERRUPTED
 from finetune.model import check_model
 from finetune.ranks import agreed, gathered
@@ -16,7 +16,7 @@ from finetune.training import train
 
 
 def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
-    """Train here; returns the exit code. Raises InputError when there is no data or nowhere to write."""
+    """Train in this process; returns the exit code. Raises InputError when data or storage cannot be used."""
     run = RunFolder(storage, run_name)
     main_process = int(os.environ.get("RANK", "0")) == 0
     done = run.claim(recipe, int(os.environ.get("WORLD_SIZE", "1"))) if main_process else run.finished()
@@ -40,20 +40,20 @@ def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
 
 
 class LocalDriver:
-    """Takes SIGTERM as the wish to save and stop."""
+    """On SIGTERM asks to save and stop."""
 
     def __init__(self, run: RunFolder, keep: int):
         self._run, self._keep = run, keep
         self._terminated = False
         signal.signal(signal.SIGTERM, self._terminate)
 
-    def wish(self) -> Wish:
-        return Wish.SAVE_AND_STOP if self._terminated else Wish.GO_ON
+    def requested(self) -> Request:
+        return Request.SAVE_AND_STOP if self._terminated else Request.CONTINUE
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
         name = agreed(checkpoint_name(step))
         uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
-        # Comes back when every rank has uploaded its part.
+        # Returns once every rank has uploaded its part.
         parts = gathered(uploaded)
         if parts is not None:
             self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})

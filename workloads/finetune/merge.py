@@ -1,4 +1,4 @@
-"""The base model with the adapter merged into it, as a directory that transformers and vLLM serve from."""
+"""Merges the adapter into the base model and writes a directory that transformers and vLLM load."""
 
 import json
 import shutil
@@ -11,16 +11,16 @@ from finetune.recipe import Model
 if TYPE_CHECKING:
     import torch
 
-# Tokens that the merged model is asked for before it is published.
+# The number of tokens that the merged model generates as a test before it is published.
 TRIAL_TOKENS = 16
 
 
 def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> None:
-    """Write bf16 weights, the base model's with the adapter in them, and what comes with the base model.
+    """Write the merged weights in bf16, and the base model's configuration and tokenizer.
 
-    An adapter trained on 4-bit weights goes into what those stand for, dequantized, not into the published
-    weights: it has learned to make up for their errors, and this is the model that was trained and evaluated
-    (https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose). transformers has `dequantize` for it.
+    An adapter that was trained on 4-bit weights is merged into the dequantized weights, not into the
+    published ones: the adapter has learned to correct the quantization's errors, and the result is the model
+    that was trained and evaluated (https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose).
     """
     import torch
     from peft import PeftModel
@@ -30,7 +30,7 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
         base.dequantize()
     merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    # The published files rather than what this version of transformers makes of them: the server has its own.
+    # The published files, because the server's version of transformers may be another than this one.
     for file in _files_beside_weights(published):
         shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
@@ -40,7 +40,7 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
 def verify_model(
     directory: Path, published: Path, prompt: list[dict[str, Any]], device: "torch.device"
 ) -> None:
-    """Load a merged model and let it answer; raises RuntimeError when a server could not do the same."""
+    """Load a merged model and generate from it; raises RuntimeError when a server would fail."""
     from transformers import AutoModelForCausalLM
 
     expected, written = _weights(published), _weights(directory)
@@ -73,19 +73,19 @@ def verify_model(
 
 
 def _files_beside_weights(directory: Path) -> list[Path]:
-    """Configuration, tokenizer, chat template; not the index of the weights, which are written anew."""
+    """Configuration, tokenizer and chat template, without the index of the weights, which is written anew."""
     found = {path for pattern in MODEL_FILES for path in directory.glob(pattern)}
     return sorted(path for path in found if ".safetensors" not in path.name)
 
 
 def _in_bf16(config: dict[str, Any]) -> dict[str, Any]:
-    """A model's configuration, and those of its parts, with the type of the written weights."""
+    """Set the type of the written weights in the model's configuration and in those of its parts."""
     changed = {key: _in_bf16(value) if isinstance(value, dict) else value for key, value in config.items()}
     return changed | {key: "bfloat16" for key in ("dtype", "torch_dtype") if key in config}
 
 
 def _weights(directory: Path) -> dict[str, str]:
-    """The type of every tensor in a directory's safetensors files, by name."""
+    """The type of every tensor in the safetensors files of a directory, by the tensor's name."""
     from safetensors import safe_open
 
     types: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Progress of a run: one printed line per logged step, and the same as JSON lines in the run's directory."""
+"""Progress of a run: a printed line per logged step, and the same as JSON lines in the run's directory."""
 
 import json
 import time
@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 
 from finetune.storage import Folder
 
-# A bucket takes about one write a second to one object.
+# Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """State after one logged step; loss and the like are averages since the last."""
+    """The state after a logged step; loss, accuracy and gradient norm are averages since the one before."""
 
     step: int
     steps: int
@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What the model makes of the rows it is not trained on: averages over the batches of them."""
+    """Loss and accuracy on the test rows, averaged over their batches."""
 
     step: int
     eval_loss: float
@@ -51,7 +51,7 @@ class Evaluation:
 
 
 class Pace:
-    """Speed of this process since it began: tokens a second between logs, seconds to the end."""
+    """Measures speed: tokens per second between logs, and the seconds that remain."""
 
     def __init__(self, step: int, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -60,11 +60,11 @@ class Pace:
         self._tokens = 0.0
 
     def leave_out(self, seconds: float) -> None:
-        """Time since the last log that went into something else than training steps."""
+        """Leave `seconds` out of the speed: they were spent on something other than training steps."""
         self._last += seconds
 
     def measure(self, step: int, steps: int, epoch: float, logs: Mapping[str, float]) -> Progress:
-        """The trainer's logs after `step` as progress; `num_tokens` counts from the start of the process."""
+        """Turn the trainer's log into progress; its `num_tokens` counts from the start of the process."""
         now = self._clock()
         speed = (logs["num_tokens"] - self._tokens) / max(now - self._last, 1e-9)
         left = (steps - step) * (now - self._first) / max(step - self._first_step, 1)
@@ -83,7 +83,7 @@ class Pace:
 
 
 def last_evaluation(history: Iterable[Mapping[str, float]]) -> Evaluation | None:
-    """The newest evaluation in the trainer's log, if there is one."""
+    """The latest evaluation in the trainer's log, if there is one."""
     for logs in reversed([*history]):
         if "eval_loss" in logs:
             return Evaluation(
@@ -95,24 +95,24 @@ def last_evaluation(history: Iterable[Mapping[str, float]]) -> Evaluation | None
 
 
 class MetricsLog:
-    """`metrics.jsonl` of a run. Objects in a bucket cannot grow, so the file is written anew each time."""
+    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
 
     FILE = "metrics.jsonl"
 
     def __init__(self, folder: Folder, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Take over what an earlier process logged up to `from_step`; later lines will be logged again."""
+        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
         self._folder, self._clock = folder, clock
         earlier = (folder.read_text(self.FILE) or "").splitlines()
         self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
         self._written = float("-inf")
 
     def append(self, progress: Progress | Evaluation) -> None:
-        """Add a line, written at once, or with a later one when the last write was under a second ago."""
+        """Add a line; it is written with the next one if the last write was less than a second ago."""
         self._lines.append(json.dumps(asdict(progress)))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
             self.flush()
 
     def flush(self) -> None:
-        """Write every line so far."""
+        """Write all lines so far."""
         self._folder.write_text(self.FILE, "".join(f"{line}\n" for line in self._lines))
         self._written = self._clock()

@@ -1,4 +1,4 @@
-"""The base model and its adapter: access, download, 4-bit loading, LoRA, proof that a saved adapter loads."""
+"""The base model and its adapter: access, download, 4-bit loading, LoRA, check that a saved adapter loads."""
 
 import os
 import re
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import torch
     from peft import LoraConfig, PeftModel
 
-# Weights in one format only, and no code.
+# Only one format of the weights, and no code.
 MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 
 def check_model(name: str) -> None:
-    """Fetch the model's configuration; raises InputError when the model is absent, gated or out of reach."""
+    """Download the model's configuration; raises InputError when it is absent, gated or unreachable."""
     import huggingface_hub
     from huggingface_hub import errors
 
@@ -45,12 +45,12 @@ def check_model(name: str) -> None:
 
 
 def _refused(error: Exception) -> bool:
-    """Whether the Hub answered 401, which for a token it knows would be 403 or 404."""
+    """Whether the Hub answered 401: it does not know the token. For a known token it answers 403 or 404."""
     return getattr(getattr(error, "response", None), "status_code", None) == 401
 
 
 def fetch_model(name: str, patterns: list[str] = MODEL_FILES) -> Path:
-    """Download the model into the node's cache (HF_HOME), unless it is a directory; where its files lie."""
+    """The directory with the model's files: `name` itself, or the cache (HF_HOME) after a download."""
     if Path(name).is_absolute():
         return Path(name)
     import huggingface_hub
@@ -59,7 +59,7 @@ def fetch_model(name: str, patterns: list[str] = MODEL_FILES) -> Path:
 
 
 def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
-    """The frozen base model on `device`, from disk alone; `packed` if it will see only packs of rows."""
+    """Load the frozen base model from disk onto `device`; `packed` if every batch is a pack of rows."""
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
@@ -85,7 +85,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
 
 
 def load_processor(name: str, pictures: bool) -> Any:
-    """What turns conversations into tokens; for text the tokenizer alone, as packing asks for."""
+    """The model's processor; for rows of text its tokenizer, because trl packs only with a tokenizer."""
     from transformers import AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
@@ -93,20 +93,20 @@ def load_processor(name: str, pictures: bool) -> Any:
 
 
 def lora_config(lora: Lora, base: Any) -> "LoraConfig":
-    """The adapter's shape; nothing of the base model is trained or stored with it.
+    """The configuration of the adapter; no weight of the base model is trained or stored with it.
 
-    Raises InputError when there is no module of the base model for it.
+    Raises InputError when no module of the base model matches it.
     """
     from peft import LoraConfig
 
-    from finetune.adapter import add_products
+    from finetune.adapter import use_fused_layers
 
     names = [name for name, _ in base.named_modules()]
     if not any(re.fullmatch(lora.target_modules, name) for name in names):
         raise InputError(
             f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
         )
-    return add_products(
+    return use_fused_layers(
         LoraConfig(
             r=lora.rank,
             lora_alpha=lora.alpha,
@@ -118,7 +118,7 @@ def lora_config(lora: Lora, base: Any) -> "LoraConfig":
 
 
 def verify_adapter(model: "PeftModel", directory: Path) -> None:
-    """Load a saved adapter beside the trained one and compare; raises RuntimeError when they differ."""
+    """Load a saved adapter and compare it with the trained one; raises RuntimeError when they differ."""
     from peft import get_peft_model_state_dict
 
     model.load_adapter(str(directory), adapter_name="saved")
@@ -131,7 +131,7 @@ def verify_adapter(model: "PeftModel", directory: Path) -> None:
 def compare_adapters(
     trained: "dict[str, torch.Tensor]", saved: "dict[str, torch.Tensor]", directory: Path
 ) -> None:
-    """Raises RuntimeError unless both have the same weights, by name and to the last bit, and all finite."""
+    """Raises RuntimeError unless both have the same names with equal values, all of them finite."""
     import torch
 
     if trained.keys() != saved.keys():

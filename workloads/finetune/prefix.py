@@ -1,7 +1,8 @@
-"""What all rows begin with goes through the model once a batch, not once a row.
+"""The tokens that all rows begin with go through the model once per batch, not once per row.
 
-A prompt's instructions are the same in every row, and in a causal model nothing that follows changes what
-becomes of them: rows that share a copy have the losses and the gradients of rows with a copy each.
+The instructions of a prompt are the same in every row. In a causal model later tokens do not change the
+states of earlier ones, so rows that share one copy of the prefix have the same losses and gradients as rows
+with a copy each.
 """
 
 from collections.abc import Callable
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 def split_off_prefix(
     rows: "Dataset", test_rows: "Dataset | None"
 ) -> "tuple[list[int], Dataset, Dataset | None]":
-    """The tokens that all rows begin with, and both data sets from behind these on.
+    """The tokens that all rows begin with, and both data sets without them.
 
-    Some of its prompt stays with every row: what stands before it in a pack is another row, so its first
-    token must be one that is not trained.
+    At least one token of its prompt stays in every row: in a pack the token before it belongs to another row,
+    so the first token of a row must be one that is not trained.
     """
     prompts = [
         tokens[: labels.count(NOT_TRAINED) - 1]
@@ -44,13 +45,13 @@ def _behind(prefix: list[int], rows: "Dataset") -> "Dataset":
 
 @dataclass(frozen=True)
 class PrefixedBatch:
-    """Collates packs of rows without their prefix, which it puts in front, once."""
+    """Collates packs of rows that lack their prefix, and puts the prefix in front of the pack."""
 
     prefix: list[int]
     collate: Callable[[list[dict[str, Any]]], dict[str, Any]]
 
     def __call__(self, packs: list[dict[str, Any]]) -> dict[str, "torch.Tensor"]:
-        """All of `[1, prefix + tokens]`, but for the rows' bounds, the first of which is the prefix's end."""
+        """Tensors of `[1, prefix + tokens]`, and the rows' bounds, of which the first is the prefix's end."""
         import torch
 
         batch = self.collate(packs)

@@ -1,4 +1,4 @@
-"""What the processes of one run tell each other; a single process answers itself."""
+"""Communication between the processes of a run. With a single process each function returns its own value."""
 
 from typing import TypeVar
 

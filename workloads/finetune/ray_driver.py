@@ -1,4 +1,4 @@
-"""Ray Train V2: the same training, one worker per GPU, restarted from a checkpoint when one is lost."""
+"""Training under Ray Train V2: one worker per GPU; when one is lost, all restart from a checkpoint."""
 
 import os
 import sys
@@ -10,26 +10,26 @@ import ray.train
 from ray.train import Checkpoint, TrainingFailedError
 from ray.train.torch import TorchTrainer
 
-# By their own path: `ray.train` chooses what these names mean at run time, out of a type checker's sight.
+# Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.data import check_data
-from finetune.driver import Wish
+from finetune.driver import Request
 from finetune.errors import EXIT_FAILED, InputError
 from finetune.model import check_model
 from finetune.recipe import Recipe
 
-# Losses of a worker that a run survives; drained nodes are counted apart and without limit.
+# How many lost workers a run survives. Drained nodes are not counted.
 WORKER_FAILURES = 3
-# Seconds until all workers are placed: replacing a lost A4 node takes many minutes, Ray's default is one.
+# Seconds within which all workers must start, not Ray's 60: replacing a lost A4 node takes many minutes.
 WORKER_START_TIMEOUT = 1800
 
 
 def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accelerator: str | None) -> int:
     """Train on `workers` workers; returns the exit code.
 
-    Raises InputError, before any worker is asked for, when there is nothing to train on or nowhere to write.
+    Raises InputError, before it requests any worker, when model, data or storage cannot be used.
     """
     if recipe.training.sharding != "none":
         raise InputError(
@@ -44,7 +44,7 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
     check_model(recipe.model.name)
     check_data(recipe.data)
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
-    # Ray would pass on what a worker prints twice: as its output and as a log record.
+    # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     ray.init()
     trainer = TorchTrainer(
@@ -56,7 +56,7 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
             accelerator_type=accelerator,
         ),
         run_config=RunConfig(
-            # The run's own directory: Ray finds there what an earlier job of the same name has reported.
+            # Ray reads there which checkpoints an earlier job of the same name has reported.
             storage_path=run.storage,
             name=run_name,
             failure_config=FailureConfig(max_failures=WORKER_FAILURES),
@@ -68,14 +68,14 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
     except TrainingFailedError as error:
         print(f"error: run {run_name} failed: {_cause(error)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
-    # Ray deletes old checkpoints as new ones are reported, but not those whose worker was lost just then.
+    # Ray deletes old checkpoints when new ones are reported, except when a worker is lost at that moment.
     run.prune_checkpoints(recipe.training.checkpoints_to_keep)
     print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
     return 0
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """What every worker runs."""
+    """Train on one worker; Ray calls it on each."""
     from finetune.training import train
 
     run = RunFolder(config["storage"], config["run"])
@@ -85,17 +85,17 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
 
 class RayDriver:
-    """Reports every checkpoint to Ray Train, which also deletes the old ones."""
+    """Reports every checkpoint to Ray Train, which deletes the old ones."""
 
     def __init__(self, run: RunFolder):
         self._run = run
 
-    def wish(self) -> Wish:
-        """A node that is drained: save now and go on; Ray restarts the workers elsewhere when it is gone."""
-        return Wish.GO_ON if ray.train.get_preemption_info() is None else Wish.SAVE
+    def requested(self) -> Request:
+        """Save when the node is drained, and continue: Ray restarts the workers elsewhere once it is gone."""
+        return Request.CONTINUE if ray.train.get_preemption_info() is None else Request.SAVE
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        """Every rank must report; only rank 0 carries files."""
+        """Report the checkpoint. Ray needs a report of every rank; only rank 0 passes files."""
         ray.train.report(
             metrics,
             checkpoint=Checkpoint.from_directory(files) if files else None,
@@ -104,14 +104,14 @@ class RayDriver:
         )
 
     def _upload(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
-        """Our own upload instead of Ray's copy: it ends with the marker of a complete checkpoint."""
+        """Upload in place of Ray's own copy: this writes the marker of a complete checkpoint last."""
         self._run.save_checkpoint(Path(checkpoint.path), name)
         storage = ray.train.get_context().get_storage()
         return Checkpoint(storage.build_checkpoint_path_from_name(name), storage.storage_filesystem)
 
 
 def _cause(error: TrainingFailedError) -> str:
-    """The first worker's own error in one line, not the stack of all sixteen."""
+    """The error of the first worker that failed, in one line, without the stack traces of the others."""
     failures = getattr(error, "worker_failures", {})
     first = failures[min(failures)] if failures else error
     return " ".join(str(first).split())[-600:]

@@ -1,4 +1,4 @@
-"""FSDP2: the frozen base model and the adapter in shards, one for each process, through accelerate."""
+"""FSDP2 through accelerate: each process holds a shard of the frozen base model and of the adapter."""
 
 import os
 from collections.abc import Generator
@@ -17,20 +17,20 @@ from transformers import AutoModelForCausalLM, Trainer
 from finetune.model import compare_adapters
 from finetune.recipe import Training
 
-# Where accelerate puts the adapter's shards in a checkpoint of the trainer.
+# The directory in a checkpoint into which accelerate writes the adapter's shards.
 SHARDS = "pytorch_model_fsdp_0"
 
 
 def is_sharded(training: Training) -> bool:
-    """Whether there is anything to share out: a single process keeps the whole model."""
+    """Whether the model is sharded: the recipe asks for it and there is more than one process."""
     return training.sharding == "fsdp2" and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def sharding_arguments(training: Training) -> dict[str, Any]:
-    """The trainer's settings of it; empty without sharding.
+    """The trainer's settings for sharding; empty without it.
 
-    Activation checkpointing stays the trainer's own: accelerate's for FSDP2 draws other dropout masks when it
-    computes a layer again than it has drawn the first time.
+    Activation checkpointing is the trainer's: accelerate's version for FSDP2 draws new dropout masks when it
+    recomputes a layer.
     """
     if not is_sharded(training):
         return {}
@@ -39,7 +39,7 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
         "fsdp_config": {
             "version": 2,
             "reshard_after_forward": True,
-            # Each process writes its own part of a checkpoint, none has to hold the whole.
+            # Each process writes its own part of a checkpoint, so that none has to hold all of it.
             "state_dict_type": "SHARDED_STATE_DICT",
             "cpu_ram_efficient_loading": True,
         },
@@ -47,13 +47,13 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
 
 
 @contextmanager
-def loading_once(sharded: bool) -> Generator[None]:
-    """While a model is loaded: one process of a node reads the weights, the others get theirs by sharding.
+def loaded_by_one_process(sharded: bool) -> Generator[None]:
+    """Within this context one process per node reads the weights; the others receive their shards from it.
 
-    Otherwise each of 8 processes of a node would hold 24 GB for a model of 12 billion parameters.
+    Without it each of a node's 8 processes would hold all 24 GB of a model of 12 billion parameters.
     """
     if sharded:
-        # What transformers asks for beside the trainer's setting; `accelerate launch` would have set it.
+        # transformers reads this variable besides the trainer's settings; `accelerate launch` would set it.
         os.environ["ACCELERATE_USE_FSDP"] = "true"
     try:
         yield
@@ -62,23 +62,24 @@ def loading_once(sharded: bool) -> Generator[None]:
 
 
 def shard_by_layer(trainer: Trainer) -> None:
-    """Make a unit of sharding of every layer class that the model names as one and has.
+    """Shard by the layer classes that the model names in `_no_split_modules`.
 
-    A model of text and vision also names parts that this one of its kind was built without.
+    Those that it does not contain are left out: the class of a text and vision model names the layers of both
+    parts, even when it was built without one of them.
     """
     model: Any = trainer.model
     present = {type(module).__name__ for module in model.modules()}
     plugin: Any = trainer.accelerator.state.fsdp_plugin
     plugin.transformer_cls_names_to_wrap = sorted(present & set(model._no_split_modules))
-    _gather_with_input(model.get_input_embeddings())
+    _gather_before_forward(model.get_input_embeddings())
 
 
-def _gather_with_input(embedding: torch.nn.Module) -> None:
-    """Have the embedding's unit gathered whenever the embedding runs.
+def _gather_before_forward(embedding: torch.nn.Module) -> None:
+    """Gather the embedding's weights before each of its forward passes.
 
-    Its unit holds the output layer too, which has the same weights, and is gathered by the first of them to
-    run after all of them have run. The output layer never does, the loss only takes its weights: from the
-    second step on torch 2.10 would look tokens up in a shard.
+    FSDP puts the embedding and the output layer, which share their weights, into one unit. It gathers a unit
+    again only after all its layers have run, and the output layer never runs: the loss uses its weights
+    directly. Without this hook torch 2.10 would look up tokens in a shard from the second step on.
     """
 
     def gather(module: torch.nn.Module, _: Any) -> None:
@@ -89,13 +90,13 @@ def _gather_with_input(embedding: torch.nn.Module) -> None:
 
 
 def gather_adapter(trainer: Trainer, directory: Path) -> None:
-    """Write the trained adapter, whole, into `directory` of rank 0 and check it; to be called on every rank.
+    """Gather the trained adapter, write it into `directory` on rank 0 and check it; call it on every rank.
 
-    Trainer.save_model writes nothing while checkpoints are sharded. Raises RuntimeError when what has been
-    written does not load, or not as it was trained.
+    Trainer.save_model writes nothing while checkpoints are sharded. Raises RuntimeError when the written
+    adapter does not load or differs from the trained one.
     """
     model: Any = trainer.model
-    # The adapter alone: what is frozen would be gathered for nothing.
+    # Gathers the adapter alone; the frozen weights are not needed.
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
     weights = get_model_state_dict(model, options=options)
     if dist.get_rank() > 0:
@@ -103,7 +104,7 @@ def gather_adapter(trainer: Trainer, directory: Path) -> None:
     _save_adapter(trainer, directory, weights)
     with torch.device("meta"):
         skeleton = AutoModelForCausalLM.from_config(model.config)
-    # A base model of memory that nobody touches: for the adapter's names and shapes its values do not matter.
+    # The base model's memory stays uninitialised: only the names and shapes of the adapter matter here.
     saved = PeftModel.from_pretrained(skeleton.to_empty(device="cpu"), str(directory))
     compare_adapters(
         get_peft_model_state_dict(model, state_dict=weights), get_peft_model_state_dict(saved), directory
@@ -111,7 +112,7 @@ def gather_adapter(trainer: Trainer, directory: Path) -> None:
 
 
 def restore_adapter(trainer: Trainer, checkpoint: Path, directory: Path) -> None:
-    """Write the adapter of a sharded checkpoint, whole, into `directory`, before the model is sharded."""
+    """Write the adapter of a sharded checkpoint into `directory` in one piece; call before sharding."""
     model: Any = trainer.model
     weights = get_peft_model_state_dict(model)
     load({"model": weights}, storage_reader=FileSystemReader(checkpoint / SHARDS), no_dist=True)

@@ -1,7 +1,7 @@
 """A directory in a bucket (gs://...) or on a disk, through pyarrow.
 
-Objects are written and read stream by stream, and no bucket metadata is asked for: a service account that may
-only read and write objects is enough.
+Objects are read and written as streams and no metadata of the bucket is requested, so a service account that
+may only read and write objects is enough.
 """
 
 import shutil
@@ -17,23 +17,23 @@ from finetune.errors import InputError
 
 T = TypeVar("T")
 
-# 1, 2, 4 and 8 seconds apart: a pod's metadata server may answer late when the pod is new.
+# With 1, 2, 4 and 8 seconds between them: the metadata server of a new pod may not answer at once.
 FIRST_ACCESS_ATTEMPTS = 5
-# Google's client retries a request for 15 minutes unless told otherwise; a wrong bucket must show sooner.
+# By default Google's client retries a request for 15 minutes; a wrong bucket should be reported sooner.
 REQUEST_RETRY_LIMIT = timedelta(minutes=1)
 
 
 class Folder:
-    """One directory; names are relative to it. A text appears whole or not at all."""
+    """A directory, and files by their path in it. No reader sees a text file half written."""
 
     def __init__(self, uri: str):
-        """Raises InputError for an address that is neither gs:// nor a path."""
+        """Raises InputError when `uri` is neither gs:// nor a path."""
         self._files, self.path = _filesystem(uri.rstrip("/"))
         self._local = isinstance(self._files, fs.LocalFileSystem)
         self.uri = self.path if self._local else uri.rstrip("/")
 
     def first_access(self, action: Callable[[], T]) -> T:
-        """Run `action`, again while a bucket cannot be reached yet; raises InputError when it stays so."""
+        """Run `action`, with retries for a bucket; raises InputError after the last attempt."""
         attempts = Retrying(
             retry=retry_if_exception_type(OSError),
             stop=stop_after_attempt(1 if self._local else FIRST_ACCESS_ATTEMPTS),
@@ -58,10 +58,10 @@ class Folder:
         """Replace a file."""
         with self._writer(name) as stream:
             stream.write(text.encode())
-        self._settle(name)
+        self._publish(name)
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """Bytes of every file under `name`, keyed by path relative to it; empty when there is nothing."""
+        """The size in bytes of every file under `name`, by its path there; empty when there is none."""
         base = f"{self.path}/{name}".rstrip("/")
         found = self._files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
         return {
@@ -74,7 +74,7 @@ class Folder:
         """Copy one local file."""
         with source.open("rb") as reader, self._writer(name) as writer:
             shutil.copyfileobj(reader, writer, 16 << 20)
-        self._settle(name)
+        self._publish(name)
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file to the local disk."""
@@ -96,8 +96,8 @@ class Folder:
             path += ".part"
         return self._files.open_output_stream(path)
 
-    def _settle(self, name: str) -> None:
-        """An object appears when its stream closes; on a disk a rename does the same."""
+    def _publish(self, name: str) -> None:
+        """Rename a local file that is complete; an object appears by itself when its stream is closed."""
         if self._local:
             self._files.move(f"{self.path}/{name}.part", f"{self.path}/{name}")
 

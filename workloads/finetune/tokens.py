@@ -1,4 +1,4 @@
-"""Conversations as tokens: what the model sees of a row of text, and which of it is trained."""
+"""Turns conversations of text into tokens, and marks which of them are trained."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ from finetune.errors import InputError
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# What PyTorch's cross entropy takes for "not a token to learn".
+# The label that PyTorch's cross entropy ignores.
 NOT_TRAINED = -100
 BATCH = 1000
 
@@ -16,8 +16,8 @@ BATCH = 1000
 def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Dataset":
     """`input_ids` and `labels` of conversations; rows of more than `max_length` tokens are left out.
 
-    Cut off, such a row would teach to stop in the middle of a sentence. Raises InputError when none is left,
-    or when the model's chat template cannot tell prompt from reply.
+    A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
+    is left, or when the model's chat template does not keep prompt and reply apart.
     """
     from datasets import Dataset, Features, List, Value
 
@@ -35,7 +35,7 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
 def _prompts_and_replies(
     batch: dict[str, list[Any]], tokenizer: Any
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Each row's two parts, tokenised apart: the served model gets the prompt without the reply, too."""
+    """Prompt and reply of each row, tokenised separately, because the served model sees the prompt alone."""
     prompts, replies = [], []
     for prompt, completion in zip(batch["prompt"], batch["completion"], strict=True):
         before = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
@@ -47,7 +47,7 @@ def _prompts_and_replies(
             )
         prompts.append(before)
         replies.append(whole.removeprefix(before))
-    # The template has written <bos> already.
+    # The chat template has added <bos> already.
     return zip(
         tokenizer(prompts, add_special_tokens=False)["input_ids"],
         tokenizer(replies, add_special_tokens=False)["input_ids"],

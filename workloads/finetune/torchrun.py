@@ -1,4 +1,4 @@
-"""One process per GPU, on one node or several, under torchrun in this process: its exit code is the run's."""
+"""Training with torchrun, started from this process: one process per GPU, on one node or several."""
 
 import os
 import signal
@@ -17,14 +17,15 @@ from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, Input
 from finetune.model import check_model
 from finetune.recipe import Recipe
 
-# What each process runs, before the arguments.
+# The command of each process, without its arguments.
 WORKER = ("-m", "finetune", "local")
-# Seconds from SIGTERM to SIGKILL for the processes; torchrun's 30 is an option since torch 2.11 only. How
-# long a checkpoint may take is for the pod's grace period to say: Kubernetes then kills this process too.
+# Seconds between SIGTERM and SIGKILL for the processes. torchrun's default of 30 is an option only since
+# torch 2.11. It is this long because the pod's grace period limits the time of a checkpoint: Kubernetes kills
+# all processes then.
 SHUTDOWN_TIMEOUT = 24 * 3600
-# Seconds in which all nodes must have met: a node may have to be made and to pull the image first.
-MEETING_TIMEOUT = 1800
-# Times that a node starts its processes again because another node was lost or has come back.
+# Seconds within which all nodes must join: a node may have to be created and pull the image first.
+RENDEZVOUS_TIMEOUT = 1800
+# How often a node restarts its processes because another node was lost or has come back.
 RESTARTS = 3
 
 
@@ -32,13 +33,13 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     """Train in `options.processes` processes on each of `options.nodes` nodes; returns the exit code.
 
     With more than one node the same command runs on each, in any order, and `options.rendezvous` (HOST:PORT)
-    is an address of one of them. Raises InputError, before any process is started, when the options do not
-    fit together, there is nothing to train on or nowhere to write.
+    is an address of one of them. Raises InputError, before it starts a process, when the options do not fit
+    together or model, data or storage cannot be used.
     """
     if (options.nodes > 1) != bool(options.rendezvous):
         raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
     run_folder = RunFolder(options.storage, options.run)
-    # The first process of a container ignores what it has no handler for; until torchrun has one of its own.
+    # The first process of a container ignores signals without a handler. torchrun sets its own one later.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
     if run_folder.claim(recipe, options.processes * options.nodes):
         result = f"{run_folder.folder.uri}/{recipe.training.result}"
@@ -49,9 +50,9 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         return 0
     check_model(recipe.model.name)
     check_data(recipe.data)
-    # As torchrun does: otherwise each process takes as many threads as the node has cores.
+    # As the torchrun command does. Otherwise each process starts as many threads as the node has cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # A node that has come back would wait for an address that the others, who stayed, do not tell again.
+    # With a shared store a node that comes back waits for an address that nobody publishes again.
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     config = LaunchConfig(
         min_nodes=options.nodes,
@@ -61,7 +62,7 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         rdzv_backend="c10d",
         rdzv_endpoint=options.rendezvous or "localhost:0",
         max_restarts=RESTARTS if options.rendezvous else 0,
-        rdzv_configs={"join_timeout": MEETING_TIMEOUT, "read_timeout": MEETING_TIMEOUT},
+        rdzv_configs={"join_timeout": RENDEZVOUS_TIMEOUT, "read_timeout": RENDEZVOUS_TIMEOUT},
     )
     close = partialmethod(PContext.close, timeout=SHUTDOWN_TIMEOUT)
     PContext.close = close  # ty: ignore[invalid-assignment]
@@ -80,7 +81,7 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
 
 
 def _interrupted(run_folder: RunFolder, number: signal.Signals) -> int:
-    """The processes were given the signal, and have ended."""
+    """Report a run whose processes were ended by a signal; returns the exit code."""
     newest = run_folder.newest_checkpoint()
     print(
         f"run {run_folder.name} was stopped by {number.name}; the same command goes on "
@@ -91,7 +92,7 @@ def _interrupted(run_folder: RunFolder, number: signal.Signals) -> int:
 
 
 def _exit_code(failed: ChildFailedError) -> int:
-    """That of the process which ended first, where it is one that means something."""
+    """The exit code of the process that failed first if it is one of ours, else that of a failure."""
     rank, first = failed.get_first_failure()
     if first.exitcode in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
         return first.exitcode

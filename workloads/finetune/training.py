@@ -1,4 +1,4 @@
-"""A recipe's training in one process of possibly many: unchanged on one CPU, under torchrun and under Ray."""
+"""The training of a recipe in one process of a run: the same on one CPU, under torchrun and under Ray."""
 
 import hashlib
 import shutil
@@ -15,7 +15,7 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from finetune.callbacks import SaveCheckpoints, ShowProgress, StopInTime
+from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
 from finetune.checkpoint import RunFolder
 from finetune.data import load_conversations
 from finetune.driver import Driver
@@ -28,7 +28,7 @@ from finetune.recipe import Recipe
 from finetune.sharding import (
     gather_adapter,
     is_sharded,
-    loading_once,
+    loaded_by_one_process,
     restore_adapter,
     shard_by_layer,
     sharding_arguments,
@@ -38,7 +38,7 @@ from finetune.tokens import to_tokens
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps; finished means that what it was to make is published."""
+    """How far a run has come, in optimizer steps of all `steps`."""
 
     step: int
     steps: int
@@ -50,16 +50,16 @@ class Outcome:
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
-    """Train from the newest complete checkpoint to the end and publish, or until asked to stop."""
+    """Train from the newest complete checkpoint to the end and publish the result, or until asked to stop."""
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
     newest = agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
-    # Local rank 0 downloads, the other processes of the node then find everything on disk.
+    # Local rank 0 downloads first; the other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model.name)
         rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
-    callbacks: list[TrainerCallback] = [StopInTime(driver)]
+    callbacks: list[TrainerCallback] = [SaveOnRequest(driver)]
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
@@ -95,7 +95,7 @@ def build_trainer(
         prefix, rows, test_rows = split_off_prefix(rows, test_rows)
         arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
     sharded = is_sharded(recipe.training)
-    with loading_once(sharded):
+    with loaded_by_one_process(sharded):
         model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
     trainer = SFTTrainer(
         model=model,
@@ -110,8 +110,8 @@ def build_trainer(
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
     if sharded:
         shard_by_layer(trainer)
-    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates, and from which a
-    # resumed run goes on in fp32, with other losses than an undisturbed one.
+    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
+    # load it in fp32 and have other losses than an uninterrupted one.
     for weight in cast(PeftModel, trainer.model).parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
@@ -121,17 +121,17 @@ def build_trainer(
 
 
 def _score_replies_alone() -> None:
-    """On a CPU, too, compare with the vocabulary only tokens that are trained.
+    """Make the trainer compute logits only for tokens that are trained, on a CPU too.
 
-    The trainer does so wherever it has Triton. Elsewhere it scores whole prompts and throws the scores away,
-    for the sake of accelerators that compile for one shape.
+    It does so where Triton is installed. Elsewhere it computes those of the prompts too and drops them,
+    because some accelerators compile for one shape.
     """
     heads: Any = trl.trainer.utils
     heads._use_triton = lambda device: True
 
 
 def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
-    """The trainer's settings. Each rank writes into its own directory below `workspace`, emptied here."""
+    """The trainer's settings. Each rank writes into its own directory in `workspace`, emptied first."""
     training = recipe.training
     on_gpu = torch.cuda.is_available()
     arguments = SFTConfig(
@@ -152,23 +152,23 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         dataloader_num_workers=training.loader_processes,
         dataloader_pin_memory=on_gpu,
         logging_steps=training.log_every_steps,
-        # Steps beyond the last mean at the end alone.
+        # More steps than there are: evaluation at the end only.
         eval_strategy="steps" if recipe.data.test_rows else "no",
         eval_steps=training.evaluate_every_steps or sys.maxsize,
         save_strategy="steps",
         save_steps=training.save_every_steps,
         save_total_limit=1,
         completion_only_loss=True,
-        # The loss is the average over all reply tokens of a step, however the step is cut into ranks, batches
-        # and accumulation; else a short reply would weigh more than a long one.
+        # The loss is the average over all reply tokens of a step, across ranks and accumulated batches.
+        # Averaged by batch first, a token of a short reply would count more than one of a long reply.
         average_tokens_across_devices=True,
-        # Best fit: every row is whole, in one sequence, and sees nothing of its neighbours.
+        # The default strategy, best fit: no row is split, and none attends to another.
         packing=training.packing,
-        # Longer rows of text are left out; rows with pictures have no limit, a cut in one is an error.
+        # Longer rows of text have been left out; rows with pictures have no limit and must not be truncated.
         max_length=training.max_length,
-        # Rows with pictures are made when asked for: the trainer would look for `prompt` among raw columns.
+        # Rows with pictures are made when read: the trainer would not find `prompt` among the columns.
         remove_unused_columns=False,
-        # Every adapter weight is used in every step; looking for unused ones costs a pass over the graph.
+        # Every step uses every weight of the adapter; looking for unused ones costs a pass over the graph.
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
         report_to="none",
@@ -180,10 +180,10 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
 
 
 def _finish_training(trainer: SFTTrainer, resume: Path | None) -> tuple[Outcome, Path]:
-    """Train to the end or until asked to stop; at the end rank 0 finds the adapter, checked, in the path."""
+    """Train to the end or until asked to stop; returns how far, and where the checked adapter lies."""
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and _outcome(state).finished:
-        # The checkpoint is the end already: resuming that would train one step more.
+        # The checkpoint is of the last step: the trainer would resume with one more.
         return _outcome(state), _restored_adapter(
             trainer, resume
         ) if trainer.args.process_index == 0 else resume
@@ -214,7 +214,7 @@ def _restored_adapter(trainer: SFTTrainer, checkpoint: Path) -> Path:
 
 
 def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
-    """What the completion marker tells of the run."""
+    """The content of the run's COMPLETE.json."""
     return {
         "run": run.name,
         "steps": outcome.steps,
@@ -224,7 +224,7 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
 
 
 def _workspace(run: RunFolder) -> Path:
-    """One directory per node and run, the same for all processes of a node."""
+    """A directory for each run on a node, the same for all processes of the node."""
     identity = hashlib.sha256(run.folder.uri.encode()).hexdigest()[:12]
     path = Path(tempfile.gettempdir(), "finetune", f"{run.name}-{identity}")
     path.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""MaxText pre-training on a TPU slice, driven by Ray Train: recipes, one run's directory, resume, metrics."""
+"""Pre-training with MaxText on a TPU slice under Ray Train: recipes, a run's directory, resuming, metrics."""

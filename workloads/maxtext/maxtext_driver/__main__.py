@@ -20,7 +20,7 @@ from maxtext_driver.errors import EXIT_BAD_INPUT, InputError
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
-# The plan needs no TPU, and is to be seen without the libraries' notices.
+# The plan needs no TPU, and should be shown without the libraries' notices.
 ENVIRONMENT_OF_DRY_RUN = {
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "1",
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         recipe = load_recipe(options.recipe, options.overrides)
         chips = chips_of(options.topology) if options.topology else None
-        # MaxText, JAX and Ray take many seconds to import: only when there is something to run.
+        # Imported here because MaxText, JAX and Ray take many seconds to import.
         if options.dry_run:
             os.environ.update(ENVIRONMENT_OF_DRY_RUN)
             from maxtext_driver.plan import print_plan
@@ -59,13 +59,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def dry_run(arguments: list[str]) -> int:
-    """The same command with --dry-run, in a process of its own: Ray forks, and JAX's threads mind that."""
+    """Run this command with --dry-run in another process: Ray must not fork once JAX has threads."""
     command = [sys.executable, "-m", "maxtext_driver", *arguments, "--dry-run"]
     return subprocess.run(command, check=False).returncode
 
 
 def chips_of(topology: str) -> int:
-    """16 for 4x4; raises InputError for anything else than two numbers."""
+    """The number of chips of a topology, 16 for 4x4; raises InputError for anything but two numbers."""
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
     if not match:
         raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")
@@ -73,7 +73,7 @@ def chips_of(topology: str) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """The parser of the command's options."""
     parser = argparse.ArgumentParser(
         prog="python -m maxtext_driver",
         description=__doc__,

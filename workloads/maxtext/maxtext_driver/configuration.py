@@ -1,6 +1,6 @@
-"""MaxText's own configuration of a recipe; the only module that knows how MaxText takes and refuses settings.
+"""MaxText's own configuration for a recipe; no other module knows how MaxText reads and rejects settings.
 
-Importing it imports MaxText and JAX, some ten seconds.
+Importing it imports MaxText and JAX, which takes about ten seconds.
 """
 
 import json
@@ -26,9 +26,9 @@ TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
 
 
 def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
-    """The command line of MaxText's own programs for a recipe and what the driver adds to it."""
+    """The arguments of MaxText's own programs for a recipe, with those that the driver adds."""
     settings = {**recipe.maxtext, **from_driver, "log_config": False}
-    # MaxText looks for its own tokenizers where a checkout of its sources would have them.
+    # MaxText looks for its tokenizers in a checkout of its sources; here they lie in the package.
     tokenizer = TOKENIZERS / str(settings.get("tokenizer_path"))
     if tokenizer.is_file():
         settings["tokenizer_path"] = str(tokenizer)
@@ -36,14 +36,14 @@ def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
 
 
 def slice_settings(chips: int) -> dict[str, Any]:
-    """Settings with which MaxText works for a slice of TPU v6e that is not there."""
+    """Settings that make MaxText work for a slice of TPU v6e on a machine without one."""
     return {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
 
 
 def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
-    """MaxText's configuration, with everything derived, on `chips` chips of TPU v6e (None: on CPU).
+    """MaxText's complete configuration on `chips` chips of TPU v6e (None: on CPU), with all derived values.
 
-    No TPU is needed. Raises InputError, in one line, for what MaxText does not know or take.
+    No TPU is needed. Raises InputError with one line when MaxText does not know a setting or rejects it.
     """
     release = f"MaxText {version('maxtext')}"
     problems = [
@@ -53,7 +53,7 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
     ]
     models = sorted(path.stem for path in MODELS.glob("*.yml"))
     name = str(recipe.maxtext["model_name"])
-    # MaxText warns and trains its default model instead.
+    # Otherwise MaxText warns and trains its default model.
     if name not in models:
         problems.append(f"{release} has no model {name}{did_you_mean(name, models)}")
     if problems:
@@ -70,17 +70,17 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
 
 
 def tflops_per_chip(config: HyperParameters) -> float:
-    """Of one step: the model's own arithmetic as MaxText counts it, without what is computed twice."""
+    """TFLOP of one step as MaxText counts them, without activations that are computed a second time."""
     with redirect_stdout(StringIO()):
         return calculate_tflops_training_per_device(config)[0]
 
 
 def _reason(error: BaseException) -> str:
-    """The first cause in one line; MaxText turns what it refuses into an exit code."""
+    """The original cause in one line; MaxText itself ends with an exit code when it rejects a setting."""
     while error.__context__ is not None:
         error = error.__context__
     details = getattr(error, "errors", None)
-    if callable(details):  # pydantic's ValidationError: all it found
+    if callable(details):  # pydantic's ValidationError lists every problem
         found = [(".".join(map(str, each["loc"])), each["msg"]) for each in details()]
         return "; ".join(f"{key}: {message}" if key else message for key, message in found)
     return " ".join(str(error).split()) or type(error).__name__
@@ -88,7 +88,7 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without MaxText's banner around what it refuses; the reason comes in the InputError."""
+    """Hide MaxText's banner about a rejected setting; InputError has the reason."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -1,8 +1,8 @@
-"""The error a person can put right, and the exit codes of the command line."""
+"""The error that a user can correct, and the exit codes of the command line."""
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 
 
 class InputError(Exception):
-    """Something whoever started the run can put right; the message is one line and names the remedy."""
+    """Something that the user can correct; the message is one line and says how."""

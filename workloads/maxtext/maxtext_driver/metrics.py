@@ -1,4 +1,4 @@
-"""Progress of a run: one printed line per step, and the same as JSON lines in the run's directory."""
+"""Progress of a run: a printed line per step, and the same as JSON lines in the run's directory."""
 
 import json
 import time
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from maxtext_driver.run_folder import write_text
 
-# A bucket takes about one write a second to one object.
+# Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """State after one step, counted from 1. `seconds` is the step's wall time; speeds are those of one chip.
+    """The state after a step, counted from 1. `seconds` is wall time; speeds are those of one chip.
 
-    TFLOP/s are MaxText's: of the model's own arithmetic, recomputed activations not counted.
+    TFLOP/s are counted as MaxText does, without recomputed activations.
     """
 
     step: int
@@ -40,7 +40,7 @@ class Progress:
 
 
 def progress_of(step: int, steps: int, scalars: Mapping[str, float]) -> Progress:
-    """MaxText's scalars of its step `step`, which it counts from 0."""
+    """Progress from MaxText's scalars of its step `step`, which it counts from 0."""
     return Progress(
         step=step + 1,
         steps=steps,
@@ -54,24 +54,24 @@ def progress_of(step: int, steps: int, scalars: Mapping[str, float]) -> Progress
 
 
 class MetricsLog:
-    """`metrics.jsonl` of a run. Objects in a bucket cannot grow, so the file is written anew each time."""
+    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
 
     FILE = "metrics.jsonl"
 
     def __init__(self, folder: Path, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Take over what an earlier process logged up to `from_step`; later lines will be logged again."""
+        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
         self._file, self._clock = folder / self.FILE, clock
         earlier = self._file.read_text().splitlines() if self._file.exists() else []
         self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
         self._written = float("-inf")
 
     def append(self, progress: Progress) -> None:
-        """Add a line, written at once, or with a later one when the last write was under a second ago."""
+        """Add a line; it is written with the next one if the last write was less than a second ago."""
         self._lines.append(json.dumps(asdict(progress)))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
             self.flush()
 
     def flush(self) -> None:
-        """Write every line so far."""
+        """Write all lines so far."""
         write_text(self._file, "".join(f"{line}\n" for line in self._lines))
         self._written = self._clock()

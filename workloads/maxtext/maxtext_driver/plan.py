@@ -1,4 +1,4 @@
-"""What a recipe trains on a slice, told before any worker is asked for."""
+"""The figures of a run on a slice, computed before any worker is requested."""
 
 from dataclasses import dataclass
 
@@ -30,13 +30,16 @@ class Plan:
 
 
 def print_plan(recipe: Recipe, chips: int | None) -> None:
-    """Print the plan of a run; raises InputError for what MaxText does not take."""
+    """Print the plan of a run; raises InputError when MaxText rejects a setting."""
     for line in make_plan(recipe, chips).lines(recipe):
         print(line, flush=True)
 
 
 def make_plan(recipe: Recipe, chips: int | None) -> Plan:
-    """Read the recipe as MaxText will on a slice of so many chips; raises InputError as it would."""
+    """Compute the plan from MaxText's configuration for `chips`.
+
+    Raises InputError when MaxText rejects it.
+    """
     config = check_configuration(recipe, chips)
     return Plan(
         chips=chips,

@@ -1,4 +1,4 @@
-"""Ray Train's JaxTrainer: a worker per host, all started anew from the newest checkpoint when one is lost."""
+"""Training under Ray Train's JaxTrainer: one worker per host; when one is lost, all restart."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 import ray
 from ray.train import TrainingFailedError
 
-# By their own path: `ray.train` chooses what these names mean at run time, out of a type checker's sight.
+# Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
@@ -15,27 +15,28 @@ from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
 
-# Losses of a worker that a run survives; drained nodes are counted apart and without limit.
+# How many lost workers a run survives. Drained nodes are not counted.
 WORKER_FAILURES = 3
-# Seconds until all workers are placed: replacing a lost TPU node takes many minutes, Ray's default is one.
+# Seconds within which all workers must start, not Ray's 60: replacing a lost TPU node takes many minutes.
 WORKER_START_TIMEOUT = 1800
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
     """Train on the workers of `placement`; returns the exit code.
 
-    Raises InputError, before any worker is asked for, when the slice has other hosts or the run was another.
+    Raises InputError, before it requests any worker, when the slice has another number of hosts or the run
+    another recipe or slice.
     """
     scaling = _scaling(placement)
     run.claim(recipe, placement)
     if not run.finished() and run.steps_saved() >= recipe.steps:
-        # The last checkpoint was written and the worker lost before it could say so.
+        # A worker was lost between the last checkpoint and the marker.
         run.finish(recipe.steps)
     if run.finished():
         print(f"run {run.name} is finished already: {run.path}", flush=True)
         return 0
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
-    # Ray would pass on what a worker prints twice: as its output and as a log record.
+    # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     ray.init(ignore_reinit_error=True)
     trainer = JaxTrainer(
@@ -46,7 +47,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
             "run": run.name,
             "placement": placement,
         },
-        # On CPU too: it is what makes Ray join the workers' JAX processes into one.
+        # On CPU too: with it Ray joins the workers' JAX processes into one.
         jax_config=JaxConfig(use_tpu=True),
         scaling_config=scaling,
         run_config=RunConfig(
@@ -84,20 +85,21 @@ def _scaling(placement: Placement) -> ScalingConfig:
 
 
 def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
-    """Of every worker process, before it loads libtpu."""
+    """The environment of every worker process, set before it loads libtpu."""
     return {
-        # cpu beside tpu: activations that are moved to the host are laid out by that backend.
+        # cpu too, because that backend holds activations that are moved to the host.
         "JAX_PLATFORMS": "tpu,cpu" if placement.topology else "cpu",
         "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
-        # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off; what is written lies in the run.
+        # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off; all files are in the run's
+        # directory.
         "DECOUPLE_GCLOUD": "TRUE",
-        # Warnings and errors of XLA; it has much to tell about its coordination service.
+        # Only warnings and errors of XLA, which logs much about its coordination service.
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }
 
 
 def _cause(error: TrainingFailedError) -> str:
-    """The first worker's own error in one line, not the stack of all."""
+    """The error of the first worker that failed, in one line, without stack traces."""
     failures = getattr(error, "worker_failures", {})
     first = failures[min(failures)] if failures else error
     return " ".join(str(first).split())[-600:]

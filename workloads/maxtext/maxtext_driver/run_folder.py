@@ -1,9 +1,9 @@
-"""A run's directory in the mounted bucket: what lies where, and what counts as finished.
+"""A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
 run.json            the recipe, the workers and the slice that the run was started with
-checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0, and a directory without a suffix is whole
+checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
 metrics.jsonl       a line per step, readable while the run goes on
-ray/                Ray Train's own notes
+ray/                files of Ray Train
 COMPLETE.json       written last: the run is finished
 """
 
@@ -23,7 +23,7 @@ MARKER = "COMPLETE.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where a run takes place: how many worker processes, and the TPU slice or None for CPU."""
+    """Where a run takes place: the number of worker processes, and the TPU slice, None for CPU."""
 
     workers: int
     topology: str | None = None
@@ -34,7 +34,7 @@ class RunFolder:
     """The directory of one run."""
 
     def __init__(self, output: Path, run: str):
-        """Raises InputError for a name that cannot be a directory, or an output that is not one."""
+        """Raises InputError when the name cannot be that of a directory, or `output` is not one."""
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
         if not output.is_dir():
@@ -44,10 +44,10 @@ class RunFolder:
         self.path = self.output / run
 
     def claim(self, recipe: Recipe, placement: Placement) -> None:
-        """Record what this run trains, or check that it is what was recorded.
+        """Record the recipe and the slice, or compare them with the record.
 
-        Another recipe or number of chips would give other batches half-way. Raises InputError then, and when
-        the directory cannot be written.
+        Raises InputError when they differ, because the batches would change half-way, and when the directory
+        cannot be written.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
         file = self.path / "run.json"
@@ -66,14 +66,14 @@ class RunFolder:
             )
 
     def claimed(self) -> bool:
-        """Whether `claim` was called for this run; False where another directory is mounted."""
+        """Whether `claim` was called for this run; False when a worker has another directory mounted."""
         return (self.path / "run.json").exists()
 
     def steps_saved(self) -> int:
-        """Steps after which the newest whole checkpoint was taken; 0 without one."""
+        """The steps after which the newest complete checkpoint was saved; 0 without one."""
         folder = self.path / "checkpoints"
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        # Orbax writes under a name with a suffix and renames when all is there.
+        # Orbax writes under a name with a suffix and renames the directory when it is complete.
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
     def finished(self) -> bool:
@@ -87,14 +87,14 @@ class RunFolder:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Replace a file; it appears whole or not at all."""
+    """Replace a file; no reader sees it half written."""
     part = file.with_name(f"{file.name}.part")
     part.write_text(text)
     part.replace(file)
 
 
 def _differences(old: Any, new: Any, key: str = "") -> list[str]:
-    """Dotted keys at which two trees of plain values differ."""
+    """The dotted keys at which two nested mappings differ."""
     if isinstance(old, dict) and isinstance(new, dict):
         return [
             name

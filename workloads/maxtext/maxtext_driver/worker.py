@@ -1,4 +1,4 @@
-"""What every worker runs: MaxText's own training program, with this package's metrics."""
+"""Runs on every worker: MaxText's own training program, with this package's metrics."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from maxtext_driver.run_folder import Placement, RunFolder
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train to the end or raise; Ray then starts all workers anew, from the newest checkpoint."""
+    """Train to the end or raise; Ray then restarts all workers, from the newest checkpoint."""
     recipe: Recipe = config["recipe"]
     placement: Placement = config["placement"]
     run = RunFolder(Path(config["output"]), config["run"])
@@ -33,14 +33,14 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
 def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> None:
     """Run MaxText's training from the newest checkpoint to the last step."""
-    # Imported late: JAX must not look for its devices before Ray has joined the processes.
+    # Imported here because JAX must not look for devices before Ray has joined the processes.
     import jax
     from absl import logging
     from maxtext.trainers.pre_train import train as pre_train
 
     from maxtext_driver.configuration import maxtext_arguments
 
-    # Orbax tells some forty things about every checkpoint.
+    # Orbax logs some forty lines about every checkpoint.
     logging.set_verbosity(logging.WARNING)
     saved = run.steps_saved()
     if rank == 0:
@@ -51,7 +51,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
         base_output_directory=str(run.output),
         run_name=run.name,
         enable_checkpointing=True,
-        # Ray has joined the processes.
+        # Ray has done so already.
         skip_jax_distributed_system=True,
     )
     log = MetricsLog(run.path, from_step=saved) if rank == 0 else None
@@ -64,7 +64,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
 
 @contextmanager
 def _reporting_to(log: MetricsLog | None) -> Generator[None]:
-    """MaxText prints its figures on every host; only its logger, which has no hook, ever holds them."""
+    """Patch MaxText's logger, which has no hook and is the only place that has the figures of a step."""
     from maxtext.common import metric_logger
 
     class Reporter(metric_logger.MetricLogger):

@@ -1,1 +1,1 @@
-"""A recipe compiled for a real TPU topology on a CPU: memory of a chip, and what goes between the chips."""
+"""Compiles a recipe for a TPU topology on a CPU: memory of a chip, and traffic between the chips."""

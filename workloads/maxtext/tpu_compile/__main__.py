@@ -1,8 +1,8 @@
-"""Compile a recipe for a TPU v6e slice without having one, beside the tutorial's, and hold it to the bars.
+"""Compile a recipe and the tutorial's for a TPU v6e slice, without one, and check the recipe's limits.
 
     python -m tpu_compile --recipe llama3-8b
 
-Exit codes: 0 every bar is passed, 1 one is missed or the compiler refuses, 2 the input is wrong.
+Exit codes: 0 within all limits, 1 over one or rejected by the compiler, 2 the input is wrong.
 """
 
 import argparse
@@ -24,7 +24,7 @@ TUTORIAL = "llama3-8b-tutorial"
 
 
 class CompilerRefused(Exception):
-    """The TPU compiler's reason, in one line."""
+    """The TPU compiler rejects the program; the message is its reason in one line."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,13 +55,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compile_in_process(recipe: Recipe, chips: int) -> Figures:
-    """The figures of a recipe; raises CompilerRefused with the last line that the compiler wrote."""
+    """The figures of a recipe; raises CompilerRefused with the last line of the compiler's output."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[1]),
         "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
         "JAX_PLATFORMS": "cpu",
-        # There is no metadata server to ask about the slice, and the lock is for those who have a TPU.
+        # Without a TPU there is no metadata server to ask, and nothing that the lock would protect.
         "TPU_SKIP_MDS_QUERY": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
         "DECOUPLE_GCLOUD": "TRUE",
@@ -91,7 +91,7 @@ def _reason(log: str) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command's options."""
+    """The parser of the command's options."""
     parser = argparse.ArgumentParser(
         prog="python -m tpu_compile",
         description=__doc__,

@@ -1,9 +1,9 @@
-"""Bytes that a compiled program sends between chips, read from its HLO text.
+"""Counts the bytes that a compiled program sends between chips, from its HLO text.
 
-Counted are the bytes that one chip receives over its links in one run of the program, in the ring algorithm:
-of a result gathered from n chips (n-1)/n comes from others, of an operand that is summed and scattered
-likewise, of one that is summed for all twice that; a permuted operand comes whole. Whatever lies in a loop
-counts once for every round, whose number is in the loop's condition.
+The count is of the bytes that one of n chips receives over its links in one run of the program, with the ring
+algorithm: (n-1)/n of the result of an all-gather, (n-1)/n of the operand of a reduce-scatter or all-to-all,
+twice that of an all-reduce, and the whole operand of a collective-permute. What is in a loop counts once per
+iteration; the number of iterations is read from the loop's condition.
 """
 
 import re
@@ -26,12 +26,12 @@ _KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collectiv
 
 
 class UnreadableProgram(Exception):
-    """The program has something that would make the count a guess."""
+    """The program has something that cannot be counted."""
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line: `%name = shape opcode(operands), attributes`; `rest` is all behind the opening bracket."""
+    """A line `%name = shape opcode(operands), attributes`; `rest` is what follows the opening bracket."""
 
     name: str
     shape: str
@@ -39,27 +39,27 @@ class Instruction:
     rest: str
 
     def operands(self) -> list[str]:
-        """Names of the operands, in order."""
+        """The names of the operands, in order."""
         return re.findall(r"%([\w.\-]+)", self.rest.split(")")[0])
 
     def attribute(self, name: str) -> str | None:
-        """A computation that an attribute names."""
+        """The name of the computation that an attribute refers to."""
         found = re.search(rf"\b{name}=%?([\w.\-]+)", self.rest)
         return found.group(1) if found else None
 
 
 @dataclass
 class Program:
-    """Computations by name, and which of them the program starts with."""
+    """The computations by name, and the name of the entry."""
 
     computations: dict[str, dict[str, Instruction]] = field(default_factory=dict)
     entry: str = ""
 
 
 def received_bytes(text: str, chips: int) -> dict[str, int]:
-    """Bytes that one chip receives in one run, by kind of collective.
+    """The bytes that one chip receives in one run, by kind of collective.
 
-    Raises UnreadableProgram for a loop without a readable number of rounds, or an unknown type.
+    Raises UnreadableProgram for a loop whose number of rounds cannot be read, and an unknown type.
     """
     program = _parse(text)
     total: Counter[str] = Counter()
@@ -72,7 +72,7 @@ def _parse(text: str) -> Program:
     program = Program()
     current: dict[str, Instruction] | None = None
     for line in text.splitlines():
-        # A kernel's metadata may run over lines without indentation, so only the bracket ends a computation.
+        # Metadata of a kernel may have lines without indentation, so only the bracket ends a computation.
         if line == "}" or line.startswith("}, execution_thread="):
             current = None
         elif current is None and (match := _COMPUTATION.match(line)):
@@ -87,11 +87,11 @@ def _parse(text: str) -> Program:
 
 
 def _walk(program: Program, name: str, rounds: int, chips: int) -> Iterator[tuple[str, int, int]]:
-    """Kind, bytes and number of times of every collective under a computation."""
+    """Kind, bytes and number of runs of every collective in a computation and those that it calls."""
     for instruction in program.computations[name].values():
         opcode = instruction.opcode.removesuffix("-start")
         if opcode in _KINDS:
-            # XLA:TPU writes a sum that is scattered as a fusion of an all-reduce with the slice.
+            # XLA:TPU writes a reduce-scatter as a fusion of an all-reduce with a slice.
             kind = "reduce-scatter" if name.startswith("all-reduce-scatter") else opcode
             yield kind, _received(kind, opcode, instruction, chips), rounds
         elif opcode == "while":
@@ -109,12 +109,12 @@ def _received(kind: str, opcode: str, instruction: Instruction, chips: int) -> i
     if kind == "collective-permute":
         return size
     if opcode == "reduce-scatter":
-        size *= group  # the shape is the part that a chip keeps
+        size *= group  # the shape is that of one chip's part
     return size * (group - 1) // group * (2 if kind == "all-reduce" else 1)
 
 
 def _sizes(instruction: Instruction) -> list[int]:
-    """Bytes of each result, also where the shape of a started collective lists its operands before them."""
+    """The bytes of each result. A started collective's shape lists its operands before its results."""
     arrays = _SHAPE.findall(re.sub(r"\{[^{}]*\}", "", instruction.shape))
     if instruction.opcode in ("all-gather-start", "collective-permute-start"):
         arrays = [array for array in arrays if array != ("u32", "")]  # semaphores
@@ -132,7 +132,7 @@ def _bytes(kind: str) -> int:
 
 
 def _rounds(program: Program, name: str, loop: Instruction) -> int:
-    """How often a loop runs: it counts in ones, as XLA writes its loops, to a constant in its condition."""
+    """The number of iterations: XLA's loops count by ones up to a constant in their condition."""
     condition = program.computations[loop.attribute("condition") or ""]
     compare = next((each for each in condition.values() if each.opcode == "compare"), None)
     if compare is None or "direction=LT" not in compare.rest:
@@ -146,7 +146,7 @@ def _rounds(program: Program, name: str, loop: Instruction) -> int:
 
 
 def _constant(computation: dict[str, Instruction], tuple_name: str, index: int) -> int:
-    """The constant at a place of a tuple, behind copies of it."""
+    """The constant at an index of a tuple, looked up through copies."""
     place = computation[computation[tuple_name].operands()[index]]
     while place.opcode in ("copy", "bitcast") or (place.opcode == "fusion" and len(place.operands()) == 1):
         place = computation[place.operands()[0]]

@@ -1,8 +1,8 @@
-"""Compiles one recipe for a TPU slice that is not there, and writes what the compiler says of it.
+"""Compiles one recipe for a TPU slice, without one, and writes the compiler's figures.
 
     LIBTPU_INIT_ARGS="FLAGS" python -m tpu_compile.compiler CHIPS FIGURES.json < RECIPE.json
 
-A process of its own for each recipe: libtpu reads its flags once.
+Each recipe needs a process of its own, because libtpu reads its flags once.
 """
 
 import json
@@ -19,7 +19,7 @@ from tpu_compile.figures import Figures
 
 
 def compile_recipe(recipe: Recipe, chips: int) -> Figures:
-    """Have MaxText's own ahead-of-time program compile the training step; raises what the compiler raises."""
+    """Compile the training step with MaxText's own ahead-of-time program; raises what the compiler raises."""
     from maxtext.trainers.pre_train import train_compile
 
     found: list[Figures] = []
@@ -44,7 +44,7 @@ def compile_recipe(recipe: Recipe, chips: int) -> Figures:
 
 
 def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figures:
-    """Read a compiled step: memory from the compiler's own account, traffic from the program's text."""
+    """The figures of a compiled step: memory as the compiler reports it, traffic from the program's text."""
     memory = compiled.memory_analysis()
     return Figures(
         hbm=memory.argument_size_in_bytes

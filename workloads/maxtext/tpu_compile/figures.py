@@ -1,11 +1,11 @@
-"""What the TPU compiler says of a training step."""
+"""The figures of a training step that the TPU compiler has compiled."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Of one training step on one chip, in bytes; `hbm` and `host` are what the program needs at its peak."""
+    """Figures of one training step on one chip, in bytes; `hbm` and `host` are peaks of memory."""
 
     hbm: int
     host: int
@@ -15,5 +15,5 @@ class Figures:
 
     @property
     def received_per_token(self) -> float:
-        """Bytes from other chips for each token that this chip trains on."""
+        """The bytes that a chip receives for each token that it trains on."""
         return sum(self.received.values()) / self.tokens

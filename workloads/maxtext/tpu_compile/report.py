@@ -1,4 +1,4 @@
-"""Two recipes side by side, and whether the first one passes."""
+"""Compares two recipes, and checks the first one against its limits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ from tpu_compile.figures import Figures
 GIB = 2**30
 MIB = 2**20
 
-# What XLA:TPU lets a program use of a v6e chip's 32 GiB: "exceeds available HBM (31.24G)" of its
-# CompileTimeHbmOom.
+# The GiB of a v6e chip's 32 that XLA:TPU lets a program use: its error CompileTimeHbmOom says "exceeds
+# available HBM (31.24G)".
 HBM = int(31.24 * GIB)
 HBM_TO_SPARE = 0.05
-# Of the other recipe's bytes per token.
+# As a share of the other recipe's bytes per token.
 TRAFFIC = 1 / 3
 
-# What must be equal for a comparison to mean anything.
+# The settings that must be equal for a comparison.
 SAME = ("model_name", "max_target_length")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A recipe by its name, with its figures."""
+    """A recipe's name and figures."""
 
     name: str
     recipe: Recipe
@@ -30,7 +30,7 @@ class Compiled:
 
 
 def table(mine: Compiled, other: Compiled) -> Iterator[str]:
-    """A table for people, and for the documentation."""
+    """The two recipes as a table, for people and for the documentation."""
     yield f"| of one chip | {mine.name} | {other.name} |"
     yield "|---|---|---|"
     for label, value in _ROWS.items():
@@ -38,7 +38,7 @@ def table(mine: Compiled, other: Compiled) -> Iterator[str]:
 
 
 def missed(mine: Compiled, other: Compiled) -> list[str]:
-    """The bars that the first recipe misses, each with its figure."""
+    """The limits that the first recipe exceeds, each with its figure."""
     spare = 1 - mine.figures.hbm / HBM
     share = mine.figures.received_per_token / other.figures.received_per_token
     problems = [
@@ -54,7 +54,7 @@ def missed(mine: Compiled, other: Compiled) -> list[str]:
 
 
 def summary(mine: Compiled, other: Compiled) -> str:
-    """One line with the figures that the bars are about."""
+    """One line with the figures that have limits."""
     spare = 1 - mine.figures.hbm / HBM
     times = other.figures.received_per_token / mine.figures.received_per_token
     return (
