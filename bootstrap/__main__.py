@@ -5,15 +5,17 @@ from pathlib import Path
 
 import pulumi
 
-# Pulumi runs it in its own folder; it shares components with the stacks.
+# Pulumi runs it in its own folder; it shares components and the reader of settings with the stacks.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bootstrap import program, settings
+from bootstrap import program
+from bootstrap.settings import Settings
+from stacks.reader import ConfigReader, SettingsError
 
 try:
-    chosen = settings.load()
-except settings.SettingsError as error:
+    settings = ConfigReader.of_program().read(Settings)
+except SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
-for name, value in program.build(chosen).items():
+for name, value in program.build(settings).items():
     pulumi.export(name, value)

@@ -7,8 +7,6 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from bootstrap.settings import GitHub, GitLab
-
 # Attributes of a job that roles are given by.
 PREVIEWS: Final = "previews"
 DEPLOYS: Final = "deploys"
@@ -16,6 +14,32 @@ DEPLOYS: Final = "deploys"
 # undelete` brings it back.
 _POOL: Final = "llm-forges"
 _GITHUB_ISSUER: Final = "https://token.actions.githubusercontent.com"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHub:
+    """A repository at GitHub.
+
+    Args:
+        repository: `owner/name`.
+        repository_id: Its number.
+    """
+
+    repository: str
+    repository_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitLab:
+    """A project at GitLab.
+
+    Args:
+        project_id: Its number.
+        url: Address of the GitLab.
+    """
+
+    project_id: str
+    url: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,99 +1,65 @@
 """The settings of the bootstrap: which project, and which repositories its identities belong to."""
 
-import re
-from dataclasses import dataclass
+from typing import Annotated
 
-import pulumi
+from pydantic import Field, ValidationInfo, field_validator
 
-__all__ = ["GitHub", "GitLab", "Settings", "SettingsError", "load"]
+from bootstrap.federation import GitHub, GitLab
+from stacks.reader import GoogleSettings, Hint
 
-_REGION = r"[a-z]+(-[a-z]+)+\d+"
-
-
-class SettingsError(Exception):
-    """Every problem of the configuration, one line each."""
+_Number = Annotated[str | None, Field(pattern=r"^\d+$"), Hint(values="a number")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitHub:
-    """A repository at GitHub.
+class Settings(GoogleSettings):
+    """What the bootstrap is told."""
 
-    Args:
-        repository: `githubRepository`. `owner/name`.
-        repository_id: `githubRepositoryId`. Its number, which nobody gets by taking a name that became free.
-    """
-
-    repository: str
-    repository_id: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GitLab:
-    """A project at GitLab.
-
-    Args:
-        project_id: `gitlabProjectId`. Its number.
-        url: `gitlabUrl`. Address of the GitLab; its keys must be readable from the internet.
-    """
-
-    project_id: str
-    url: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What the bootstrap is told.
-
-    Args:
-        project: `gcp:project`. Project that the stacks are created in.
-        region: `gcp:region`. Region of the state and of its key.
-        main_branch: `mainBranch`. The branch that `up` runs from.
-        github: None when the repository is not at GitHub.
-        gitlab: None when the repository is not at GitLab.
-    """
-
-    project: str
-    region: str
-    main_branch: str
-    github: GitHub | None
-    gitlab: GitLab | None
-
-
-def load() -> Settings:
-    """Reads the configuration of the current stack.
-
-    Raises:
-        SettingsError: With every problem; nothing has been registered then.
-    """
-    config, google = pulumi.Config(), pulumi.Config("gcp")
-    problems: list[str] = []
-
-    def read(values: pulumi.Config, key: str, pattern: str, rule: str, default: str = "") -> str:
-        value = values.get(key) or default
-        full = f"gcp:{key}" if values is google else key
-        if value and not re.fullmatch(pattern, value):
-            problems.append(f"{full}: {value!r} is not {rule}")
-        return value
-
-    project = read(google, "project", r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project id")
-    region = read(google, "region", _REGION, "a region such as us-central1")
-    branch = read(config, "mainBranch", r"[\w./-]+", "the name of a branch", "main")
-    repository = read(config, "githubRepository", r"[\w.-]+/[\w.-]+", "owner/name")
-    repository_id = read(config, "githubRepositoryId", r"\d+", "a number: `gh api repos/OWNER/NAME --jq .id`")
-    gitlab_id = read(config, "gitlabProjectId", r"\d+", "a number: the project's page shows it")
-    url = read(config, "gitlabUrl", r"https://[\w.:-]+", "an address without a path", "https://gitlab.com")
-    missing = [key for key, value in (("gcp:project", project), ("gcp:region", region)) if not value]
-    problems += [f"{key}: missing; set it with `pulumi config set {key} VALUE`" for key in missing]
-    if bool(repository) != bool(repository_id):
-        problems.append("githubRepository and githubRepositoryId: give both or none")
-    if not repository and not gitlab_id:
-        problems.append("githubRepository or gitlabProjectId: give the repository that the pipelines run for")
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return Settings(
-        project=project,
-        region=region,
-        main_branch=branch,
-        github=GitHub(repository=repository, repository_id=repository_id) if repository else None,
-        gitlab=GitLab(project_id=gitlab_id, url=url) if gitlab_id else None,
+    main_branch: Annotated[str, Hint(values="the name of a branch")] = Field(
+        "main", pattern=r"^[\w./-]+$", description="The branch that `up` runs from."
     )
+    github_repository: Annotated[str | None, Hint(values="owner/name")] = Field(
+        None, pattern=r"^[\w.-]+/[\w.-]+$", description="Repository at GitHub, if it is there."
+    )
+    github_repository_id: _Number = Field(
+        None,
+        validate_default=True,
+        description="Its number, which nobody gets by taking a name that became free: "
+        "`gh api repos/OWNER/NAME --jq .id`.",
+    )
+    gitlab_project_id: _Number = Field(
+        None,
+        validate_default=True,
+        description="Number of the project at GitLab, if it is there: the project's page shows it.",
+    )
+    gitlab_url: Annotated[str, Hint(values="an address without a path, https://...")] = Field(
+        "https://gitlab.com",
+        pattern=r"^https://[\w.:-]+$",
+        description="Address of the GitLab; its keys must be readable from the internet.",
+    )
+
+    @property
+    def github(self) -> GitHub | None:
+        """The repository at GitHub."""
+        if self.github_repository is None or self.github_repository_id is None:
+            return None
+        return GitHub(repository=self.github_repository, repository_id=self.github_repository_id)
+
+    @property
+    def gitlab(self) -> GitLab | None:
+        """The project at GitLab."""
+        return (
+            GitLab(project_id=self.gitlab_project_id, url=self.gitlab_url) if self.gitlab_project_id else None
+        )
+
+    @field_validator("github_repository_id")
+    @classmethod
+    def _belongs_to_a_repository(cls, number: str | None, info: ValidationInfo) -> str | None:
+        if "github_repository" in info.data and bool(number) != bool(info.data["github_repository"]):
+            raise ValueError("githubRepository and githubRepositoryId: give both or none")
+        return number
+
+    @field_validator("gitlab_project_id")
+    @classmethod
+    def _somebody_is_trusted(cls, number: str | None, info: ValidationInfo) -> str | None:
+        if "github_repository" in info.data and not (number or info.data["github_repository"]):
+            raise ValueError("give the repository that the pipelines run for, or githubRepository")
+        return number

@@ -195,8 +195,10 @@ class ConfigReader:
 
     def _told(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
         """A problem that pydantic found, as a person is told of it."""
-        key = ".".join(part for part in error["loc"] if isinstance(part, str))
-        fields = keys_of(model)
+        first, *rest = (part for part in error["loc"] if isinstance(part, str))
+        if error["type"] != "extra_forbidden" and first in model.model_fields:
+            first = model.model_fields[first].alias or first  # a default's error has the field's name
+        key, fields = ".".join([first, *rest]), keys_of(model)
         if error["type"] == "default_factory_not_called":  # follows from another problem
             return None
         if key not in fields:

@@ -12,15 +12,22 @@ import pulumi
 import pytest
 import yaml
 
-from bootstrap import program, roles, settings
-from bootstrap.federation import github_rules, gitlab_rules
-from bootstrap.settings import GitHub, GitLab, Settings, SettingsError
+from bootstrap import program, roles
+from bootstrap.federation import GitHub, GitLab, github_rules, gitlab_rules
+from bootstrap.settings import Settings
 from engine.project import ROOT
+from stacks.reader import ConfigReader, SettingsError
 
 GITHUB = GitHub(repository="owner/name", repository_id="42")
 GITLAB = GitLab(project_id="7", url="https://gitlab.com")
-SETTINGS = Settings(
-    project="my-project", region="us-central1", main_branch="main", github=GITHUB, gitlab=GITLAB
+SETTINGS = Settings.model_validate(
+    {
+        "gcp:project": "my-project",
+        "gcp:region": "us-central1",
+        "githubRepository": GITHUB.repository,
+        "githubRepositoryId": GITHUB.repository_id,
+        "gitlabProjectId": GITLAB.project_id,
+    }
 )
 PROJECT_ROLE = "gcp:projects/iAMMember:IAMMember"
 
@@ -252,7 +259,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Any:
         }
         pulumi.runtime.set_mocks(_Mocks(), project="llm-stacks-bootstrap", stack="test", preview=False)
         pulumi.runtime.set_all_config(mapped)
-        return settings.load()
+        return ConfigReader.of_program().read(Settings)
 
     yield loaded
     pulumi.runtime.set_all_config({})
@@ -273,9 +280,9 @@ def test_the_settings_are_read(load: Any) -> None:
 
 def test_all_problems_are_told_at_once(load: Any) -> None:
     with pytest.raises(SettingsError) as raised:
-        load(region="us-central1-a", githubRepository="name", gitlabUrl="http://gitlab.example")
+        load(region="us-central1-a", githubRepository="owner/name", gitlabUrl="http://gitlab.example")
     text = str(raised.value)
-    for key in ("gcp:project: missing", "gcp:region", "githubRepository:", "give both or none", "gitlabUrl"):
+    for key in ("gcp:project: missing", "gcp:region", "give both or none", "gitlabUrl"):
         assert key in text
 
 
@@ -305,4 +312,4 @@ def test_pulumi_runs_the_program_in_its_own_folder() -> None:
         text=True,
         check=False,
     )
-    assert "gcp:project: missing; set it with `pulumi config set gcp:project VALUE`" in done.stderr
+    assert "gcp:project: missing; set it with `pulumi config set gcp:project MY_PROJECT`" in done.stderr

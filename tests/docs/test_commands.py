@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 import stacks
+from bootstrap.settings import Settings
 from documentation.scenarios import scenarios, stack_file
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
@@ -54,8 +55,7 @@ def settings_commands() -> Iterator[tuple[str, Command]]:
 
 def bootstrap_settings() -> set[str]:
     """Keys that the bootstrap, which is a program of its own, asks for."""
-    program = (ROOT / "bootstrap" / "settings.py").read_text()
-    return set(re.findall(r"\"(git(?:hub|lab)\w+)\"", program))
+    return set(keys_of(Settings))
 
 
 def is_placeholder(word: str) -> bool:
