@@ -8,7 +8,6 @@ import pytest
 from tests.docs.documents import ROOMS, ROOT
 
 PAGE: Final = ROOT / "docs" / "troubleshooting.md"
-FOLDERS: Final = ("components", "engine", "rehearsal", "stacks", "workloads", "operations")
 
 
 def our_texts() -> list[str]:
