@@ -9,12 +9,13 @@ from itertools import combinations
 from typing import Any, Final
 
 from cloud.inputs import given, is_unknown, texts
-from cloud.record import Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
+from cloud.record import Billed, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
 API: Final = "compute.googleapis.com"
 _LINK: Final = "https://www.googleapis.com/compute/v1/{id}"
 _ADMIN: Final = "roles/compute.networkAdmin"
+_NETWORKING: Final = "E505-1604-58F8"
 _CREATED: Final = "2026-01-01T00:00:00Z"
 _NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, longest=63)
 _SHORTEST_RANGE: Final = 29
@@ -157,6 +158,22 @@ NAT: Final = Record(
     rules=(_nat,),
     permissions=verbs("compute.routers", "get", "update"),
     role=_ADMIN,
+    billed=(
+        Billed(
+            key="nat.address",
+            what="Cloud NAT's address",
+            unit="hour",
+            service=_NETWORKING,
+            description="Networking Cloud NAT IP Usage",
+        ),
+        Billed(
+            key="nat.data",
+            what="through Cloud NAT: model, data set, image",
+            unit="GiB",
+            service=_NETWORKING,
+            description="Networking Cloud Nat Data Processing",
+        ),
+    ),
 )
 
 _FIREWALL: Final = Record(

@@ -12,13 +12,14 @@ from typing import Final
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.inputs import at, given, texts
 from cloud.machines import MACHINES, Machine, Slice
-from cloud.record import Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
+from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, labels, one_of
 from cloud.serviceaccount import ACCOUNT
 
 API: Final = "container.googleapis.com"
 ADMIN: Final = "roles/container.admin"
 _NAME: Final = Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40)
+_BILLING: Final = "CCD8-9BF1-090E"
 _VERSION: Final = "1.35.1-gke.1000000"
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
 _STREAMING: Final = {"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"}
@@ -336,6 +337,24 @@ CLUSTER: Final = Record(
     ),
     role=ADMIN,
     protected=True,
+    billed=(
+        Billed(
+            key="cluster.autopilot",
+            what="GKE cluster",
+            unit="hour",
+            service=_BILLING,
+            description="Autopilot Kubernetes Clusters",
+            when=_is_autopilot,
+        ),
+        Billed(
+            key="cluster.standard",
+            what="GKE cluster",
+            unit="hour",
+            service=_BILLING,
+            description="Regional Kubernetes Clusters",
+            when=lambda inputs: not _is_autopilot(inputs),
+        ),
+    ),
 )
 
 NODE_POOL: Final = Record(

@@ -113,6 +113,27 @@ class Minutes:
     assumption: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Billed:
+    """Something that Google bills for a resource, whatever its size.
+
+    Args:
+        key: What an estimate and a price file call it.
+        what: What it is, for a person.
+        unit: Such as `hour`, which is billed as long as the resource exists, or `GiB`, billed by use.
+        service: The service of Google's Cloud Billing Catalog that sells it.
+        description: Regular expression for its description there, without the region at the end.
+        when: Whether a resource with these inputs is billed for it.
+    """
+
+    key: str
+    what: str
+    unit: str
+    service: str
+    description: str
+    when: Callable[[Inputs], bool] = lambda _inputs: True
+
+
 # What holds for every type whose own entries do not say more.
 _ANY_CALL: Final = Minutes(
     create=0.1,
@@ -195,6 +216,7 @@ class Record:
         quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
         listing: Where they can be found, for what stays when a stack is gone; None for what is a part of
             something else.
+        billed: What it costs by itself, beside the machines and pods in it.
     """
 
     type: str
@@ -216,6 +238,7 @@ class Record:
     protected: bool = False
     quota: str = ""
     listing: Listing | None = None
+    billed: tuple[Billed, ...] = ()
 
     def made(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
         """Id and outputs of a resource once it exists; see `Made` for the arguments."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from cloud.iam import member_of
 from cloud.inputs import at, given
-from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
+from cloud.record import Billed, Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
 _API: Final = "storage.googleapis.com"
@@ -69,6 +69,15 @@ BUCKET: Final = Record(
         api="storage.v1",
         collection="buckets",
         gcloud="storage rm --recursive --all-versions gs://{name}",
+    ),
+    billed=(
+        Billed(
+            key="storage.standard",
+            what="buckets: checkpoints, model",
+            unit="GiB-month",
+            service="95FF-2EF5-5EA1",
+            description="Standard Storage .*",
+        ),
     ),
     permissions=(*verbs("storage.buckets", "create", "delete", "get"), "storage.objects.list"),
     role=_ADMIN,

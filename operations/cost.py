@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cloud.record import Billed
 from operations import plan
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.options import add_endpoint, add_json, add_stack
 from operations.plan import StackPlan
 from operations.prices import CatalogPrices, FilePrices, NoPrices, Price, Prices
-from operations.quantities import HOURS_PER_MONTH, ByUse, Quantity, by_use, quantities
+from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
 HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
 
@@ -71,7 +72,7 @@ class Estimate:
     """
 
     lines: Sequence[Line]
-    used: Sequence[tuple[ByUse, Price]]
+    used: Sequence[tuple[Billed, Price]]
     hours: float | None
     hours_from: str
     trouble: str = ""
@@ -92,7 +93,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--prices",
         type=Path,
         metavar="FILE",
-        help="YAML file with dollars by key instead of the catalog; keys are those of operations/prices.yaml",
+        help="YAML file with dollars by key instead of the catalog; its keys are those that --json prints",
     )
 
 
@@ -205,7 +206,12 @@ def _as_json(planned: StackPlan, found: Estimate) -> dict[str, Any]:
             for line in found.lines
         ],
         "by_use": [
-            {**asdict(used), "price": price.dollars, "source": price.source} for used, price in found.used
+            {
+                **{name: getattr(used, name) for name in ("key", "what", "unit")},
+                "price": price.dollars,
+                "source": price.source,
+            }
+            for used, price in found.used
         ],
         "totals": {
             column: {"dollars": dollars, "lines_without_price": without}

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 import yaml
 
+from cloud import records
 from operations.clients import Clients
 from operations.errors import OperationError
 
@@ -106,7 +107,7 @@ class CatalogPrices:
         self._skus: dict[str, list[dict[str, Any]]] = {}
 
     def of(self, key: str, unit: str) -> Price:
-        """The price of the SKU that prices.yaml describes, if there is exactly one.
+        """The price of the SKU that `known` describes, if there is exactly one.
 
         Raises:
             CallError: When the catalog does not answer.
@@ -145,8 +146,10 @@ class CatalogPrices:
 
 @cache
 def known() -> dict[str, dict[str, Any] | None]:
-    """The entries of prices.yaml by key; None for what the catalog cannot have."""
-    return yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text())
+    """By key, what is in prices.yaml and in cloud/'s records; None for what the catalog cannot have."""
+    billed = (each for record in records.every().values() for each in record.billed)
+    own = {each.key: {"service": each.service, "description": each.description} for each in billed}
+    return {**yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text()), **own}
 
 
 def _rate(sku: Mapping[str, Any], unit: str) -> float | None:

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cloud import run
+from cloud import records, run
 from cloud.compute import NAT
 from cloud.container import CLUSTER
-from cloud.storage import BUCKET
+from cloud.record import Billed
 from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
 from operations.workloads import Pods, cloud_run_of, pods_of
 
 HOURS_PER_MONTH: Final = 730
+_BY_TIME: Final = "hour"
 # Cloud NAT bills a gateway for each machine behind it, up to this many.
 # https://cloud.google.com/nat/pricing
 _MOST_GATEWAYS: Final = 32
@@ -23,7 +24,7 @@ class Quantity:
     """Something that is billed by time.
 
     Args:
-        key: What prices.yaml and a price file call it.
+        key: What a price file calls it; prices.yaml and cloud/'s records know where its price is.
         what: What it is, for a person.
         unit: Such as `GPU-hour`.
         most: Amount in an hour in which everything runs.
@@ -39,21 +40,6 @@ class Quantity:
     kept: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class ByUse:
-    """Something whose amount no plan knows.
-
-    Args:
-        key: As of `Quantity`.
-        what: What it is, and what decides how much it is.
-        unit: Such as `GiB-month`.
-    """
-
-    key: str
-    what: str
-    unit: str
-
-
 def quantities(plan: StackPlan) -> list[Quantity]:
     """Everything that is billed by time; what is the same is added up."""
     totals: dict[tuple[str, str, str], Quantity] = {}
@@ -66,45 +52,41 @@ def quantities(plan: StackPlan) -> list[Quantity]:
     return [each for each in totals.values() if each.most]
 
 
-def by_use(plan: StackPlan) -> list[ByUse]:
-    """What is billed by use and the plan has."""
-    found = []
-    if any(plan.of_type(NAT.type)):
-        found.append(ByUse(key="nat.data", what="through Cloud NAT: model, data set, image", unit="GiB"))
-    if any(plan.of_type(BUCKET.type)):
-        found.append(ByUse(key="storage.standard", what="buckets: checkpoints, model", unit="GiB-month"))
-    return found
+def by_use(plan: StackPlan) -> list[Billed]:
+    """What is billed by use, so that no plan knows its amount."""
+    return list(dict.fromkeys(each for each in _billed(plan) if each.unit != _BY_TIME))
+
+
+def _billed(plan: StackPlan) -> Iterator[Billed]:
+    """What each resource is billed for by itself."""
+    for resource in plan.resources:
+        record = records.every().get(resource.type)
+        yield from (each for each in (record.billed if record else ()) if each.when(resource.inputs))
 
 
 def _all(plan: StackPlan) -> Iterator[Quantity]:
-    modes = [
-        "autopilot" if each.inputs.get("enableAutopilot") else "standard"
-        for each in plan.of_type(CLUSTER.type)
-    ]
-    for mode in modes:
-        yield _steady(f"cluster.{mode}", "GKE cluster")
     machines = machines_of(plan)
     for each in machines:
         yield from _of_machines(each)
     billed = {each.resource for each in machines}
-    for pods in pods_of(plan) if "autopilot" in modes else ():
+    autopilot = any(each.inputs.get("enableAutopilot") for each in plan.of_type(CLUSTER.type))
+    for pods in pods_of(plan) if autopilot else ():
         if not (pods.resource in billed and pods.accelerators):
             yield from _of_general_pods(pods)
     for pods in cloud_run_of(plan):
         yield from _of_cloud_run(pods)
     for _ in plan.of_type(NAT.type):
-        # A gateway is billed for every machine that uses it, its address always.
+        # A gateway is billed for every machine that uses it.
         most, kept = (
             min(_MOST_GATEWAYS, sum(found))
             for found in ([each.most for each in machines], [each.kept for each in machines])
         )
-        gateway = _steady("nat.gateway", "Cloud NAT, by machine")
-        yield replace(gateway, most=most, run=most, kept=kept)
-        yield _steady("nat.address", "Cloud NAT's address")
-
-
-def _steady(key: str, what: str) -> Quantity:
-    return Quantity(key=key, what=what, unit="hour", most=1, run=1, kept=1)
+        yield Quantity(
+            key="nat.gateway", what="Cloud NAT, by machine", unit=_BY_TIME, most=most, run=most, kept=kept
+        )
+    for each in _billed(plan):
+        if each.unit == _BY_TIME:
+            yield Quantity(key=each.key, what=each.what, unit=each.unit, most=1, run=1, kept=1)
 
 
 def _of_each(of: Machines | Pods, key: str, what: str, unit: str, amount: float) -> Quantity:

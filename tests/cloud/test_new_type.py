@@ -11,13 +11,16 @@ import pytest
 import cloud
 from cloud import records
 from operations.checks.permissions import needed
+from operations.leftovers.kinds import listed_kinds
 from operations.plan import StackPlan
+from operations.quantities import by_use
 from rehearsal import Rehearsal, RehearsalError
 
+SETTINGS = {"scenario": "new", "gcp:project": "a-project", "gcp:region": "us-central1"}
 TOPIC = "gcp:pubsub/topic:Topic"
 RECORD = dedent(
     """
-    from cloud.record import Minutes, Name, Record, verbs
+    from cloud.record import Billed, Listing, Minutes, Name, Record, verbs
 
     TOPIC = Record(
         type="gcp:pubsub/topic:Topic",
@@ -29,6 +32,12 @@ RECORD = dedent(
         minutes=(Minutes(create=0.7, assumption="for this test"),),
         permissions=verbs("pubsub.topics", "create", "delete", "get", "update"),
         role="roles/pubsub.editor",
+        listing=Listing(
+            title="topic", api="pubsub.v1", collection="projects.topics", gcloud="pubsub topics delete {name}"
+        ),
+        billed=(
+            Billed(key="pubsub.data", what="messages", unit="GiB", service="A1E8", description=".*"),
+        ),
     )
     """
 )
@@ -58,7 +67,7 @@ class Program:
 
 def test_without_its_record_a_type_is_rejected() -> None:
     with (
-        Rehearsal("new", {"scenario": "new"}, Program()) as rehearsal,
+        Rehearsal("new", SETTINGS, Program()) as rehearsal,
         pytest.raises(RehearsalError, match=r"add a record to cloud/pubsub\.py"),
     ):
         rehearsal.preview()
@@ -67,7 +76,7 @@ def test_without_its_record_a_type_is_rejected() -> None:
 @pytest.mark.usefixtures("record")
 def test_one_record_makes_a_type_known_everywhere() -> None:
     program = Program()
-    with Rehearsal("new", {"scenario": "new"}, program) as rehearsal:
+    with Rehearsal("new", SETTINGS, program) as rehearsal:
         plan = rehearsal.preview()
         assert rehearsal.up().changes == {"create": 3}
         assert rehearsal.preview().changes == {"same": 3}
@@ -77,9 +86,11 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
         program.topic = "others"
         assert rehearsal.up().changes == {"same": 2, "replace": 1}
         (item,) = rehearsal.cloud.of_type(TOPIC)
-        assert item.id == "projects/rehearsal-project/topics/others"
+        assert item.id == "projects/a-project/topics/others"
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
     assert records.minutes(TOPIC, "create", {}) == 0.7
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
+    assert "topic" in [kind.title for kind in listed_kinds.__wrapped__()]
+    assert [each.key for each in by_use(stack)] == ["pubsub.data"]
