@@ -1,15 +1,13 @@
 """Finds the Pulumi engine, or gets it."""
 
-import os
 import shutil
-import subprocess
 import threading
-from collections.abc import Mapping
-from typing import IO, Final
+from typing import Final
 
 import pulumi.automation as automation
 
 from engine import go_build
+from engine.command import Engine
 from engine.errors import EngineError
 from engine.go_build import GoModule, Log
 
@@ -20,85 +18,9 @@ _PULUMI: Final = GoModule(
     minutes=3,
     version_variable="github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",
 )
+_TO_INSTALL: Final = "https://www.pulumi.com/docs/install/"
 # Where the installer's site cannot be reached the connection may hang instead of failing.
 _INSTALLER_TIMEOUT: Final = 20.0
-
-
-class Engine(automation.PulumiCommand):
-    """The engine's command. Unlike the SDK's it takes input, and ends when we do.
-
-    Args:
-        found: The command that the SDK made of an engine.
-    """
-
-    def __init__(self, found: automation.PulumiCommand) -> None:
-        self.command = found.command
-        self.version = found.version
-
-    def run(
-        self,
-        args: list[str],
-        cwd: str,
-        additional_env: Mapping[str, str],
-        on_output: Log | None = None,
-        on_error: Log | None = None,
-        text: str = "",
-    ) -> automation.CommandResult:
-        """Runs the engine; see the SDK's method.
-
-        Args:
-            args: Arguments.
-            cwd: Working directory.
-            additional_env: Environment on top of this process's own.
-            on_output: Told every line of the output.
-            on_error: Told every line of the errors.
-            text: Standard input.
-
-        Raises:
-            CommandError: When it fails.
-        """
-        process = subprocess.Popen(
-            [self.command, "--non-interactive", *args],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env={**os.environ, **additional_env, "PULUMI_AUTOMATION_API": "true"},
-            encoding="utf-8",
-            start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
-        )
-        try:
-            output, errors = _Lines(process.stdout, on_output), _Lines(process.stderr, on_error)
-            if process.stdin:
-                process.stdin.write(text)
-                process.stdin.close()
-            result = automation.CommandResult(output.read(), errors.read(), process.wait())
-        finally:
-            process.kill()
-            process.wait()
-        if result.code:
-            raise automation.CommandError(result)
-        return result
-
-
-class _Lines:
-    """Reads a stream to its end, beside whatever else goes on."""
-
-    def __init__(self, stream: IO[str] | None, tell: Log | None) -> None:
-        self._lines: list[str] = []
-        self._thread = threading.Thread(target=self._collect, args=(stream, tell), daemon=True)
-        self._thread.start()
-
-    def read(self) -> str:
-        """Everything, once the stream has ended."""
-        self._thread.join()
-        return "\n".join(self._lines)
-
-    def _collect(self, stream: IO[str] | None, tell: Log | None) -> None:
-        for line in stream or ():
-            self._lines.append(line.rstrip())
-            if tell:
-                tell(line.rstrip())
 
 
 def find(log: Log) -> Engine:
@@ -111,10 +33,27 @@ def find(log: Log) -> Engine:
         EngineError: When there is no way to get one.
     """
     if shutil.which("pulumi"):
-        return Engine(automation.PulumiCommand())
+        return on_path()
     if go_build.path_of("pulumi").exists():
         return Engine(automation.PulumiCommand(root=str(go_build.TOOLS)))
     return Engine(_installed(log) or _built(log))
+
+
+def on_path() -> Engine:
+    """The engine that the person at the keyboard uses, with its plugins.
+
+    Raises:
+        EngineError: When there is none, or an older one than this project is tested with.
+    """
+    if not shutil.which("pulumi"):
+        raise EngineError(f"there is no pulumi on PATH; {_TO_INSTALL} has it")
+    found = Engine(automation.PulumiCommand(skip_version_check=True))
+    oldest = _PULUMI.version.removeprefix("v")
+    if found.version and found.version.compare(oldest) < 0:
+        raise EngineError(
+            f"pulumi {found.version} is on PATH, and this project needs {oldest} or newer: {_TO_INSTALL}"
+        )
+    return found
 
 
 def _installed(log: Log) -> automation.PulumiCommand | None:
@@ -141,7 +80,7 @@ def _built(log: Log) -> automation.PulumiCommand:
         go_build.build([_PULUMI], log)
     except EngineError as error:
         raise EngineError(
-            "there is no pulumi on PATH and it could not be downloaded; install it "
-            f"(https://www.pulumi.com/docs/install/), or let it be built: {error}"
+            f"there is no pulumi on PATH and it could not be downloaded; install it ({_TO_INSTALL}), "
+            f"or let it be built: {error}"
         ) from None
     return automation.PulumiCommand(root=str(go_build.TOOLS))

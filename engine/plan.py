@@ -71,23 +71,23 @@ class Plan:
         return json.dumps({"changes": self.changes, "resources": resources}, indent=2, sort_keys=True) + "\n"
 
 
-def read(report: str, changes: dict[str, int], calls: Iterable[str] = ()) -> Plan:
+def read(report: str, calls: Iterable[str] = ()) -> Plan:
     """The plan of a preview.
 
     Args:
         report: What `pulumi preview --json` prints.
-        changes: The engine's own count of it.
         calls: Lines of the file that the engine writes for `PULUMI_DEBUG_GRPC`. Of the resource options, the
             report leaves out `deleteBeforeReplace` alone.
     """
-    steps: list[dict[str, Any]] = json.loads(report)["steps"]
+    parsed = json.loads(report)
+    steps: list[dict[str, Any]] = parsed["steps"]
     shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
     resources = [_planned(step) for step in shown]
     for urn in _deleted_first(calls):
         for resource in resources:
             if resource.urn == urn:
                 resource.options["deleteBeforeReplace"] = True
-    return Plan(resources=tuple(resources), changes=changes)
+    return Plan(resources=tuple(resources), changes=parsed["changeSummary"])
 
 
 def _deleted_first(calls: Iterable[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
+from engine.errors import EngineError
 from operations.errors import OperationError
 
 COULD_NOT_LOOK: Final = 2
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = make_parser(known).parse_args(words)
     try:
         return options.run(options)
-    except OperationError as error:
+    except (OperationError, EngineError) as error:
         print(f"operations {options.command}: {error}", file=sys.stderr)
         return COULD_NOT_LOOK
     except KeyboardInterrupt:

@@ -10,7 +10,6 @@ import yaml
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils._http import default_client_factory
-from pulumi import automation
 from tenacity import retry_if_exception
 
 from engine import lookup
@@ -93,9 +92,8 @@ def read_token(stack: str) -> str:
         raise OperationError("the stack has no hfToken")
     try:
         engine = lookup.find(lambda _text: None)
-        workspace = automation.LocalWorkspace(work_dir=str(ROOT), pulumi_command=engine)
-        return workspace.get_config(stack, "hfToken").value
-    except (automation.CommandError, EngineError):
+        return engine.output(["config", "get", "hfToken", "--stack", stack], ROOT).strip()
+    except EngineError:
         # The engine's message may hold more than anybody should read.
         raise OperationError("the stack's hfToken could not be decrypted here") from None
 

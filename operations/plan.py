@@ -1,5 +1,6 @@
 """What a stack would be: the plan of its program, made on the real engine without a cloud."""
 
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,17 +8,15 @@ from typing import Any, Final
 
 import yaml
 
+from engine import lookup, plan, project
+from engine.configuration import configuration
 from engine.errors import EngineError
 from engine.plan import Planned
-from engine.project import parse_override, project_name
+from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
-from rehearsal import Rehearsal
 
-# Values that nobody but the owner of the stack knows, and a command that asks Google must not invent.
-# A secret's value is not in the plan, so a stand-in for it does no harm.
 _PROJECT: Final = "gcp:project"
 _REGION: Final = "gcp:region"
-_TOKEN: Final = ":hfToken"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,26 +58,59 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
             refuses it.
     """
     try:
-        rehearsal = Rehearsal(stack, dict(parse_override(text) for text in overrides), log=_log)
-        configuration = rehearsal.configuration
-        missing = [key for key in configuration.stood_in if not key.endswith(_TOKEN)]
+        project.require_stack(stack)
+        found = configuration(stack, dict(parse_override(text) for text in overrides))
+        # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
+        # A secret's value is not in the plan, so a fake one does no harm.
+        missing = [key for key in found.stood_in if key not in found.secret]
         if missing:
             commands = "; ".join(f"pulumi config set {_short(key)} VALUE --stack {stack}" for key in missing)
             raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
-        with rehearsal:
-            # The engine's order is that of its luck.
-            resources = sorted(rehearsal.preview().resources, key=lambda resource: resource.urn)
+        planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
     except EngineError as error:
         raise OperationError(str(error)) from None
     except yaml.YAMLError as error:
         raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
     return StackPlan(
         stack=stack,
-        project=str(configuration.plain[_PROJECT]),
-        region=str(configuration.plain.get(_REGION, "")),
-        configuration=configuration.plain,
-        resources=tuple(resources),
+        project=str(found.plain[_PROJECT]),
+        region=str(found.plain.get(_REGION, "")),
+        configuration=found.plain,
+        # The engine lists them in the order in which they happened to be registered.
+        resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
     )
+
+
+def rehearsed(stack: str, *options: str) -> str:
+    """The preview of a stack, as `pulumi preview --json` prints it, by the command `python -m rehearsal`.
+
+    Args:
+        stack: Name of the stack.
+        options: Of the command.
+
+    Raises:
+        EngineError: When there is no engine.
+        OperationError: With what the command says when it fails.
+    """
+    # Getting one may take minutes, and says so.
+    lookup.find(_log)
+    command = [sys.executable, "-m", "rehearsal", stack, "--json", *options]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which ends the other
+    ) as process:
+        try:
+            report, errors = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    if process.returncode:
+        raise OperationError(errors.strip().removeprefix(f"rehearsal {stack}: "))
+    return report
 
 
 def _short(key: str) -> str:

@@ -118,7 +118,7 @@ def _rehearsed(chosen: Sequence[str], target: str, base: str) -> list[StackPrevi
     redaction = Redaction(secret_variables(os.environ))
     against = f"{target} ({base[:12]}), rehearsed without a cloud"
     with checkout.exported(ROOT, base) as files:
-        previews = [rehearsed.preview(stack, files, ROOT, redaction, _log) for stack in chosen]
+        previews = [rehearsed.preview(stack, files, redaction) for stack in chosen]
     return [replace(preview, against=against) for preview in previews]
 
 

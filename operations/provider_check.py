@@ -1,21 +1,23 @@
 """`python -m operations provider-check`: what the real providers refuse of a new stack.
 
-The rehearsal's stand-ins know what this project uses of Google; the providers know their whole schema, and
-some rules besides. They plan a new stack without an account and with nothing reachable, as the program
+The rehearsal's fake providers know what this project uses of Google; the real ones know their whole schema,
+and some rules besides. They plan a new stack without an account and with nothing reachable, as the program
 calls no data source.
 """
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
+from engine import lookup
+from engine.command import Engine
 from engine.configuration import configuration
+from engine.errors import EngineError
 from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
 from operations.previews import checkout, engine_report
@@ -52,60 +54,34 @@ def run(options: argparse.Namespace) -> int:
     with checkout.exported(ROOT, "HEAD") as copy:
         (copy / ".venv").symlink_to(ROOT / ".venv")
         # While the network is there.
-        _pulumi(copy, ["install", "--no-dependencies"], {})
-        previews = [_preview(stack, copy) for stack in sorted(options.stack or known_stacks())]
+        engine = lookup.on_path()
+        _run_step(engine, copy, ["install", "--no-dependencies"], {})
+        previews = [_preview(engine, stack, copy) for stack in sorted(options.stack or known_stacks())]
     for preview in previews:
         print(f"{preview.stack}: {preview.failure or f'{len(preview.of(Kind.CREATE))} to create'}")
     return 1 if any(preview.failure for preview in previews) else 0
 
 
-def _preview(stack: str, copy: Path) -> StackPreview:
-    """The plan of a new stack, with stand-ins for what its file leaves out."""
+def _preview(engine: Engine, stack: str, copy: Path) -> StackPreview:
+    """The plan of a new stack, with fake values for what its file leaves out."""
     print(f"provider-check: {stack}", file=sys.stderr)
     found = configuration(stack, {}, copy)
     (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": found.plain}))
     state = copy / ".state"
     state.mkdir(exist_ok=True)
     backend = {"PULUMI_BACKEND_URL": f"file://{state}", "PULUMI_CONFIG_PASSPHRASE": "provider-check"}
-    _pulumi(copy, ["stack", "init", stack, "--secrets-provider", "passphrase"], backend)
+    _run_step(engine, copy, ["stack", "init", stack, "--secrets-provider", "passphrase"], backend)
     for key, value in found.secret.items():
-        _pulumi(copy, ["config", "set", "--secret", key, "--stack", stack], backend, text=value)
+        _run_step(engine, copy, ["config", "set", "--secret", key, "--stack", stack], backend, text=value)
     redaction = Redaction([*secret_variables(os.environ), *found.secret.values()])
-    done = _run(copy, ["preview", "--json", "--stack", stack], {**backend, **_ALONE})
-    try:
-        preview = engine_report.read(stack, done.stdout, redaction)
-    except ValueError:
-        preview = StackPreview(stack=stack)
-    if done.returncode and not preview.failure:
-        return StackPreview(
-            stack=stack, failure=redaction.text(done.stderr.strip()) or "pulumi preview failed"
-        )
-    return preview
+    return engine_report.run(engine, stack, ["preview", "--json"], copy, redaction, {**backend, **_ALONE})
 
 
-def _pulumi(copy: Path, arguments: list[str], environment: Mapping[str, str], text: str = "") -> None:
+def _run_step(
+    engine: Engine, copy: Path, arguments: list[str], environment: Mapping[str, str], text: str = ""
+) -> None:
     """Runs a step that must not fail."""
-    done = _run(copy, arguments, environment, text)
-    if done.returncode:
-        said = Redaction(secret_variables(os.environ)).text(done.stderr.strip())
-        raise OperationError(f"pulumi {' '.join(arguments[:2])}: {said}")
-
-
-def _run(
-    copy: Path, arguments: list[str], environment: Mapping[str, str], text: str = ""
-) -> "subprocess.CompletedProcess[Any]":
     try:
-        return subprocess.run(
-            ["pulumi", "--non-interactive", *arguments],
-            cwd=copy,
-            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true", **environment},
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except FileNotFoundError:
-        raise OperationError(
-            "there is no pulumi on PATH; https://www.pulumi.com/docs/install/ has it"
-        ) from None
+        engine.output(arguments, copy, environment, text)
+    except EngineError as error:
+        raise OperationError(Redaction(secret_variables(os.environ)).text(str(error))) from None

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pulumi.automation as automation
-
 from engine import lookup
-from engine.errors import EngineError
 from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import OperationError
@@ -108,16 +105,13 @@ class Backend:
     def __init__(self, stack: str, environment: Mapping[str, str] | None = None) -> None:
         self._stack = stack
         self._environment = dict(environment or {})
-        try:
-            self._engine = lookup.find(lambda text: print(text, file=sys.stderr))
-        except EngineError as error:
-            raise OperationError(str(error)) from None
+        self._engine = lookup.find(lambda text: print(text, file=sys.stderr))
 
     def now(self) -> State:
         """The stack's state; an empty one for a stack without resources.
 
         Raises:
-            OperationError: When there is no such stack, or the backend cannot be reached.
+            EngineError: When there is no such stack, or the backend cannot be reached.
         """
         return self._export(self._stack)
 
@@ -125,7 +119,7 @@ class Backend:
         """Name and state of every other stack of this project.
 
         Raises:
-            OperationError: As `now`.
+            EngineError: As `now`.
         """
         for stack in json.loads(self._ask("stack", "ls", "--json")):
             name = str(stack["name"])
@@ -182,11 +176,7 @@ class Backend:
         return parse(self._ask("stack", "export", *version, "--stack", stack), f"the state of stack {stack}")
 
     def _ask(self, *words: str) -> str:
-        try:
-            return self._engine.run(list(words), str(ROOT), self._environment).stdout
-        except automation.CommandError as error:
-            said = str(error).partition("stderr:")[2].strip() or "no reason given"
-            raise OperationError(f"pulumi {' '.join(words)}: {said}") from None
+        return self._engine.output(list(words), ROOT, self._environment)
 
 
 def names(states: Sequence[State]) -> dict[str, set[str]]:

@@ -4,14 +4,19 @@ import argparse
 import signal
 import sys
 import warnings
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from rich.console import Console
 
+from engine import project
 from engine.errors import EngineError
 from engine.project import parse_override
-from rehearsal.lifecycle import Course, Options
+from rehearsal import Rehearsal
+from rehearsal.lifecycle import Lifecycle, Options
 
 _INTERRUPTED: Final = 130
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -26,6 +31,17 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("stack", help="name of the stack, such as a4-ray")
     parser.add_argument("--preview", action="store_true", help="stop after the preview")
     parser.add_argument(
+        "--json",
+        action="store_true",
+        help="stop after the preview, and print it as `pulumi preview --json` does",
+    )
+    parser.add_argument(
+        "--base",
+        metavar="CHECKOUT",
+        type=Path,
+        help="with --json: preview what changes in a stack that is as the program of another checkout has it",
+    )
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
@@ -38,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock",
         action="store_true",
-        help="take the published durations of the real thing, on a scaled clock",
+        help="say how long the real thing takes, by published durations, and draw it",
     )
     parser.add_argument(
         "--cluster",
@@ -54,21 +70,37 @@ def main(arguments: list[str] | None = None) -> int:
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
+        overrides = dict(parse_override(text) for text in parsed.set)
+        if parsed.json:
+            print(_report(parsed.stack, overrides, parsed.base))
+            return 0
         options = Options(
             stack=parsed.stack,
-            overrides=dict(parse_override(text) for text in parsed.set),
+            overrides=overrides,
             preview_only=parsed.preview,
             fail_at=parsed.fail_at,
             clock=parsed.clock,
             cluster=parsed.cluster,
         )
-        return 0 if Course(options, Console()).run() else 1
+        return 0 if Lifecycle(options, Console()).run() else 1
     except EngineError as error:
         print(f"rehearsal {parsed.stack}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"rehearsal {parsed.stack}: interrupted; nothing is left behind", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
+    """What the engine prints of a preview; nothing else goes to standard output."""
+    with (
+        redirect_stdout(sys.stderr),
+        Rehearsal(stack, overrides, checkout=base or project.ROOT) as rehearsal,
+    ):
+        if base:
+            rehearsal.up()
+            rehearsal.move(project.ROOT)
+        return rehearsal.report()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

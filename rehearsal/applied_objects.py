@@ -5,11 +5,11 @@ from typing import Any
 
 from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
-from rehearsal.clock import Clock
-from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import FakeKubernetes, accepts, computed_outputs
-from rehearsal.fake_provider import Asked
+from rehearsal.faults import Faults
 from rehearsal.live_cluster import LiveCluster
+from rehearsal.provider_server import Inputs, Outputs, Resource
 from rehearsal.rules.kinds import RELEASE
 
 
@@ -20,30 +20,30 @@ class ApplyingKubernetes(FakeKubernetes):
 
     Args:
         cloud: What exists; the objects are written down there too, for resources that refer to them.
-        clock: How long operations take, beside what they really take.
+        faults: Creations that are to fail.
         cluster: Where the objects go.
     """
 
-    def __init__(self, cloud: FakeCloud, clock: Clock, cluster: LiveCluster) -> None:
-        super().__init__(cloud, clock)
+    def __init__(self, cloud: FakeCloud, faults: Faults, cluster: LiveCluster) -> None:
+        super().__init__(cloud, faults)
         self._cluster = cluster
         self._written: dict[tuple[str, str, str], Any] = {}
 
-    def try_out(self, asked: Asked, inputs: dict[str, Any]) -> None:
-        """A dry run, once the cluster is there and everything in the object is known."""
-        if asked.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
+    def dry_run(self, resource: Resource, inputs: Inputs) -> None:
+        """Asks the API server, once the cluster is there and everything in the object is known."""
+        if resource.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
             self._cluster.try_out(_tree(inputs))
 
-    def make(self, asked: Asked, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """Writes the object and waits until it is ready; the outputs are what the API server then has."""
         if len(list(self.cloud.of_type(CLUSTER))) > 1:
             raise Rejected("the stack has several clusters, and a local control plane can be one only")
-        item_id, outputs = computed_outputs(asked, inputs)
-        if asked.type == RELEASE:
+        item_id, outputs = computed_outputs(resource, inputs)
+        if resource.type == RELEASE:
             self._cluster.install(inputs)
             return item_id, outputs
         live = self._cluster.write(_tree(inputs))
-        self._written[self.cluster(asked), asked.type, item_id] = _projected(live, inputs)
+        self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         if inputs.get("kind") == "RayJob" and is_awaited(inputs):
             live = self._finished(live, inputs)
         outputs["metadata"] = {**outputs["metadata"], **_identity(live)}
@@ -51,16 +51,23 @@ class ApplyingKubernetes(FakeKubernetes):
             outputs["status"] = live["status"]
         return item_id, outputs
 
-    def unmake(self, asked: Asked, item: Item) -> None:
+    def delete(self, resource: Resource, item_id: str) -> None:
         """Deletes the object and waits until it is gone."""
-        if asked.type == RELEASE:
-            self._cluster.uninstall()
-        else:
-            self._cluster.delete(_tree(item.inputs))
+        item = self.find(resource, item_id)
+        if item:
+            self.reached(resource)
+            if resource.type == RELEASE:
+                self._cluster.uninstall()
+            else:
+                self._cluster.delete(_tree(item.inputs))
+        super().delete(resource, item_id)
 
-    def current(self, asked: Asked, item: Item) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
         """The present values of what the program states; what others add, such as a status, is no drift."""
-        if asked.type == RELEASE:
+        item = self.find(resource, item_id)
+        if item is None:
+            return None
+        if resource.type == RELEASE:
             return item.inputs, item.outputs
         live = self._cluster.read(_tree(item.inputs))
         if live is None:

@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from cloud.discovery import Call, discovery
-from rehearsal.clock import Clock
-from rehearsal.fake_cloud import Rejected
 from rehearsal.loopback import LoopbackServer, Request
 
-BUILD: Final = "pulumi-python:dynamic/cloudbuild:Build"
 _METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 _TIME: Final = "2026-01-01T00:00:00Z"
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
@@ -89,17 +86,13 @@ class FakeBuild:
 class CloudBuildServer(LoopbackServer):
     """The server, for as long as the context.
 
-    Args:
-        clock: How long a build takes; by default no time at all.
-
     Attributes:
         calls: Every call that arrived, by its short name.
         created: Set once there is a build.
         cancelled: Set once a build has been cancelled.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or Clock()
+    def __init__(self) -> None:
         self.calls: list[Method] = []
         self.created = threading.Event()
         self.cancelled = threading.Event()
@@ -183,7 +176,6 @@ class CloudBuildServer(LoopbackServer):
             "logUrl": f"https://console.cloud.google.com/cloud-build/builds;region="
             f"{call.address['locationsId']}/{build_id}?project={call.address['projectsId']}",
         }
-        self._take_time()
         fake = self._builds[build_id] = FakeBuild(build=build, lifecycle=lifecycle)
         shown = self._shown(fake)
         self.created.set()
@@ -192,13 +184,6 @@ class CloudBuildServer(LoopbackServer):
             "metadata": {"@type": _METADATA, "build": shown},
             "done": False,
         }
-
-    def _take_time(self) -> None:
-        """All of it before the answer: what happens between two looks at a build cannot be seen."""
-        try:
-            self._clock.take(BUILD, "create", {})
-        except Rejected as rejected:
-            raise Failure(code=503, status="UNAVAILABLE", message=str(rejected)) from None
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         return self._shown(self._found(call))

@@ -1,13 +1,12 @@
 """How plans and paths look in a terminal."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from rich.text import Text
 from rich.tree import Tree
 
 from engine.plan import Plan, Planned, short_type
-from engine.recorder import Interval
+from rehearsal.schedule import Phase
 
 _SIGNS: Final = {
     "create": ("+", "green"),
@@ -28,11 +27,10 @@ def tree(plan: Plan) -> Tree:
     return root
 
 
-def path_line(path: Sequence[Interval], unit: str) -> str:
+def path_line(phase: Phase) -> str:
     """A critical path as one line."""
-    steps = (f"{step.name} ({step.end - step.start:.2g})" for step in path)
-    total = path[-1].end if path else 0.0
-    return f"{total:.3g} {unit}: {' > '.join(steps)}"
+    steps = (f"{step.name} ({step.minutes:.3g})" for step in phase.critical_path)
+    return f"{phase.minutes:.3g} min: {' > '.join(steps)}"
 
 
 def _label(resource: Planned) -> Text:

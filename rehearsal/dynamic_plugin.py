@@ -1,7 +1,7 @@
 """Runs the SDK's provider of dynamic resources, and ends when the engine does.
 
 The engine starts a plugin in a process group of its own; one whose engine was killed would stay for ever.
-Run as a file, `python -P rehearsal/dynamic_plugin.py ENGINE_ADDRESS`, by the plugin of `Rehearsal`. A file
+Run as a file, `python -P rehearsal/dynamic_plugin.py ENGINE_ADDRESS`, by the plugin of `Workspace`. A file
 in the directory REHEARSAL_FAULTS lets the creation of the resource that it is named after fail, once.
 """
 

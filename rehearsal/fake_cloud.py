@@ -1,4 +1,4 @@
-"""What exists on the stand-in platform: the one thing both stand-ins share."""
+"""What exists in the fake cloud, which both fake providers share."""
 
 import threading
 from collections.abc import Iterator
@@ -62,7 +62,6 @@ class FakeCloud:
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
     _items: dict[tuple[str, str, str], Item] = field(default_factory=dict)
-    _faults: set[str] = field(default_factory=set)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -122,25 +121,3 @@ class FakeCloud:
     def run_job(self) -> None:
         """A training job runs: from now on there are checkpoints in every bucket."""
         self.written_buckets |= {bucket.id for bucket in self.of_type(BUCKET)}
-
-    @property
-    def faults(self) -> frozenset[str]:
-        """Logical names of the resources whose next creation fails."""
-        with self._lock:
-            return frozenset(self._faults)
-
-    def fail_once(self, name: str) -> None:
-        """Lets the next creation of the resource with this logical name fail."""
-        self._faults.add(name)
-
-    def take_fault(self, name: str) -> bool:
-        """Whether this creation is to fail; asking uses the fault up."""
-        with self._lock:
-            hit = name in self._faults
-            self._faults.discard(name)
-            return hit
-
-    def forget_faults(self) -> None:
-        """Drops the faults that did not strike."""
-        with self._lock:
-            self._faults.clear()

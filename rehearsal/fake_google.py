@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from cloud import records, run, serviceusage, storage
 from cloud.inputs import at
-from cloud.record import Inputs, Problem, Record
+from cloud.record import Problem, Record
 from engine.plan import changed_paths
 from rehearsal import rules
-from rehearsal.clock import Clock
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
-from rehearsal.fake_provider import Asked, FakeProvider, Naming
-from rehearsal.replacement import Changes
+from rehearsal.fake_provider import FakeProvider
+from rehearsal.faults import Faults
+from rehearsal.provider_server import Diff, Inputs, Naming, Outputs, Resource
 
 _RANDOM_DIGITS: Final = 7
 
@@ -24,51 +24,40 @@ _RANDOM_DIGITS: Final = 7
 class FakeGoogle(FakeProvider):
     """The `gcp` provider over a `FakeCloud`."""
 
-    def __init__(self, cloud: FakeCloud, clock: Clock) -> None:
-        super().__init__("gcp", metadata.version("pulumi-gcp"), cloud, clock)
+    def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
+        super().__init__("gcp", metadata.version("pulumi-gcp"), cloud, faults)
 
-    def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
-        """The bridge notes in `__defaults` that the name is its own, and keeps it for good."""
-        record = records.every().get(asked.type)
-        name = record.name if record else None
-        if not name or not name.longest or news.get("namePrefix") is not None:
-            return
-        if news.get(name.input) is not None:
-            return
-        if name.input in olds.get("__defaults", ()):
-            news[name.input] = olds[name.input]
-        elif propose.enabled:
-            news[name.input] = propose.name(_RANDOM_DIGITS, name.longest)
-        news["__defaults"] = [name.input]
-
-    def problems(self, asked: Asked, inputs: Mapping[str, Any]) -> Iterable[Problem]:
+    def check(
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], naming: Naming
+    ) -> tuple[Inputs, Iterable[Problem]]:
         """Schema and rules of the type."""
-        return rules.problems(asked.type, inputs)
+        inputs = {**news, **_automatic_name(resource.type, news, olds, naming)}
+        return inputs, rules.problems(resource.type, inputs)
 
-    def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
+    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
         """Replacement as the record says; first deletion where the program fixed the physical name."""
-        record = records.of(asked.type)
+        record = records.of(resource.type)
         paths = list(changed_paths(olds, news))
         replacing = [path for path in paths if record.replaces(path, olds, news)]
         key = record.name.input if record.name and record.name.longest else "name"
         fixed = key in news and key not in news.get("__defaults", ()) and olds.get(key) == news[key]
         updating = [path for path in paths if path not in replacing]
-        return Changes(updating, replacing, delete_first=bool(replacing) and fixed)
+        return Diff(updates=updating, replaces=replacing, delete_before_replace=bool(replacing) and fixed)
 
-    def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """As the record computes them."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
-        return records.of(asked.type).made(asked.name, stated, str(asked.config.get("project", "")))
+        return records.of(resource.type).made(resource.name, stated, str(resource.config.get("project", "")))
 
-    def cluster(self, asked: Asked) -> None:
+    def cluster(self, resource: Resource) -> None:
         """No Google resource lives in a cluster."""
         return None
 
-    def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
+    def admit(self, resource: Resource, inputs: Inputs) -> None:
         """The APIs are on, everything referred to exists, and so does what the type needs besides."""
-        if not (inputs.get("project") or asked.config.get("project")):
+        if not (inputs.get("project") or resource.config.get("project")):
             raise Rejected("project: required field is not set; set it with `pulumi config set gcp:project`")
-        record = records.of(asked.type)
+        record = records.of(resource.type)
         enabled = {item.inputs["service"] for item in self.cloud.of_type(serviceusage.SERVICE.type)}
         for api in serviceusage.to_enable(record, inputs):
             if api not in enabled:
@@ -95,10 +84,11 @@ class FakeGoogle(FakeProvider):
         if self.cloud.outcome == "Failed":
             raise Rejected(f"execution {execution} has failed")
 
-    def release(self, asked: Asked, item: Item) -> bool:
-        """Deletion protection and policy as stated in the state, then what still depends on it."""
-        if item.inputs.get("deletionPolicy") == "ABANDON":
-            return False
+    def delete(self, resource: Resource, item_id: str) -> None:
+        """Deletion protection and policy as the state has them, then what still depends on it."""
+        item = self.find(resource, item_id)
+        if item is None or item.inputs.get("deletionPolicy") == "ABANDON":
+            return
         if item.inputs.get("deletionPolicy") == "PREVENT":
             raise Rejected(f"cannot destroy {item.id}: deletion_policy is PREVENT")
         if records.of(item.type).protected and item.inputs.get("deletionProtection", True):
@@ -111,7 +101,7 @@ class FakeGoogle(FakeProvider):
         if written and not item.inputs.get("forceDestroy"):
             trouble = f"error trying to delete bucket {item.id} containing objects"
             raise Rejected(f"{trouble} without force_destroy set to true")
-        return True
+        self.cloud.remove(item)
 
     def _users(self, item: Item) -> Iterator[Item]:
         """What keeps an item from being deleted."""
@@ -124,7 +114,21 @@ class FakeGoogle(FakeProvider):
                     yield user
 
 
-def _references(record: Record, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
+def _automatic_name(
+    type_token: str, news: Mapping[str, Any], olds: Mapping[str, Any], naming: Naming
+) -> Inputs:
+    """A name where the program gave none; the bridge notes it in `__defaults` and keeps it for good."""
+    record = records.every().get(type_token)
+    name = record.name if record else None
+    if not name or not name.longest or news.get("namePrefix") is not None or news.get(name.input) is not None:
+        return {}
+    marked = {"__defaults": [name.input]}
+    if name.input in olds.get("__defaults", ()):
+        return {name.input: olds[name.input], **marked}
+    return {name.input: naming.name(_RANDOM_DIGITS, name.longest), **marked} if naming.enabled else marked
+
+
+def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Every reference that the inputs make: path, type referred to, and the reference itself."""
     for path, target in record.references.items():
         for value in at(inputs, path):

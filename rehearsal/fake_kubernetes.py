@@ -1,4 +1,4 @@
-"""The stand-in for the Kubernetes provider.
+"""The fake Kubernetes provider.
 
 Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as the API server does.
 """
@@ -13,17 +13,19 @@ from cloud import records
 from cloud.kubernetes import CLUSTER_SCOPED, CUSTOM, is_awaited
 from cloud.record import Problem
 from engine.plan import AUTONAMED, changed_paths
-from rehearsal import kueue, rules
-from rehearsal.clock import Clock
-from rehearsal.fake_cloud import CLUSTER, FakeCloud, Item, Rejected
-from rehearsal.fake_provider import Asked, FakeProvider, Naming
-from rehearsal.replacement import Changes
-from rehearsal.rules import pod_security
+from rehearsal import rules
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
+from rehearsal.fake_provider import FakeProvider
+from rehearsal.faults import Faults
+from rehearsal.provider_server import Diff, Inputs, Naming, Outputs, Resource
+from rehearsal.rules import kueue, pod_security
 from rehearsal.rules.kinds import RELEASE
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
 _NAMESPACE: Final = "kubernetes:core/v1:Namespace"
+# Kinds of Kueue that its webhooks check; they also check whatever names a queue.
+_CHECKED_BY_KUEUE: Final = ("ClusterQueue", "ResourceFlavor", "LocalQueue")
 
 _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
@@ -35,41 +37,33 @@ _STATUS: Final[Mapping[str, dict[str, Any]]] = {
 class FakeKubernetes(FakeProvider):
     """The `kubernetes` provider over a `FakeCloud`."""
 
-    def __init__(self, cloud: FakeCloud, clock: Clock) -> None:
-        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), cloud, clock)
+    def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
+        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), cloud, faults)
 
-    def named(self, asked: Asked, news: dict[str, Any], olds: Mapping[str, Any], propose: Naming) -> None:
-        """An automatic name is marked by an annotation and kept for good; a release states its name."""
-        if asked.type == RELEASE:
-            return
-        metadata = news.setdefault("metadata", {})
-        if not isinstance(metadata, dict) or metadata.get("name") or metadata.get("generateName"):
-            return
-        old = olds.get("metadata") or {}
-        kept = old.get("name") if AUTONAMED in (old.get("annotations") or {}) else None
-        if kept or propose.enabled:
-            metadata["name"] = kept or propose.name(_RANDOM_DIGITS, 63)
-            metadata["annotations"] = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
+    def check(
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], naming: Naming
+    ) -> tuple[Inputs, Iterable[Problem]]:
+        """Schema and rules of the kind; a release states its name."""
+        inputs = news if resource.type == RELEASE else {**news, "metadata": _metadata(news, olds, naming)}
+        return inputs, rules.problems(resource.type, inputs)
 
-    def problems(self, asked: Asked, inputs: Mapping[str, Any]) -> Iterable[Problem]:
-        """Schema and rules of the kind."""
-        return rules.problems(asked.type, inputs)
-
-    def changes(self, asked: Asked, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Changes:
+    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
         """Replacement of what is immutable; a fixed name must be free before the new object takes it."""
-        record = records.every().get(asked.type, CUSTOM)
+        record = records.every().get(resource.type, CUSTOM)
         paths = list(changed_paths(olds, news))
         replacing = [path for path in paths if record.replaces(path, olds, news)]
         updating = [path for path in paths if path not in replacing]
         annotations = (news.get("metadata") or {}).get("annotations") or {}
         same_name = all(path not in replacing for path in ("metadata.name", "metadata.namespace"))
-        return Changes(
-            updating, replacing, delete_first=bool(replacing) and same_name and AUTONAMED not in annotations
+        return Diff(
+            updates=updating,
+            replaces=replacing,
+            delete_before_replace=bool(replacing) and same_name and AUTONAMED not in annotations,
         )
 
-    def outputs(self, asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """What the API server computes; a job ends as the cloud has it."""
-        item_id, outputs = computed_outputs(asked, inputs)
+        item_id, outputs = computed_outputs(resource, inputs)
         if inputs.get("kind") == "RayJob" and self.cloud.outcome == "Failed":
             outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
             if is_awaited(inputs) and not accepts(inputs, "Failed"):
@@ -78,21 +72,21 @@ class FakeKubernetes(FakeProvider):
             raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs
 
-    def cluster(self, asked: Asked) -> str:
-        """The cluster that the provider instance is configured for."""
-        return str(asked.config.get("clusterIdentifier") or asked.config.get("kubeconfig") or "")
+    def cluster(self, resource: Resource) -> str:
+        """The cluster that the provider resource is configured for."""
+        return str(resource.config.get("clusterIdentifier") or resource.config.get("kubeconfig") or "")
 
-    def admit(self, asked: Asked, inputs: Mapping[str, Any]) -> None:
+    def admit(self, resource: Resource, inputs: Inputs) -> None:
         """The cluster answers, the namespace is there, and so is everything the object mounts."""
-        cluster = self._reachable(asked)
-        kind = str(inputs.get("kind") or asked.type.split(":")[-1])
+        cluster = self.reached(resource)
+        kind = str(inputs.get("kind") or resource.type.split(":")[-1])
         namespace = (inputs.get("metadata") or {}).get("namespace") or inputs.get("namespace") or "default"
         if kind not in CLUSTER_SCOPED and namespace not in ("default", "kube-system"):
             self._admit_to(str(namespace), cluster, inputs)
-        if asked.type == RELEASE:
-            kueue.require_nodes(self.cloud, cluster)
+        if resource.type == RELEASE:
+            self._require_nodes(cluster)
         else:
-            kueue.require(self.cloud, cluster, inputs)
+            self._require_kueue(cluster, inputs)
         if kind in _JOBS:
             self.cloud.run_job()
 
@@ -103,21 +97,57 @@ class FakeKubernetes(FakeProvider):
         for path, reason in pod_security.problems(pod_security.level_of(home.inputs), inputs):
             raise Rejected(f"{path}: {reason}")
 
-    def release(self, asked: Asked, item: Item) -> bool:
-        """Any object may go, as long as the cluster answers."""
-        self._reachable(asked)
-        return True
+    def _require_kueue(self, cluster: str, inputs: Mapping[str, Any]) -> None:
+        """Rejects an object that Kueue is missing for, or whose check by Kueue gets no answer."""
+        kind, version = inputs.get("kind"), str(inputs.get("apiVersion"))
+        own = version.startswith(kueue.GROUP)
+        charts = [str(release.inputs.get("chart")) for release in self.cloud.of_type(RELEASE, cluster)]
+        installed = any("kueue" in chart for chart in charts)
+        if own and not installed:
+            raise Rejected(f'no matches for kind "{kind}" in version "{version}"')
+        checked = (own and kind in _CHECKED_BY_KUEUE) or (installed and kueue.queue_of(inputs)[0])
+        if checked and not self.cloud.webhook_answers():
+            hook = f"m{str(kind).lower()}.kb.io"
+            raise Rejected(f'Internal error occurred: failed calling webhook "{hook}": 502 Bad Gateway')
 
-    def _reachable(self, asked: Asked) -> str:
+    def _require_nodes(self, cluster: str) -> None:
+        """Helm waits for the release's pods: they need a node that is open to them."""
+        (home,) = [each for each in self.cloud.of_type(CLUSTER) if each.outputs["selfLink"] == cluster]
+        if home.inputs.get("enableAutopilot"):
+            return
+        pools = self.cloud.pools_of(home)
+        if all((pool.inputs.get("nodeConfig") or {}).get("taints") for pool in pools):
+            raise Rejected("context deadline exceeded: the release's pods wait, no node is open to them")
+
+    def delete(self, resource: Resource, item_id: str) -> None:
+        """Any object may go, as long as the cluster answers."""
+        if self.find(resource, item_id):
+            self.reached(resource)
+        super().delete(resource, item_id)
+
+    def reached(self, resource: Resource) -> str:
         """The cluster's identity; raises Rejected when there is no such cluster."""
-        kubeconfig = str(asked.config.get("kubeconfig") or "")
+        kubeconfig = str(resource.config.get("kubeconfig") or "")
         for cluster in self.cloud.of_type(CLUSTER):
             if (
-                self.cluster(asked) == cluster.outputs["selfLink"]
+                self.cluster(resource) == cluster.outputs["selfLink"]
                 and cluster.outputs["endpoint"] in kubeconfig
             ):
-                return self.cluster(asked)
+                return self.cluster(resource)
         raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
+
+
+def _metadata(news: Mapping[str, Any], olds: Mapping[str, Any], naming: Naming) -> Any:
+    """The metadata with a name: an automatic one is marked by an annotation, and kept for good."""
+    metadata = news.get("metadata") or {}
+    if not isinstance(metadata, Mapping) or metadata.get("name") or metadata.get("generateName"):
+        return metadata
+    old = olds.get("metadata") or {}
+    kept = old.get("name") if AUTONAMED in (old.get("annotations") or {}) else None
+    if not kept and not naming.enabled:
+        return metadata
+    annotations = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
+    return {**metadata, "name": kept or naming.name(_RANDOM_DIGITS, 63), "annotations": annotations}
 
 
 def accepts(inputs: Mapping[str, Any], status: str) -> bool:
@@ -125,12 +155,12 @@ def accepts(inputs: Mapping[str, Any], status: str) -> bool:
     return status in json.dumps(inputs["metadata"]["annotations"]["pulumi.com/waitFor"])
 
 
-def computed_outputs(asked: Asked, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def computed_outputs(resource: Resource, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Id and properties of an object or a release that is as it should be; the same for the same inputs."""
-    if asked.type == RELEASE:
-        return _release_outputs(asked.name, inputs)
-    metadata: dict[str, Any] = {"name": asked.name, **(inputs.get("metadata") or {})}
-    kind = str(inputs.get("kind") or asked.type.split(":")[-1])
+    if resource.type == RELEASE:
+        return _release_outputs(resource.name, inputs)
+    metadata: dict[str, Any] = {"name": resource.name, **(inputs.get("metadata") or {})}
+    kind = str(inputs.get("kind") or resource.type.split(":")[-1])
     if kind not in CLUSTER_SCOPED:
         metadata.setdefault("namespace", "default")
     path = "/".join(str(metadata[key]) for key in ("namespace", "name") if key in metadata)

@@ -1,71 +1,56 @@
-"""One rehearsal: the unchanged program on the real engine, over a cloud of its own."""
+"""One rehearsal: the unchanged program on the real engine, over a fake cloud of its own."""
 
-import gc
 import json
-import os
 import runpy
-import shutil
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import pulumi.automation as automation
-import yaml
 from pulumi.automation._stack import StackInitMode
-from pulumi.runtime import _grpc_settings
 
-from components.cloud_build.context import ARCHIVES
 from engine import checkouts, lookup, plan, project
 from engine.configuration import configuration
 from engine.go_build import Log
 from engine.plan import Plan
-from engine.recorder import Recorder, Result
+from engine.recorder import Result
 from rehearsal import plan_checks
-from rehearsal.clock import Clock
-from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, FakeCloud
-from rehearsal.fake_google import FakeGoogle
-from rehearsal.fake_kubernetes import FakeKubernetes
-from rehearsal.fake_provider import FakeProvider, Server
+from rehearsal.faults import Faults
+from rehearsal.inline_stack import InlineStack, silence
+from rehearsal.servers import FakeServers
+from rehearsal.workspace import Workspace
 
 if TYPE_CHECKING:
+    from rehearsal.cloud_build_server import CloudBuildServer
     from rehearsal.control_plane import ControlPlane
     from rehearsal.live_cluster import LiveCluster
 
-# One process talks to many engines here, one after the other. A new one may listen on the port of one that
-# has gone, and gRPC would refuse it for some seconds without a look, by what it remembers of that port.
-_grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1))
-
-_PASSPHRASE: Final = "rehearsal"
-# Operations at once. The engine's default depends on the machine's cores, the timeline should not.
+# Operations at once; the engine's default depends on the machine's cores.
 _PARALLEL: Final = 64
 
 
 class Rehearsal:
-    """A stack that lives in a temporary directory and on stand-in providers, for as long as the context.
+    """A stack in a temporary directory and a fake cloud, for as long as the context.
 
     Args:
         stack: Name of the stack; its stack file is copied.
         overrides: Configuration values over the stack file's, `{"capacity.type": "spot"}`.
         program: Program to run; by default the project's own `__main__.py`.
-        clock: How long operations take; by default no time at all.
         progress: Told every line that the engine prints.
         log: Told what takes long, such as building the engine.
-        plane: A running control plane for the stack's Kubernetes objects; without one the stand-in keeps
+        plane: A running control plane for the stack's Kubernetes objects; without one the fake provider keeps
             them to itself.
         checkout: Where the program and its stack files are.
 
     Attributes:
-        cloud: What exists on the stand-in platform.
-        builds: Where the program's image builds go.
         configuration: What the stack file was filled in with.
+        cloud: What exists.
+        faults: Creations that are to fail.
         last: What the latest operation did, also when it failed.
-        cluster: The stack's cluster on the control plane, None without one.
     """
 
     def __init__(
@@ -74,7 +59,6 @@ class Rehearsal:
         overrides: Mapping[str, str] | None = None,
         program: Callable[[], Any] | None = None,
         *,
-        clock: Clock | None = None,
         progress: Log | None = None,
         log: Log = print,
         plane: "ControlPlane | None" = None,
@@ -88,47 +72,31 @@ class Rehearsal:
         self._overrides = overrides or {}
         self.configuration = configuration(stack, self._overrides, checkout)
         self._program = program or self._run_main
-        self._clock = clock or Clock()
-        self.builds = CloudBuildServer(self._clock)
         self._progress = progress
         self._log = log
         self._plane = plane
-        self.cluster: LiveCluster | None = None
-        self._servers: list[Server] = []
-        self._encrypted: dict[tuple[str, str], Any] = {}
-        self.last = Result(changes={}, intervals=[], seconds=0.0)
+        self.last = Result()
 
     def __enter__(self) -> Self:
-        """Starts the stand-ins and makes an empty stack."""
-        self._command = lookup.find(self._log)
+        """Starts the fake servers and makes an empty stack."""
+        engine = lookup.find(self._log)
         with ExitStack() as started:
-            started.callback(_Silence().end)
-            started.enter_context(checkouts.restored())
-            self._directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self.stack}-"))
-            started.callback(shutil.rmtree, self._directory, ignore_errors=True)
-            started.enter_context(self.builds)
-            for stand_in in (FakeGoogle(self.cloud, self._clock), self._kubernetes()):
-                server = Server(stand_in)
-                started.callback(server.stop)
-                self._servers.append(server)
-            if self.cluster:
-                started.callback(self.cluster.stop)
-            started.callback(self._clock.stop)
-            self.backend.mkdir()
-            self._faults.mkdir()
-            self._link_archives()
-            self._write_configuration(salt=None)
-            self._write_plugin()
-            self._workspace = automation.LocalWorkspace(
-                work_dir=str(self._directory),
-                pulumi_home=str(self._directory / "home"),
+            started.enter_context(silence())
+            self._workspace = started.enter_context(Workspace(self.stack, engine, self._checkout))
+            self.faults = Faults(self._workspace.faults)
+            servers = FakeServers(self.cloud, self.faults, self._plane, self._log)
+            self._servers = started.enter_context(servers)
+            self._workspace.environment.update(servers.environment)
+            self._inline = automation.LocalWorkspace(
+                work_dir=str(self._workspace.directory),
+                pulumi_home=str(self._workspace.home),
                 program=self._program,
-                env_vars=self._environment(),
+                env_vars=self._workspace.environment,
                 secrets_provider="passphrase",
-                pulumi_command=self._command,
+                pulumi_command=engine,
             )
-            self._stack = _Stack(self.stack, self._workspace, StackInitMode.CREATE)
-            self._encrypt_secrets()
+            self._stack = InlineStack(self.stack, self._inline, StackInitMode.CREATE)
+            self._workspace.configure(self.configuration)
             self._started = started.pop_all()
         return self
 
@@ -138,52 +106,64 @@ class Rehearsal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stops the stand-ins and removes the temporary directory."""
+        """Stops the fake servers and removes the temporary directory."""
         self._started.close()
+
+    @property
+    def builds(self) -> "CloudBuildServer":
+        """Where the program's image builds go."""
+        return self._servers.builds
+
+    @property
+    def cluster(self) -> "LiveCluster | None":
+        """The stack's cluster on the control plane, None without one."""
+        return self._servers.cluster
+
+    @property
+    def backend(self) -> Path:
+        """Folder of the engine's backend, for as long as the context."""
+        return self._workspace.backend
 
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Replaces the overrides; the next operation runs with the new configuration."""
         self._overrides = overrides
         self.configuration = configuration(self.stack, overrides, self._checkout)
-        salt = yaml.safe_load(self._stack_file.read_text()).get("encryptionsalt")
-        self._write_configuration(salt=salt)
-        self._encrypt_secrets()
+        self._workspace.configure(self.configuration)
 
     def move(self, checkout: Path) -> None:
         """The next operation runs the program of another checkout, with its stack file."""
         self._checkout = checkout
+        self._workspace.copy_project(checkout)
         self.configure(self._overrides)
 
     def report(self) -> str:
         """What `pulumi preview --json` prints.
 
         Raises:
-            RehearsalError: With the engine's message.
+            RehearsalError: With the engine's message, or with what is wrong with a first plan.
         """
-        recorder = Recorder()
-        done = self._run(
-            recorder, lambda: self._stack.preview(json=True, parallel=_PARALLEL, on_event=recorder)
-        )
-        return done.stdout
+        result = Result()
+        report = self._run(
+            result, lambda: self._stack.preview(json=True, parallel=_PARALLEL, on_event=result)
+        ).stdout
+        wrong = [] if self.cloud.items else plan_checks.problems(plan.read(report))
+        if wrong:
+            raise RehearsalError("\n".join(wrong))
+        return report
 
     def preview(self) -> Plan:
         """What `up` would do.
 
         Raises:
-            RehearsalError: With the engine's message.
+            RehearsalError: As `report`.
         """
-        calls = self._directory / "calls.json"
-        self._workspace.env_vars = {**self._environment(), "PULUMI_DEBUG_GRPC": str(calls)}
+        calls = self._workspace.directory / "calls.json"
+        self._inline.env_vars = {**self._workspace.environment, "PULUMI_DEBUG_GRPC": str(calls)}
         try:
-            report = self.report()
-            found = plan.read(report, self.last.changes, calls.read_text().splitlines())
+            return plan.read(self.report(), calls.read_text().splitlines())
         finally:
-            self._workspace.env_vars = self._environment()
+            self._inline.env_vars = self._workspace.environment
             calls.unlink(missing_ok=True)
-        wrong = [] if self.cloud.items else plan_checks.problems(found)
-        if wrong:
-            raise RehearsalError("\n".join(wrong))
-        return found
 
     def up(self, fail_at: str | None = None) -> Result:
         """Makes the stack as the program says.
@@ -194,24 +174,13 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message.
         """
-        if fail_at:
-            self.fail([fail_at])
+        if not fail_at:
+            return self._operate("up")
+        self.faults.add([fail_at])
         try:
             return self._operate("up")
         finally:
-            if fail_at:
-                self._forget_faults()
-
-    def fail(self, names: Iterable[str]) -> None:
-        """Lets the creation of each of these resources fail once, in whichever `up` comes to it."""
-        for name in names:
-            self.cloud.fail_once(name)
-            (self._faults / name).touch()
-
-    @property
-    def faults(self) -> set[str]:
-        """Names given to `fail` whose creation has not failed yet."""
-        return {name for name in self.cloud.faults if (self._faults / name).exists()}
+            self.faults.clear()
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
@@ -222,175 +191,49 @@ class Rehearsal:
 
         The preview refuses protected resources before anything is deleted.
         """
-        recorder = Recorder()
+        previewed = Result()
         self._run(
-            recorder,
-            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=recorder),
+            previewed,
+            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=previewed),
         )
         destroyed = self._operate("destroy")
         if self.cluster and not any(self.cloud.of_type(CLUSTER)):
             self.cluster.sweep()
         return destroyed
 
-    @property
-    def backend(self) -> Path:
-        """Folder of the engine's backend, for as long as the context."""
-        return self._directory / "state"
-
     def state(self) -> dict[str, Any]:
         """The stack's exported state; secrets stay encrypted in it."""
         # Not `export_stack`, which asks the engine for the secrets in plain text.
         return json.loads(self.engine(["stack", "export"]))
 
-    def engine(self, arguments: list[str], text: str = "") -> str:
-        """Runs the engine's command on the stack and returns what it prints.
-
-        Args:
-            arguments: Such as `["stack", "export"]`.
-            text: Standard input.
-        """
-        command = [*arguments, "--stack", self.stack]
-        return self._command.run(command, str(self._directory), self._environment(), text=text).stdout
-
-    def _kubernetes(self) -> FakeProvider:
-        if self._plane is None:
-            return FakeKubernetes(self.cloud, self._clock)
-        # Imported where it is needed: most rehearsals do without.
-        from rehearsal.applied_objects import ApplyingKubernetes
-        from rehearsal.live_cluster import LiveCluster
-
-        self.cluster = LiveCluster(self._plane, self.cloud, self._log)
-        return ApplyingKubernetes(self.cloud, self._clock, self.cluster)
+    def engine(self, arguments: list[str]) -> str:
+        """Runs the engine's command on the stack and returns what it prints."""
+        return self._workspace.run(arguments)
 
     def _operate(self, operation: Literal["up", "refresh", "destroy"]) -> Result:
-        recorder = Recorder()
+        result = Result()
         run = getattr(self._stack, operation)
         self._run(
-            recorder,
+            result,
             lambda: run(
                 parallel=_PARALLEL,
-                on_event=recorder,
+                on_event=result,
                 on_output=self._progress,
                 show_secrets=False,
                 suppress_outputs=True,
             ),
         )
-        return self.last
+        return result
 
-    def _run(self, recorder: Recorder, operate: Callable[[], Any]) -> Any:
+    def _run(self, result: Result, operate: Callable[[], Any]) -> Any:
+        self.last = result
         try:
             return operate()
         except automation.CommandError as error:
-            raise RehearsalError(recorder.message or _errors_of(error)) from None
-        finally:
-            self.last = recorder.result
-
-    @property
-    def _stack_file(self) -> Path:
-        return self._directory / f"Pulumi.{self.stack}.yaml"
+            # What the engine printed as errors, without the SDK's frame around it.
+            raise RehearsalError(result.message or str(error).partition("stderr:")[2].strip()) from None
 
     def _run_main(self) -> None:
         """The project's program, as `pulumi up` runs it."""
         checkouts.use(self._checkout)
         runpy.run_path(str(self._checkout / "__main__.py"), run_name="__main__")
-
-    def _write_configuration(self, salt: str | None) -> None:
-        secrets = {
-            key: self._encrypted[key, value]
-            for key, value in self.configuration.secret.items()
-            if (key, value) in self._encrypted
-        }
-        settings = {"config": {**self.configuration.plain, **secrets}}
-        name = project.PROJECT_FILE.name
-        shutil.copyfile(self._checkout / name, self._directory / name)
-        self._stack_file.write_text(
-            yaml.safe_dump({**settings, **({"encryptionsalt": salt} if salt else {})})
-        )
-
-    def _write_plugin(self) -> None:
-        """The provider of dynamic resources, which the official engine brings along and a built one lacks."""
-        plugin = self._plugins / "pulumi-resource-pulumi-python"
-        plugin.parent.mkdir()
-        program = project.ROOT / "rehearsal" / "dynamic_plugin.py"
-        run = f'PYTHONPATH="{project.ROOT}" exec "{sys.executable}" -u -P "{program}" "$@"'
-        plugin.write_text(f"#!/bin/sh\n{run}\n")
-        plugin.chmod(0o700)
-
-    @property
-    def _plugins(self) -> Path:
-        return self._directory / "plugins"
-
-    @property
-    def _faults(self) -> Path:
-        """Files that tell the plugin, a process of its own, what the stand-ins read in the cloud."""
-        return self._directory / "faults"
-
-    def _forget_faults(self) -> None:
-        self.cloud.forget_faults()
-        for file in self._faults.iterdir():
-            file.unlink()
-
-    def _link_archives(self) -> None:
-        """The program writes build contexts relative to where it runs, and the engine reads them relative
-        to where it runs itself; under `pulumi up` that is one place."""
-        (self._directory / ARCHIVES).symlink_to(Path.cwd() / ARCHIVES, target_is_directory=True)
-
-    def _encrypt_secrets(self) -> None:
-        """Hands secrets to the engine through its standard input: arguments are open to every process."""
-        for key, value in self.configuration.secret.items():
-            if (key, value) not in self._encrypted:
-                self.engine(["config", "set", "--secret", key], text=value)
-                written = yaml.safe_load(self._stack_file.read_text())
-                self._encrypted[key, value] = written["config"][key]
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            "PATH": f"{self._plugins}{os.pathsep}{os.environ['PATH']}",
-            **self.builds.environment,
-            "REHEARSAL_FAULTS": str(self._faults),
-            "PULUMI_BACKEND_URL": f"file://{self.backend}",
-            "PULUMI_HOME": str(self._directory / "home"),
-            "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
-            "PULUMI_DEBUG_PROVIDERS": ",".join(server.address for server in self._servers),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
-        }
-
-
-class _Stack(automation.Stack):
-    """A stack that does not run the engine three more times after each operation for what the state says."""
-
-    def outputs(self) -> automation.OutputMap:
-        """Nothing; see `Rehearsal.state`."""
-        return {}
-
-    def info(self, show_secrets: bool = False) -> automation.UpdateSummary:
-        """Nothing; see `Result`."""
-        return cast(automation.UpdateSummary, object())
-
-
-class _Silence:
-    """Drops what the SDK leaves of a program when the engine ends an operation half-way.
-
-    It closes the event loop with coroutines still waiting in it, and each complains when it is freed,
-    whenever that is.
-    """
-
-    def __init__(self) -> None:
-        self._shown = sys.unraisablehook
-        sys.unraisablehook = self._show
-
-    def end(self) -> None:
-        """Frees what is left and shows again what cannot be raised."""
-        gc.collect()
-        sys.unraisablehook = self._shown
-
-    def _show(self, unraisable: "sys.UnraisableHookArgs") -> None:
-        if getattr(unraisable.object, "__name__", "") != "run_pulumi_func":
-            self._shown(unraisable)
-
-
-def _errors_of(error: automation.CommandError) -> str:
-    """What the engine printed as errors, without the SDK's frame around it."""
-    return str(error).partition("stderr:")[2].strip()

@@ -1,10 +1,13 @@
-"""Reads what `pulumi preview --json` and `pulumi refresh --preview-only --json` print."""
+"""What `pulumi preview --json` and `pulumi refresh --preview-only --json` print."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+from engine.command import Engine
 from engine.plan import changed_paths
 from operations.previews.changes import Change, Kind, Property, StackPreview, ordered
 from operations.previews.redaction import Redaction
@@ -20,6 +23,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "delete": Kind.DELETE,
 }
 _STACK: Final = "pulumi:pulumi:Stack"
+_NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,37 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
         if step.raw["op"] in _KINDS and step.type != _STACK
     ]
     return StackPreview(stack=stack, changes=ordered(changes), unchanged=unchanged)
+
+
+def run(
+    engine: Engine,
+    stack: str,
+    arguments: list[str],
+    folder: Path,
+    redaction: Redaction,
+    environment: Mapping[str, str] = _NOTHING_MORE,
+) -> StackPreview:
+    """Lets the engine preview a stack.
+
+    Args:
+        engine: The engine.
+        stack: Name of the stack.
+        arguments: Of the engine, such as `["preview", "--json"]`.
+        folder: Where the program is.
+        redaction: Takes out what must not be seen.
+        environment: Variables for the engine on top of this process's own.
+    """
+    done = engine.call([*arguments, "--stack", stack], folder, environment)
+    try:
+        found = read(stack, done.stdout, redaction)
+    except ValueError:
+        if not done.code:
+            raise
+        found = StackPreview(stack=stack)
+    if done.code and not found.failure:
+        said = done.stderr.strip() or f"pulumi {arguments[0]} ended with status {done.code}"
+        return StackPreview(stack=stack, failure=redaction.text(said))
+    return found
 
 
 def _step(raw: Mapping[str, Any], redaction: Redaction) -> _Step:

@@ -24,7 +24,7 @@ from components.cloud_build.clock import Clock, Interrupted
 from components.cloud_build.inputs import BuildError, BuildInputs
 from components.cloud_build.run import BuildRun
 from rehearsal.cloud_build_server import BuildLifecycle, CloudBuildServer, Failure
-from rehearsal.wire import to_struct
+from rehearsal.provider_server import to_struct
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"

@@ -8,12 +8,13 @@ import pytest
 
 from engine import go_build, lookup
 from engine.errors import EngineError
+from tests.operations.fake_pulumi import FakePulumi
 
 
 class Command:
-    """Stands in for the SDK's command and remembers where it was looked for."""
+    """The SDK's command as far as it is asked; it remembers where it was looked for."""
 
-    def __init__(self, root: str | None = None) -> None:
+    def __init__(self, root: str | None = None, skip_version_check: bool = False) -> None:
         self.command = f"{root or 'PATH'}/bin/pulumi"
         self.version = None
 
@@ -34,6 +35,34 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_engine_on_the_path_comes_first(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     assert lookup.find(print).command == "PATH/bin/pulumi"
+
+
+def test_an_old_engine_on_the_path_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakePulumi(tmp_path, version="v3.100.0")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(EngineError, match=r"pulumi 3\.100\.0 is on PATH, .* needs 3\..* or newer: https://"):
+        lookup.find(print)
+
+
+def test_without_an_engine_on_the_path_its_plugins_cannot_be_used(bare_machine: Path) -> None:
+    with pytest.raises(EngineError, match="there is no pulumi on PATH; https://"):
+        lookup.on_path()
+
+
+def test_what_the_engine_refuses_is_told_and_a_secret_goes_in_by_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulumi = FakePulumi(tmp_path)
+    pulumi.answer(stack=("", "error: no such stack", 255))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    engine = lookup.on_path()
+    with pytest.raises(EngineError, match=r"^pulumi stack export: error: no such stack$"):
+        engine.output(["stack", "export", "--stack", "x"], tmp_path)
+    engine.output(["config", "set", "--secret", "k"], tmp_path, text="a secret")
+    assert pulumi.text == "a secret"
+    assert pulumi.calls[1] == ["config", "set", "--secret", "k"]
 
 
 def test_an_engine_got_earlier_is_used_again(bare_machine: Path) -> None:

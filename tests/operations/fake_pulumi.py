@@ -11,6 +11,8 @@ _PROGRAM = """#!{python}
 import json, os, pathlib, sys
 folder = pathlib.Path({folder!r})
 call = [word for word in sys.argv[1:] if word != "--non-interactive"]
+if call == ["version"]:
+    sys.exit(print({version!r}))
 with (folder / "calls").open("a") as calls:
     calls.write(json.dumps(call) + "\\n")
 with (folder / "environments").open("a") as environments:
@@ -26,19 +28,23 @@ sys.exit(answer[2])
 
 @dataclass
 class FakePulumi:
-    """The stand-in for the command.
+    """The command.
 
     Args:
         folder: Where it lives; to be put on PATH.
+        version: What it says that it is.
         answers: Standard output, standard error and exit status by the first word of the call.
     """
 
     folder: Path
+    version: str = "v3.999.0"
     answers: dict[str, tuple[str, str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         program = self.folder / "pulumi"
-        program.write_text(_PROGRAM.format(python=shlex.quote(sys.executable), folder=str(self.folder)))
+        program.write_text(
+            _PROGRAM.format(python=shlex.quote(sys.executable), folder=str(self.folder), version=self.version)
+        )
         program.chmod(0o755)
         self.answer()
 

@@ -31,7 +31,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
     found = lookup.find(print)
 
     def run(*arguments: str, text: str = "") -> None:
-        found.run(list(arguments), str(tmp_path), {}, text=text)
+        found.output(list(arguments), tmp_path, text=text)
 
     run("stack", "init", STACK)
     return run

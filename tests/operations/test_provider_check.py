@@ -1,4 +1,4 @@
-"""The real providers' check of a new stack, against a stand-in for Pulumi's command."""
+"""The real providers' check of a new stack, against a fake `pulumi`."""
 
 from pathlib import Path
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pulumi.automation as automation
 import pytest
 
 from cloud.discovery import Call
+from engine.errors import EngineError
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.state import Backend, parse
@@ -42,11 +42,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
     def make(answers: Answers) -> Backend:
         class Engine:
-            def run(self, words: list[str], *_: object) -> automation.CommandResult:
+            def output(self, words: list[str], *_: object) -> str:
                 answer = answers.get(" ".join(words))
                 if answer is None:
-                    raise automation.CommandError(automation.CommandResult("", "error: no answer", 255))
-                return automation.CommandResult(answer, "", 0)
+                    raise EngineError("error: no answer")
+                return answer
 
         monkeypatch.setattr("operations.state.lookup.find", lambda _log: Engine())
         return Backend("s")
@@ -136,7 +136,7 @@ def test_other_stacks_are_those_with_another_name_and_something_in_them(backend:
 
 
 def test_what_the_engine_says_against_it_is_said(backend: Asked) -> None:
-    with pytest.raises(OperationError, match="pulumi stack export --stack s: error: no answer"):
+    with pytest.raises(EngineError, match="no answer"):
         backend({}).now()
 
 

@@ -46,7 +46,14 @@ def under_way(tmp_path: Path, results: Path) -> Iterator[subprocess.Popen[str]]:
     """A rehearsal in a process and a temporary directory of its own, in the middle of its `up`."""
     (tmp_path / "tmp").mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", ELSEWHERE, str(results.parent), STACK, "--clock"],
+        [
+            sys.executable,
+            "-u",
+            "-c",
+            ELSEWHERE,
+            str(results.parent),
+            STACK,
+        ],
         cwd=project.ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         stdout=PIPE,
@@ -102,14 +109,27 @@ def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
     plan, state = (json.loads((results / name).read_text()) for name in ("plan.json", "state.json"))
     kept = [each for each in state["deployment"]["resources"] if "::default" not in each["urn"]]
     assert len(plan["resources"]) == len(kept)
-    assert ElementTree.parse(results / "timeline.svg").getroot().tag.endswith("svg")
-    assert {path.name for path in results.iterdir()} == {"plan.json", "state.json", "timeline.svg"}
+    assert {path.name for path in results.iterdir()} == {"plan.json", "state.json"}
 
 
 def test_a_preview_stops_after_the_plan(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([STACK, "--preview", "--set", "forceDestroy=false"]) == 0
     assert "to create, nothing done" in capsys.readouterr().out.splitlines()[-1]
     assert {path.name for path in results.iterdir()} == {"plan.json"}
+
+
+def test_the_clock_says_what_decides_how_long_it_takes_and_draws_it(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([STACK, "--preview", "--clock", "--fail-at", "a4-ray-cluster"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("critical path of ")]
+    assert [line.partition(",")[0].removeprefix("critical path of ") for line in lines] == [
+        "up that fails at a4-ray-cluster",
+        "up",
+        "destroy",
+    ]
+    assert " 6.12 min: a4-ray-cluster (6) > " in lines[1]
+    assert ElementTree.parse(results / "timeline.svg").getroot().tag.endswith("svg")
 
 
 def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str]) -> None:

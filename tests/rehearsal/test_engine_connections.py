@@ -9,7 +9,7 @@ import pytest
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import Settings
 
-from rehearsal import session
+from rehearsal import inline_stack
 
 
 def engine(port: int = 0) -> tuple[grpc.Server, int]:
@@ -33,7 +33,7 @@ def answer(port: int) -> grpc.StatusCode:
 
 
 def test_an_engine_on_the_port_of_one_that_has_gone_is_reached() -> None:
-    assert session.Rehearsal  # importing it is what makes the connections apart
+    assert inline_stack.InlineStack  # importing it is what keeps the connections apart
     first, port = engine()
     assert answer(port) is grpc.StatusCode.UNIMPLEMENTED
     first.stop(0).wait()

@@ -1,4 +1,4 @@
-"""A small program on the real engine with the stand-ins."""
+"""A small program on the real engine with the fake providers."""
 
 import json
 import tempfile
@@ -76,7 +76,7 @@ def test_after_a_fault_the_second_up_converges_and_destroy_leaves_nothing(
     assert empty.cloud.items == []
 
 
-def test_a_fault_that_did_not_strike_does_not_strike_later(running: Rehearsal, small: Small) -> None:
+def test_a_fault_that_was_not_met_is_not_met_later(running: Rehearsal, small: Small) -> None:
     running.up(fail_at="code")
     small.data = {"train.py": "print(2)"}
     running.up()

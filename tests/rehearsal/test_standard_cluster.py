@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.rehearsal.asking import Platform, Refused
+from rehearsal.fake_cloud import Rejected
+from tests.rehearsal.asking import Platform
 from tests.rehearsal.right import BUCKET_MEMBER, CLUSTER, LOCAL_QUEUE, NAMESPACE, NODE_POOL, RELEASE, RIGHT
 
 STANDARD: dict[str, Any] = {
@@ -47,14 +48,14 @@ def with_kueue(platform: Platform) -> Platform:
 
 def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
     make_cluster(platform, AUTOPILOT)
-    with pytest.raises(Refused, match="do not support mutating node pools"):
+    with pytest.raises(Rejected, match="do not support mutating node pools"):
         platform.create(NODE_POOL, "pool", POOL)
 
 
 def test_nodes_that_stream_images_need_the_api_for_it(platform: Platform) -> None:
     make_cluster(platform, STANDARD)
     streaming = {**POOL, "nodeConfig": {"gcfsConfig": {"enabled": True}}}
-    with pytest.raises(Refused, match=r"containerfilesystem\.googleapis\.com has not been used"):
+    with pytest.raises(Rejected, match=r"containerfilesystem\.googleapis\.com has not been used"):
         platform.create(NODE_POOL, "pool", streaming)
     platform.enable("containerfilesystem")
     platform.create(NODE_POOL, "pool", streaming)
@@ -73,7 +74,7 @@ def test_a_standard_cluster_has_identities_for_pods_only_when_asked(platform: Pl
     member = {"bucket": "b", "role": "roles/storage.objectUser"}
     member["member"] = f"principal://iam.googleapis.com/{pool}"
     platform.create(CLUSTER, "c", STANDARD)
-    with pytest.raises(Refused, match="identity pool does not exist"):
+    with pytest.raises(Rejected, match="identity pool does not exist"):
         platform.create(BUCKET_MEMBER, "m", member)
     identities = {"workloadIdentityConfig": {"workloadPool": "p.svc.id.goog"}}
     platform.create(CLUSTER, "d", {**STANDARD, "name": "d", **identities})
@@ -82,10 +83,10 @@ def test_a_standard_cluster_has_identities_for_pods_only_when_asked(platform: Pl
 
 def test_a_release_waits_in_vain_for_nodes_that_are_not_there_or_not_open(platform: Platform) -> None:
     make_cluster(platform, STANDARD)
-    with pytest.raises(Refused, match="no node is open to them"):
+    with pytest.raises(Rejected, match="no node is open to them"):
         platform.create(RELEASE, "kueue", RIGHT[RELEASE])
     platform.create(NODE_POOL, "gpus", {**POOL, "name": "gpus", "nodeConfig": TAINT})
-    with pytest.raises(Refused, match="no node is open to them"):
+    with pytest.raises(Rejected, match="no node is open to them"):
         platform.create(RELEASE, "kueue", RIGHT[RELEASE])
     platform.create(NODE_POOL, "system", POOL)
     platform.create(RELEASE, "kueue", RIGHT[RELEASE])
@@ -93,7 +94,7 @@ def test_a_release_waits_in_vain_for_nodes_that_are_not_there_or_not_open(platfo
 
 def test_a_release_needs_its_namespace(platform: Platform) -> None:
     make_cluster(platform, AUTOPILOT)
-    with pytest.raises(Refused, match='namespaces "elsewhere" not found'):
+    with pytest.raises(Rejected, match='namespaces "elsewhere" not found'):
         platform.create(RELEASE, "kueue", {**RIGHT[RELEASE], "namespace": "elsewhere"})
 
 
@@ -107,7 +108,7 @@ def test_a_release_in_another_namespace_is_another_release(platform: Platform) -
 def test_kueues_kinds_are_unknown_before_kueue(platform: Platform) -> None:
     make_cluster(platform, AUTOPILOT)
     with pytest.raises(
-        Refused, match=r'no matches for kind "LocalQueue" in version "kueue\.x-k8s\.io/v1beta2"'
+        Rejected, match=r'no matches for kind "LocalQueue" in version "kueue\.x-k8s\.io/v1beta2"'
     ):
         platform.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])
 
@@ -116,6 +117,6 @@ def test_a_webhook_that_is_late_refuses_queues_and_queued_workloads_alone(with_k
     code: dict[str, Any] = {**HOME, "kind": "ConfigMap", "metadata": {"name": "code", "namespace": "ray"}}
     with_kueue.cloud.silent_webhook = 1
     with_kueue.create("kubernetes:core/v1:ConfigMap", "code", code)
-    with pytest.raises(Refused, match="failed calling webhook"):
+    with pytest.raises(Rejected, match="failed calling webhook"):
         with_kueue.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])
     with_kueue.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])

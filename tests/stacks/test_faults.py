@@ -19,11 +19,11 @@ def created(stack: str) -> set[str]:
 def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) -> None:
     """The creation of every single resource fails once; every `up` meets one or some of them."""
     with Rehearsal(stack) as rehearsal:
-        rehearsal.fail(created(stack))
-        while before := rehearsal.faults:
+        rehearsal.faults.add(created(stack))
+        while before := rehearsal.faults.waiting:
             with pytest.raises(RehearsalError) as failed:
                 rehearsal.up()
-            struck = before - rehearsal.faults
+            struck = before - rehearsal.faults.waiting
             assert struck, str(failed.value)
             assert all(f"creation of {name} fail" in str(failed.value) for name in struck)
         rehearsal.up()

@@ -280,8 +280,8 @@ def test_a_job_gives_the_slice_back_before_the_next_one_begins() -> None:
     with Rehearsal(STACK, {"waitForTraining": "true"}) as rehearsal:
         rehearsal.up()
         rehearsal.configure({"waitForTraining": "true", "recipe": "llama3-8b-tutorial"})
-        steps = rehearsal.up().intervals
-    ended = [step.operation for step in steps if step.name == "tpu-maxtext-ray-job"]
+        steps = rehearsal.up().steps
+    ended = [operation for operation, name in steps if name == "tpu-maxtext-ray-job"]
     assert ended.index("delete-replaced") < ended.index("create-replacement")
 
 

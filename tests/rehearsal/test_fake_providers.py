@@ -1,11 +1,13 @@
-"""What the stand-ins do with resources, asked without the engine."""
+"""What the fake providers do with resources, asked without the engine."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cloud.inputs import UNKNOWN
-from tests.rehearsal.asking import Platform, Refused
+from rehearsal.fake_cloud import Rejected
+from tests.rehearsal.asking import Platform
 
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
@@ -113,7 +115,7 @@ def test_a_type_without_a_record_is_rejected_with_the_file_to_add_it_to(platform
 
 
 def test_a_resource_needs_its_api() -> None:
-    with pytest.raises(Refused, match=r"compute\.googleapis\.com has not been used"):
+    with pytest.raises(Rejected, match=r"compute\.googleapis\.com has not been used"):
         Platform().create(NETWORK, "n", {"name": "n"})
 
 
@@ -135,7 +137,7 @@ def test_a_resource_needs_its_api() -> None:
 def test_what_a_resource_refers_to_must_exist(
     platform: Platform, type_token: str, inputs: dict[str, Any]
 ) -> None:
-    with pytest.raises(Refused, match="'missing' was not found"):
+    with pytest.raises(Rejected, match="'missing' was not found"):
         platform.create(type_token, "x", inputs)
 
 
@@ -147,7 +149,7 @@ def test_references_by_id_link_and_name_all_count(platform: Platform) -> None:
 
 def test_a_service_account_must_exist_before_it_gets_a_role(platform: Platform) -> None:
     member = {"project": "p", "role": "roles/x", "member": "serviceAccount:nobody@p.iam.gserviceaccount.com"}
-    with pytest.raises(Refused, match=r"service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
+    with pytest.raises(Rejected, match=r"service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
         platform.create("gcp:projects/iAMMember:IAMMember", "m", member)
 
 
@@ -168,7 +170,7 @@ def test_the_identity_pool_comes_with_the_first_cluster(platform: Platform) -> N
         "role": "roles/storage.objectUser",
         "member": f"principal://iam.googleapis.com/{pool}",
     }
-    with pytest.raises(Refused, match="identity pool does not exist"):
+    with pytest.raises(Rejected, match="identity pool does not exist"):
         platform.create(BUCKET_MEMBER, "m", member)
     platform.create(CLUSTER, "c", AUTOPILOT)
     platform.create(BUCKET_MEMBER, "m", member)
@@ -179,7 +181,7 @@ def test_a_cluster_s_ranges_are_those_of_its_subnetwork(platform: Platform) -> N
     ranges = {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/16"}]}
     platform.create(SUBNETWORK, "s", {"name": "s", "network": "n", **REGIONAL, **ranges})
     cluster = {**AUTOPILOT, "network": "n", "subnetwork": "s"}
-    with pytest.raises(Refused, match="'pdos' not found"):
+    with pytest.raises(Rejected, match="'pdos' not found"):
         platform.create(
             CLUSTER, "c", {**cluster, "ipAllocationPolicy": {"clusterSecondaryRangeName": "pdos"}}
         )
@@ -188,7 +190,7 @@ def test_a_cluster_s_ranges_are_those_of_its_subnetwork(platform: Platform) -> N
 
 def test_creating_what_exists_is_refused(platform: Platform, with_cluster: Platform) -> None:
     with_cluster.create(CONFIG_MAP, "code", config_map(name="code"))
-    with pytest.raises(Refused, match="already exists"):
+    with pytest.raises(Rejected, match="already exists"):
         with_cluster.create(CONFIG_MAP, "code", config_map(name="code"))
 
 
@@ -197,7 +199,7 @@ def test_creating_what_exists_is_refused(platform: Platform, with_cluster: Platf
 
 def test_objects_need_a_cluster_that_answers(platform: Platform) -> None:
     platform.configure("kubernetes", {"kubeconfig": "server: https://34.1.2.3", "clusterIdentifier": "gone"})
-    with pytest.raises(Refused, match="cluster is unreachable"):
+    with pytest.raises(Rejected, match="cluster is unreachable"):
         platform.create(NAMESPACE, "ns", NAMESPACE_INPUTS)
 
 
@@ -206,12 +208,12 @@ def test_a_kubeconfig_for_another_address_does_not_reach_the_cluster(platform: P
     platform.configure(
         "kubernetes", {"kubeconfig": "server: elsewhere", "clusterIdentifier": cluster["selfLink"]}
     )
-    with pytest.raises(Refused, match="cluster is unreachable"):
+    with pytest.raises(Rejected, match="cluster is unreachable"):
         platform.create(NAMESPACE, "ns", NAMESPACE_INPUTS)
 
 
 def test_an_object_needs_its_namespace(with_cluster: Platform) -> None:
-    with pytest.raises(Refused, match='namespaces "raz" not found'):
+    with pytest.raises(Rejected, match='namespaces "raz" not found'):
         with_cluster.create(CONFIG_MAP, "code", config_map(name="code", namespace="raz"))
 
 
@@ -227,7 +229,7 @@ def test_a_restricted_namespace_lets_no_unrestricted_pod_in(with_cluster: Platfo
     with_cluster.create(NAMESPACE, "strict", home)
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "strict"}}
     with pytest.raises(
-        Refused, match="violates PodSecurity restricted: container main: allowPrivilegeEscalation"
+        Rejected, match="violates PodSecurity restricted: container main: allowPrivilegeEscalation"
     ):
         with_cluster.create(JOB, "j", {**job, "spec": {"template": {"spec": POD}}})
     context = {
@@ -257,7 +259,7 @@ def test_a_baseline_namespace_lets_no_pod_out_of_its_box(
     with_cluster.create(
         JOB, "ok", {**job, "metadata": {"name": "ok", "namespace": "n"}, "spec": {"template": {"spec": POD}}}
     )
-    with pytest.raises(Refused, match=message):
+    with pytest.raises(Rejected, match=message):
         with_cluster.create(JOB, "j", {**job, "spec": {"template": {"spec": {**POD, **spec}}}})
 
 
@@ -279,7 +281,7 @@ def test_a_ray_job_ends_complete_and_says_so(with_cluster: Platform) -> None:
 
 def test_waiting_for_the_success_of_a_job_that_fails_times_out(with_cluster: Platform) -> None:
     with_cluster.cloud.outcome = "Failed"
-    with pytest.raises(Refused, match="timed out waiting for RayJob ray/train"):
+    with pytest.raises(Rejected, match="timed out waiting for RayJob ray/train"):
         with_cluster.create(RAY_JOB, "train", ray_job("jsonpath={.status.jobDeploymentStatus}=Complete"))
 
 
@@ -302,19 +304,19 @@ def run_job(token: str) -> dict[str, Any]:
 def test_a_cloud_run_job_writes_into_the_bucket_when_it_runs(platform: Platform) -> None:
     bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us-central1"})
     platform.create(RUN_JOB, "tune", run_job("one"))
-    with pytest.raises(Refused, match="containing objects"):
+    with pytest.raises(Rejected, match="containing objects"):
         platform.delete(BUCKET, "b", bucket_id)
 
 
 def test_a_cloud_run_job_that_fails_is_refused(platform: Platform) -> None:
     platform.cloud.outcome = "Failed"
-    with pytest.raises(Refused, match="execution tune-one has failed"):
+    with pytest.raises(Rejected, match="execution tune-one has failed"):
         platform.create(RUN_JOB, "tune", run_job("one"))
 
 
 def test_a_changed_cloud_run_job_does_not_run_by_the_same_token(platform: Platform) -> None:
     job_id, _ = platform.create(RUN_JOB, "tune", run_job("one"))
-    with pytest.raises(Refused, match="'tune-one' already exists"):
+    with pytest.raises(Rejected, match="'tune-one' already exists"):
         platform.update(RUN_JOB, "tune", job_id, run_job("one"))
     platform.update(RUN_JOB, "tune", job_id, run_job("two"))
 
@@ -325,7 +327,7 @@ def test_a_changed_cloud_run_job_does_not_run_by_the_same_token(platform: Platfo
 def test_a_network_in_use_cannot_be_deleted(platform: Platform) -> None:
     network_id, _ = platform.create(NETWORK, "n", {"name": "n"})
     subnet_id, _ = platform.create(SUBNETWORK, "s", {"name": "s", "network": network_id, **REGIONAL})
-    with pytest.raises(Refused, match="already being used"):
+    with pytest.raises(Rejected, match="already being used"):
         platform.delete(NETWORK, "n", network_id)
     platform.delete(SUBNETWORK, "s", subnet_id)
     platform.delete(NETWORK, "n", network_id)
@@ -335,24 +337,24 @@ def test_a_subnetwork_with_a_cluster_in_it_cannot_be_deleted(platform: Platform)
     platform.create(NETWORK, "n", {"name": "n"})
     subnet_id, _ = platform.create(SUBNETWORK, "s", {"name": "s", "network": "n", **REGIONAL})
     platform.create(CLUSTER, "c", {**AUTOPILOT, "network": "n", "subnetwork": subnet_id})
-    with pytest.raises(Refused, match="already being used"):
+    with pytest.raises(Rejected, match="already being used"):
         platform.delete(SUBNETWORK, "s", subnet_id)
 
 
 def test_deletion_protection_is_on_until_switched_off(platform: Platform) -> None:
     unstated = {key: value for key, value in AUTOPILOT.items() if key != "deletionProtection"}
     cluster_id, _ = platform.create(CLUSTER, "c", unstated)
-    with pytest.raises(Refused, match="deletion_protection"):
+    with pytest.raises(Rejected, match="deletion_protection"):
         platform.delete(CLUSTER, "c", cluster_id)
 
 
 def test_a_deletion_policy_prevents_or_leaves_behind(platform: Platform) -> None:
     kept_id, _ = platform.create(BUCKET, "b", {"name": "kept", "location": "us", "deletionPolicy": "PREVENT"})
     left_id, _ = platform.create(BUCKET, "b", {"name": "left", "location": "us", "deletionPolicy": "ABANDON"})
-    with pytest.raises(Refused, match="PREVENT"):
+    with pytest.raises(Rejected, match="PREVENT"):
         platform.delete(BUCKET, "b", kept_id)
     platform.delete(BUCKET, "b", left_id)
-    assert platform.read(BUCKET, "b", left_id) == left_id
+    assert platform.exists(BUCKET, "b", left_id)
 
 
 @pytest.mark.parametrize("force", [True, False])
@@ -362,9 +364,9 @@ def test_a_bucket_that_a_job_wrote_to_goes_only_by_force(with_cluster: Platform,
     with_cluster.delete(RAY_JOB, "train", job_id)
     if force:
         with_cluster.delete(BUCKET, "b", bucket_id)
-        assert not with_cluster.read(BUCKET, "b", bucket_id)
+        assert not with_cluster.exists(BUCKET, "b", bucket_id)
     else:
-        with pytest.raises(Refused, match="containing objects without force_destroy"):
+        with pytest.raises(Rejected, match="containing objects without force_destroy"):
             with_cluster.delete(BUCKET, "b", bucket_id)
 
 
@@ -375,14 +377,15 @@ def test_an_empty_bucket_goes_without_force(platform: Platform) -> None:
 
 def test_what_is_gone_reads_as_gone_and_can_be_deleted_again(platform: Platform) -> None:
     bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us"})
-    assert platform.read(BUCKET, "b", bucket_id) == bucket_id
+    assert platform.exists(BUCKET, "b", bucket_id)
     platform.delete(BUCKET, "b", bucket_id)
     platform.delete(BUCKET, "b", bucket_id)
-    assert platform.read(BUCKET, "b", bucket_id) == ""
+    assert not platform.exists(BUCKET, "b", bucket_id)
 
 
-def test_a_fault_strikes_once(platform: Platform) -> None:
-    platform.cloud.fail_once("b")
-    with pytest.raises(Refused, match="lets the creation of b fail"):
+def test_a_creation_that_is_to_fail_fails_once(tmp_path: Path) -> None:
+    platform = Platform(tmp_path)
+    platform.faults.add(["b"])
+    with pytest.raises(Rejected, match="lets the creation of b fail"):
         platform.create(BUCKET, "b", {"name": "b", "location": "us"})
     platform.create(BUCKET, "b", {"name": "b", "location": "us"})
