@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any, Final
 
 from cloud import records, serviceusage
-from cloud.container import node_labels
 from cloud.inputs import at, given, is_unknown, texts
 from cloud.kubernetes import chips_of
+from cloud.nodes import node_labels
 from engine.plan import Plan, Planned
 from rehearsal import rules
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL

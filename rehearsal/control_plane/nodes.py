@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any, Final
 
-from cloud.container import node_labels
 from cloud.machines import DEFAULT, GPU_LABEL, MACHINES, TPU_LABEL, Machine, Slice, allocatable_disk_gib
+from cloud.nodes import node_labels
 from cloud.quantity import quantity
 
 # GKE's default boot disk, in GB.

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cloud.container import node_labels
 from cloud.inputs import UNKNOWN
 from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
+from cloud.nodes import node_labels
 from rehearsal import rules
 from rehearsal.rules import pods
 from tests.rehearsal.right import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cloud.container import node_labels
+from cloud.nodes import node_labels
 from engine.plan import Plan
 from rehearsal import Rehearsal
 from stacks import tpu_maxtext

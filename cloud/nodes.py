@@ -1,0 +1,188 @@
+"""Rules of GKE's nodes, in the configuration of a cluster or of a node pool.
+
+Sources: ConflictsWith of the Google provider's schema (7.45, listed in its documentation), and the GKE API
+for what that provider lets through.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from cloud.inputs import at, given, texts
+from cloud.machines import MACHINES, Machine, Slice
+from cloud.record import Inputs, Problem
+from cloud.rules import excludes, labels, one_of
+
+_ZONE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
+
+
+def is_zonal(inputs: Inputs) -> bool:
+    """Whether a cluster's control plane is in one zone alone."""
+    return any(map(_ZONE.fullmatch, texts(inputs, "location")))
+
+
+def node_labels(inputs: Inputs) -> Mapping[str, str]:
+    """The labels that pods select a pool of TPU chips by; none for a pool without chips."""
+    for machine in _machines(inputs):
+        if machine.is_tpu:
+            topology = next(texts(inputs, "placementPolicy.tpuTopology"), machine.own_topology)
+            return Slice(topology=topology, machine=machine).node_labels
+    return {}
+
+
+def node_zones(inputs: Inputs) -> Iterator[Problem]:
+    """Nodes are in zones of their cluster's region."""
+    for location in texts(inputs, "location"):
+        region = location.rpartition("-")[0] if _ZONE.fullmatch(location) else location
+        for zone in texts(inputs, "nodeLocations[]"):
+            if zone.rpartition("-")[0] != region:
+                yield "nodeLocations", f"{zone} is no zone of {region}"
+
+
+def node_config(inputs: Inputs) -> Iterator[Problem]:
+    """Reservation, driver, metadata and labels; kinds of capacity that exclude each other."""
+    base = "nodeConfig"
+    affinity = f"{base}.reservationAffinity"
+    choices = ("SPECIFIC_RESERVATION", "NO_RESERVATION", "ANY_RESERVATION", "UNSPECIFIED")
+    yield from one_of(inputs, f"{affinity}.consumeReservationType", *choices)
+    specific = "SPECIFIC_RESERVATION" in texts(inputs, f"{affinity}.consumeReservationType")
+    if specific and not (given(inputs, f"{affinity}.key") and given(inputs, f"{affinity}.values")):
+        yield affinity, "SPECIFIC_RESERVATION needs key and values"
+    driver = f"{base}.guestAccelerators[].gpuDriverInstallationConfig.gpuDriverVersion"
+    yield from one_of(inputs, driver, "DEFAULT", "LATEST", "INSTALLATION_DISABLED")
+    yield from one_of(inputs, f"{base}.workloadMetadataConfig.mode", "GKE_METADATA", "GCE_METADATA")
+    yield from excludes(inputs, f"{base}.spot", f"{base}.preemptible", f"{base}.flexStart")
+    yield from labels(inputs, f"{base}.resourceLabels")
+    for count in at(inputs, f"{base}.guestAccelerators[].count"):
+        if isinstance(count, int) and count < 1:
+            yield f"{base}.guestAccelerators", "an accelerator count of less than one"
+
+
+def machine_type(inputs: Inputs) -> Iterator[Problem]:
+    """The machine type is one of the catalogue, with the GPUs that are built into it, which are no choice.
+
+    https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
+    """
+    for name in texts(inputs, "nodeConfig.machineType"):
+        if name not in MACHINES:
+            near = "".join(f"; did you mean {each}?" for each in difflib.get_close_matches(name, MACHINES, 1))
+            yield "nodeConfig.machineType", f"{name} is not in cloud/machines.py: add it there{near}"
+    for machine in _machines(inputs):
+        stated = [
+            (gpus.get("type"), gpus.get("count"))
+            for gpus in at(inputs, "nodeConfig.guestAccelerators[]")
+            if isinstance(gpus, Mapping)
+        ]
+        if stated and not machine.model:
+            yield "nodeConfig.guestAccelerators", f"{machine.name} takes no GPUs"
+        elif stated and machine.is_tpu:
+            reason = f"{machine.name} has its TPU chips built in, and takes no GPUs"
+            yield "nodeConfig.guestAccelerators", reason
+        elif stated and stated != [(machine.accelerator, machine.count)]:
+            yield (
+                "nodeConfig.guestAccelerators",
+                f"{machine.name} has {machine.count} {machine.accelerator}",
+            )
+
+
+def _machines(inputs: Inputs) -> Iterator[Machine]:
+    """The machine that the inputs name, if it is known."""
+    return (MACHINES[name] for name in texts(inputs, "nodeConfig.machineType") if name in MACHINES)
+
+
+def settings(inputs: Inputs) -> Iterator[Problem]:
+    """Ways to say the same twice, and settings that need each other."""
+    yield from excludes(inputs, "name", "namePrefix")
+    yield from excludes(inputs, "nodeCount", "initialNodeCount")
+    for count in ("autoscaling.totalMinNodeCount", "autoscaling.totalMaxNodeCount"):
+        yield from excludes(inputs, count, "autoscaling.minNodeCount", "autoscaling.maxNodeCount")
+    yield from one_of(inputs, "autoscaling.locationPolicy", "BALANCED", "ANY")
+    yield from one_of(inputs, "placementPolicy.type", "COMPACT")
+    if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
+        yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
+    if given(inputs, "queuedProvisioning.enabled") and not _consumes_no_reservation(inputs):
+        # hashicorp/terraform-provider-google issue 18341
+        yield (
+            "nodeConfig.reservationAffinity",
+            "queued provisioning needs consumeReservationType NO_RESERVATION",
+        )
+
+
+def _consumes_no_reservation(inputs: Inputs) -> bool:
+    stated = set(texts(inputs, "nodeConfig.reservationAffinity.consumeReservationType"))
+    return stated == {"NO_RESERVATION"}
+
+
+def pool_size(inputs: Inputs) -> Iterator[Problem]:
+    """A pool starts with nodes or may grow; its limits are in order."""
+    counts = ("nodeCount", "initialNodeCount", "autoscaling")
+    if not any(given(inputs, count) for count in counts):
+        yield "nodeCount", "a pool without nodes that nothing scales"
+    for least, most in (("totalMinNodeCount", "totalMaxNodeCount"), ("minNodeCount", "maxNodeCount")):
+        for scaling in at(inputs, "autoscaling"):
+            low, high = scaling.get(least, 0), scaling.get(most)
+            if isinstance(low, int) and isinstance(high, int) and not low <= high:
+                yield f"autoscaling.{least}", f"{low} is more than {most} {high}"
+
+
+def flex_start(inputs: Inputs) -> Iterator[Problem]:
+    """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training"""
+    if not given(inputs, "nodeConfig.flexStart"):
+        return
+    if not given(inputs, "autoscaling"):
+        yield "autoscaling", "flex-start nodes come when pods ask for them: a pool of them is autoscaled"
+    if given(inputs, "management.autoRepair"):
+        yield "management.autoRepair", "conflicts with nodeConfig.flexStart"
+    if not _consumes_no_reservation(inputs):
+        yield "nodeConfig.reservationAffinity", "flex-start needs consumeReservationType NO_RESERVATION"
+
+
+def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
+    """A pool with chips is a whole slice, and says what machines with chips need said.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
+    """
+    for machine in _machines(inputs):
+        if not machine.is_tpu:
+            if given(inputs, "placementPolicy.tpuTopology"):
+                yield "placementPolicy.tpuTopology", f"{machine.name} has no TPU chips"
+            continue
+        if not given(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
+            yield (
+                "nodeConfig.reservationAffinity",
+                f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION",
+            )
+        for disk in texts(inputs, "nodeConfig.diskType"):
+            if not disk.startswith("hyperdisk-"):
+                yield "nodeConfig.diskType", f"{machine.name} takes no {disk}: give {machine.disk_type}"
+        for topology in texts(inputs, "placementPolicy.tpuTopology"):
+            yield from _slice(inputs, machine, topology)
+
+
+def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]:
+    wanted = machine.slice(topology)
+    if wanted is None:
+        shapes = ", ".join(machine.topologies)
+        reason = f"no {topology} slice is made of {machine.name}; these are: {shapes}"
+        yield "placementPolicy.tpuTopology", reason
+    elif wanted.hosts == 1:
+        yield "placementPolicy.tpuTopology", f"a slice of one {machine.name} has none: remove it"
+    elif given(inputs, "autoscaling"):
+        yield from _scaled(inputs, topology, wanted.hosts)
+    else:
+        zones = max(1, len(list(at(inputs, "nodeLocations[]"))))
+        for path in ("nodeCount", "initialNodeCount"):
+            for count in at(inputs, path):
+                if isinstance(count, int) and (count, zones) != (wanted.hosts, 1):
+                    reason = f"a {topology} slice of {machine.name} has {wanted.hosts} nodes in one zone"
+                    yield path, reason
+
+
+def _scaled(inputs: Inputs, topology: str, hosts: int) -> Iterator[Problem]:
+    """Multi-host slices come and go as a whole."""
+    for scaling in at(inputs, "autoscaling"):
+        most = scaling.get("totalMaxNodeCount", scaling.get("maxNodeCount"))
+        least = scaling.get("totalMinNodeCount", scaling.get("minNodeCount", 0))
+        if isinstance(most, int) and isinstance(least, int) and (most != hosts or least not in (0, hosts)):
+            yield "autoscaling", f"a {topology} slice has 0 or {hosts} nodes, never {least} to {most}"
