@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import pulumi_gcp as gcp
 
@@ -98,7 +98,7 @@ class Capacity:
         """
         if self.type is CapacityType.SPOT:
             return {"cloud.google.com/gke-spot": "true"}
-        if self.type is CapacityType.FLEX_START:
+        if self.flex_start:
             return {"cloud.google.com/gke-flex-start": "true"}
         if self.reservation is None:
             return {}
@@ -113,20 +113,25 @@ class Capacity:
             **{label: part for label, part in parts.items() if part},
         }
 
-    def node_pool_settings(self, max_hours: int | None = None) -> "NodePoolCapacity":
-        """What the node configuration of a Standard cluster's pool says for this capacity.
+    @property
+    def flex_start(self) -> bool:
+        """Whether machines are started only when pods ask for them."""
+        return self.type is CapacityType.FLEX_START
+
+    def node_config(self, max_hours: int | None = None) -> dict[str, Any]:
+        """Arguments of `NodePoolNodeConfigArgs` with which the nodes of a pool get this capacity.
 
         Args:
             max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
         """
-        if self.type is CapacityType.FLEX_START:
+        if self.flex_start:
             max_hours = min(max_hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS)
-        return NodePoolCapacity(
-            spot=self.type is CapacityType.SPOT,
-            flex_start=self.type is CapacityType.FLEX_START,
-            max_run_duration=f"{max_hours * 3600}s" if max_hours else None,
-            reservation_affinity=self._affinity(),
-        )
+        return {
+            "spot": self.type is CapacityType.SPOT,
+            "flex_start": self.flex_start,
+            "max_run_duration": f"{max_hours * 3600}s" if max_hours else None,
+            "reservation_affinity": self._affinity(),
+        }
 
     def _affinity(self) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs:
         # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
@@ -140,23 +145,6 @@ class Capacity:
             key="compute.googleapis.com/reservation-name",
             values=[_path(self.reservation)],
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodePoolCapacity:
-    """Arguments of `NodePoolNodeConfigArgs` that follow from the capacity.
-
-    Args:
-        spot: Preemptible at any time.
-        flex_start: Provisioned when Dynamic Workload Scheduler finds room.
-        max_run_duration: Seconds with the suffix `s` after which a node is taken away, or None.
-        reservation_affinity: Which reservation the pool consumes.
-    """
-
-    spot: bool
-    flex_start: bool
-    max_run_duration: str | None
-    reservation_affinity: gcp.container.NodePoolNodeConfigReservationAffinityArgs
 
 
 def _path(reservation: Reservation) -> str:

@@ -107,23 +107,6 @@ def _values(namespaces: Sequence[str]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quota:
-    """What all admitted workloads together may ask for.
-
-    Args:
-        gpus: GPUs.
-        cpus: CPUs.
-        memory_gib: Memory.
-        storage_gib: Ephemeral storage.
-    """
-
-    gpus: int
-    cpus: int
-    memory_gib: int
-    storage_gib: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Priority:
     """A priority class.
 
@@ -146,7 +129,8 @@ class QueueArgs:
         queue_name: Name of the queue, as workloads' labels say it.
         flavor: Name of the nodes' flavor.
         node_labels: Labels of the nodes that admitted workloads run on.
-        quota: What there is to give.
+        quota: What all admitted workloads together may ask for: `cpu`, `memory`, `storage` (ephemeral) and
+            `gpus`, as Kubernetes writes quantities.
         priorities: The priority classes by name.
     """
 
@@ -155,7 +139,7 @@ class QueueArgs:
     queue_name: str
     flavor: str
     node_labels: Mapping[str, str]
-    quota: Quota
+    quota: Mapping[str, str]
     priorities: Mapping[str, Priority]
 
 
@@ -186,10 +170,7 @@ class Queue(Component):
             name=args.queue_name,
             namespace=namespace,
             flavor=args.flavor,
-            gpus=str(args.quota.gpus),
-            cpu=str(args.quota.cpus),
-            memory=f"{args.quota.memory_gib}Gi",
-            storage=f"{args.quota.storage_gib}Gi",
+            **args.quota,
         )
         # Deleted in the reverse order, none of the three waits for the finalizer of another's user.
         options = args.namespace.inside(self, [cluster_queue])

@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import pulumi
 import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, Machine, Slice
-from components.capacity import NodePoolCapacity
+from components.capacity import Capacity
 from components.cluster import NODE_SCOPES, Cluster
 from components.component import Component
+
+# GKE lets pods that ask for GPUs tolerate it.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+_GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
+    key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +30,9 @@ class NodePoolArgs:
         minimum: Nodes in all zones together that are kept.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
-        tpu_slice: The slice that the pool is; GKE then keeps it free of pods without TPU chips.
+        tpu_topology: Topology of the TPU slice that the pool is, as `of_slice` sets it.
         capacity: Where the machines come from, None for on demand.
+        max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
     """
 
     cluster: Cluster
@@ -34,8 +41,9 @@ class NodePoolArgs:
     minimum: int
     maximum: int
     disk_gb: int
-    tpu_slice: Slice | None = None
-    capacity: NodePoolCapacity | None = None
+    tpu_topology: str | None = None
+    capacity: Capacity | None = None
+    max_hours: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.minimum <= self.maximum or not self.maximum:
@@ -47,20 +55,31 @@ class NodePoolArgs:
                 f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
                 "give one zone, a multiple, or a smaller minimum"
             )
-        if self.tpu_slice:
-            self._check_slice(self.tpu_slice)
 
-    def _check_slice(self, wanted: Slice) -> None:
-        if (self.machine, self.maximum) != (wanted.machine, wanted.hosts):
-            raise ValueError(
-                f"{self.maximum} {self.machine.name} are no {wanted.topology} slice; "
-                f"that is {wanted.hosts} {wanted.machine.name}"
-            )
-        if self.minimum not in (0, wanted.hosts) or len(self.zones) != 1:
-            raise ValueError(
-                f"a {wanted.topology} slice has all its {wanted.hosts} nodes or none, in one zone; "
-                f"give a minimum of 0 or {wanted.hosts}, and one zone"
-            )
+    @classmethod
+    def of_slice(
+        cls,
+        wanted: Slice,
+        *,
+        cluster: Cluster,
+        zone: str,
+        disk_gb: int,
+        capacity: Capacity,
+        max_hours: int | None,
+    ) -> Self:
+        """The nodes of a TPU slice, all or none; GKE keeps them free of pods without TPU chips."""
+        return cls(
+            cluster=cluster,
+            machine=wanted.machine,
+            zones=[zone],
+            # Flex-start makes machines when pods ask for them, and for no other reason.
+            minimum=0 if capacity.flex_start else wanted.hosts,
+            maximum=wanted.hosts,
+            disk_gb=disk_gb,
+            tpu_topology=wanted.topology,
+            capacity=capacity,
+            max_hours=max_hours,
+        )
 
     @property
     def fixed_size(self) -> bool:
@@ -95,9 +114,14 @@ class NodePool(Component):
             node_locations=list(args.zones),
             node_count=args.maximum // len(args.zones) if args.fixed_size else None,
             autoscaling=None if args.fixed_size else _autoscaling(args),
-            management=_management(args),
-            upgrade_settings=_upgrades(args),
-            placement_policy=_placement(args.tpu_slice) if args.tpu_slice else None,
+            management=gcp.container.NodePoolManagementArgs(
+                # Flex-start pools are refused with it.
+                # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
+                auto_repair=not (args.capacity and args.capacity.flex_start),
+                auto_upgrade=True,
+            ),
+            upgrade_settings=_one_by_one() if args.scarce else None,
+            placement_policy=_placement(args),
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -118,35 +142,28 @@ def _autoscaling(args: NodePoolArgs) -> gcp.container.NodePoolAutoscalingArgs:
     )
 
 
-def _management(args: NodePoolArgs) -> gcp.container.NodePoolManagementArgs:
-    # Flex-start pools are refused with it.
-    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
-    repair = not (args.capacity and args.capacity.flex_start)
-    return gcp.container.NodePoolManagementArgs(auto_repair=repair, auto_upgrade=True)
-
-
-def _upgrades(args: NodePoolArgs) -> gcp.container.NodePoolUpgradeSettingsArgs | None:
-    """Node by node without a spare one, for the reason above; by default GKE adds one first."""
-    if not args.scarce:
-        return None
+def _one_by_one() -> gcp.container.NodePoolUpgradeSettingsArgs:
+    """Node by node without a spare one, which GKE would add first by default and there may not be."""
     return gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
 
 
-def _placement(wanted: Slice) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+def _placement(args: NodePoolArgs) -> gcp.container.NodePoolPlacementPolicyArgs | None:
     """Machines that are wired to each other; the chips of a single one always are, and GKE refuses it.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
     """
-    if wanted.hosts == 1:
+    if args.tpu_topology is None or args.maximum == 1:
         return None
-    return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=wanted.topology)
+    return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
-    capacity, gpus = args.capacity, bool(args.machine.count) and not args.machine.is_tpu
+    machine, gpus = args.machine, bool(args.machine.count) and not args.machine.is_tpu
+    # The whole core for the thread that feeds the chips, as the tutorial has it.
+    one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
     return gcp.container.NodePoolNodeConfigArgs(
-        machine_type=args.machine.name,
-        disk_type=args.machine.disk_type,
+        machine_type=machine.name,
+        disk_type=machine.disk_type,
         disk_size_gb=args.disk_gb,
         service_account=args.cluster.node_account,
         oauth_scopes=list(NODE_SCOPES),
@@ -157,25 +174,11 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         # Containers start while their image is still on its way; images of Artifact Registry alone.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
-        guest_accelerators=[_accelerator(args.machine)] if gpus else None,
+        guest_accelerators=[_accelerator(machine)] if gpus else None,
         taints=[_GPU_TAINT] if gpus else None,
-        # The whole core for the thread that feeds the chips, as the tutorial has it.
-        advanced_machine_features=_ONE_THREAD_A_CORE if args.tpu_slice else None,
-        spot=capacity.spot if capacity else None,
-        flex_start=capacity.flex_start if capacity else None,
-        max_run_duration=capacity.max_run_duration if capacity else None,
-        reservation_affinity=capacity.reservation_affinity if capacity else None,
+        advanced_machine_features=one_thread if args.tpu_topology else None,
+        **(args.capacity.node_config(args.max_hours) if args.capacity else {}),
     )
-
-
-# GKE lets pods that ask for GPUs tolerate it.
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
-_GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
-    key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
-)
-
-
-_ONE_THREAD_A_CORE: Final = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
 
 
 def _accelerator(machine: Machine) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:

@@ -11,7 +11,7 @@ from components.batch_job import BatchJob, BatchJobArgs, HeadlessService, Headle
 from components.capacity import CapacityType
 from components.fingerprint import fingerprint
 from components.identity import ServiceAccount, ServiceAccountArgs
-from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs, Quota
+from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
 from components.node_pool import NodePool, NodePoolArgs
 from stacks import pins
@@ -208,12 +208,12 @@ def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
             queue_name="llm",
             flavor=machine.accelerator,
             node_labels=machine.node_labels,
-            quota=Quota(
-                gpus=nodes * machine.count,
-                cpus=nodes * machine.pod_cpus,
-                memory_gib=nodes * machine.pod_memory_gib,
-                storage_gib=nodes * int(allocatable_disk_gib(_DISK_GB)),
-            ),
+            quota={
+                "cpu": str(nodes * machine.pod_cpus),
+                "memory": f"{nodes * machine.pod_memory_gib}Gi",
+                "storage": f"{nodes * int(allocatable_disk_gib(_DISK_GB))}Gi",
+                "gpus": str(nodes * machine.count),
+            },
             priorities=_PRIORITIES,
         ),
     )
@@ -229,7 +229,8 @@ def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             minimum=settings.min_nodes,
             maximum=settings.nodes,
             disk_gb=_DISK_GB,
-            capacity=settings.accelerators.node_pool_settings(settings.max_run_hours),
+            capacity=settings.accelerators,
+            max_hours=settings.max_run_hours,
         ),
     )
 

@@ -233,19 +233,14 @@ def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
 
 
 def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
-    tpu_slice = settings.slice
-    capacity = settings.accelerators.node_pool_settings(settings.max_run_hours)
     return NodePool(
         f"{site.name}-slice",
-        NodePoolArgs(
+        NodePoolArgs.of_slice(
+            settings.slice,
             cluster=ground.cluster,
-            machine=tpu_slice.machine,
-            zones=[settings.zone],
-            # Flex-start makes machines when pods ask for them, and for no other reason.
-            minimum=0 if capacity.flex_start else tpu_slice.hosts,
-            maximum=tpu_slice.hosts,
+            zone=settings.zone,
             disk_gb=_SLICE_DISK_GB,
-            tpu_slice=tpu_slice,
-            capacity=capacity,
+            capacity=settings.accelerators,
+            max_hours=settings.max_run_hours,
         ),
     )

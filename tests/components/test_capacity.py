@@ -90,20 +90,20 @@ def test_every_selector_is_a_label_value_that_kubernetes_accepts() -> None:
     ],
 )
 def test_a_node_pool_consumes_exactly_its_reservation(reservation: Reservation, value: str) -> None:
-    settings = Capacity(type=CapacityType.RESERVATION, reservation=reservation).node_pool_settings()
-    assert settings.reservation_affinity.consume_reservation_type == "SPECIFIC_RESERVATION"
-    assert settings.reservation_affinity.values == [value]
-    assert not settings.spot
-    assert not settings.flex_start
+    settings = Capacity(type=CapacityType.RESERVATION, reservation=reservation).node_config()
+    assert settings["reservation_affinity"].consume_reservation_type == "SPECIFIC_RESERVATION"
+    assert settings["reservation_affinity"].values == [value]
+    assert not settings["spot"]
+    assert not settings["flex_start"]
 
 
 @pytest.mark.parametrize("kind", [CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.FLEX_START])
 def test_a_node_pool_without_a_reservation_eats_nobody_elses(kind: CapacityType) -> None:
-    settings = Capacity(type=kind).node_pool_settings()
-    assert settings.reservation_affinity.consume_reservation_type == "NO_RESERVATION"
-    assert settings.spot is (kind is CapacityType.SPOT)
-    assert settings.flex_start is (kind is CapacityType.FLEX_START)
-    assert (settings.max_run_duration == "604800s") is (kind is CapacityType.FLEX_START)
+    settings = Capacity(type=kind).node_config()
+    assert settings["reservation_affinity"].consume_reservation_type == "NO_RESERVATION"
+    assert settings["spot"] is (kind is CapacityType.SPOT)
+    assert settings["flex_start"] is (kind is CapacityType.FLEX_START)
+    assert (settings["max_run_duration"] == "604800s") is (kind is CapacityType.FLEX_START)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_node_pool_without_a_reservation_eats_nobody_elses(kind: CapacityType)
 def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
     kind: CapacityType, hours: int | None, duration: str | None
 ) -> None:
-    assert Capacity(type=kind).node_pool_settings(hours).max_run_duration == duration
+    assert Capacity(type=kind).node_config(hours)["max_run_duration"] == duration
 
 
 def test_a_reservation_and_its_type_come_together_or_not_at_all() -> None:

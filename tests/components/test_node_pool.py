@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from cloud.machines import MACHINES, TPU_SLICES
+from components.capacity import Capacity, CapacityType
 from components.cluster import Cluster
 from components.node_pool import NodePoolArgs
 from components.standard_cluster import StandardClusterArgs
@@ -40,37 +41,17 @@ def test_a_fixed_number_that_does_not_spread_evenly_is_refused() -> None:
         pool(3, 3, "a", "b")
 
 
-def slice_pool(topology: str, machine_type: str, minimum: int, maximum: int, *zones: str) -> NodePoolArgs:
-    return NodePoolArgs(
+@pytest.mark.parametrize(("kind", "minimum"), [(CapacityType.SPOT, 4), (CapacityType.FLEX_START, 0)])
+def test_a_pool_is_a_slice_as_a_whole(kind: CapacityType, minimum: int) -> None:
+    args = NodePoolArgs.of_slice(
+        TPU_SLICES["4x4"],
         cluster=NO_CLUSTER,
-        machine=MACHINES[machine_type],
-        zones=zones,
-        minimum=minimum,
-        maximum=maximum,
+        zone="a",
         disk_gb=200,
-        tpu_slice=TPU_SLICES[topology],
+        capacity=Capacity(type=kind),
+        max_hours=None,
     )
-
-
-def test_a_pool_is_a_slice_as_a_whole() -> None:
-    assert slice_pool("4x4", "ct6e-standard-4t", 4, 4, "a").fixed_size
-    assert not slice_pool("4x4", "ct6e-standard-4t", 0, 4, "a").fixed_size
-
-
-@pytest.mark.parametrize(
-    ("machine_type", "minimum", "maximum", "zones", "message"),
-    [
-        ("ct6e-standard-8t", 4, 4, "a", "4 ct6e-standard-8t are no 4x4 slice; that is 4 ct6e-standard-4t"),
-        ("ct6e-standard-4t", 2, 2, "a", "2 ct6e-standard-4t are no 4x4 slice"),
-        ("ct6e-standard-4t", 1, 4, "a", "give a minimum of 0 or 4, and one zone"),
-        ("ct6e-standard-4t", 4, 4, "ab", "give a minimum of 0 or 4, and one zone"),
-    ],
-)
-def test_what_is_no_slice_is_refused(
-    machine_type: str, minimum: int, maximum: int, zones: str, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        slice_pool("4x4", machine_type, minimum, maximum, *zones)
+    assert (args.machine.name, args.minimum, args.maximum) == ("ct6e-standard-4t", minimum, 4)
 
 
 @pytest.mark.parametrize("zones", [["europe-west4-a"], ["us-central1-a", "us-east4-a"], []])
