@@ -35,6 +35,12 @@ class ManifestError(Exception):
     """A manifest and the values for it do not fit; says which hole or value."""
 
 
+class KubernetesObject(pulumi.CustomResource):
+    """An object of any kind. The SDK's class for one has no fields beside `spec`, and no status."""
+
+    status: pulumi.Output[Any]
+
+
 class Manifest:
     """One filled Kubernetes object.
 
@@ -60,13 +66,12 @@ class Manifest:
         """The object's spec."""
         return self.tree["spec"]
 
-    def create(self, name: str, opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    def create(self, name: str, opts: pulumi.ResourceOptions) -> "KubernetesObject":
         """Registers the object under the logical name `name`."""
-        # The SDK's own class for any object has no place for fields beside `spec`.
         version = self.tree["apiVersion"]
         group = version if "/" in version else f"core/{version}"
-        type_token = f"kubernetes:{group}:{self.tree['kind']}"
-        return pulumi.CustomResource(type_token, name, dict(self.tree), opts)
+        kind = f"kubernetes:{group}:{self.tree['kind']}"
+        return KubernetesObject(kind, name, {**self.tree, "status": None}, opts)
 
     def _fill(self, node: Any) -> Any:
         if isinstance(node, dict):

@@ -17,7 +17,7 @@ _MAX_NAME: Final = 47
 # A job that failed has ended too; `RayJob.result` tells the two apart.
 _ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed']}"
 # Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
-_LONGEST_RUN: Final = "24h"
+_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
 # New clusters for a job whose own was lost, before it counts as failed; each one resumes.
 _RETRIES: Final = 2
 # Long enough for the log collector to ship the last lines before the pods go.
@@ -64,7 +64,7 @@ class RayJob(Component):
     def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         namespace = args.cluster.namespace
-        needs = [*args.depends_on, *_needs_of(args.cluster)]
+        depends_on = [*args.depends_on, *_dependencies_of(args.cluster)]
         values = {
             "entrypoint": args.entrypoint,
             "image": args.image,
@@ -73,14 +73,16 @@ class RayJob(Component):
             "cluster": _cluster_fields(args.cluster),
             "limit": run_limit(args.max_hours),
         }
-        unnamed = Manifest(_MANIFEST, {**values, "name": args.job_name})
+        unnamed = Manifest(_MANIFEST, {**values, "name": args.job_name, "annotations": {}})
         self.job_name = hashed_name(args.job_name, _MAX_NAME, unnamed.tree)
-        opts = namespace.running_in(self, needs)
+        opts = namespace.running_in(self, depends_on)
         # Created first, and waited for, its successor would wait for the machines that this one holds.
         opts.delete_before_replace = args.alone
-        job = _RayJobObject(
-            f"{name}-ray-job", Manifest(_MANIFEST, {**values, "name": self.job_name}), args.wait, opts
-        )
+        waits = {"annotations": {"pulumi.com/waitFor": _ENDED}} if args.wait else {}
+        if args.wait:
+            opts.custom_timeouts = _LONGEST_RUN
+        named = Manifest(_MANIFEST, {**values, "name": self.job_name, "annotations": waits})
+        job = named.create(f"{name}-ray-job", opts)
         self.result: pulumi.Output[str] = pulumi.Output.from_input("")
         if args.wait:
             self.result = pulumi.Output.all(job.status).apply(
@@ -99,31 +101,7 @@ class RayJob(Component):
         }
 
 
-class _RayJobObject(pulumi.CustomResource):
-    """The RayJob object; unlike the SDK's class for custom resources it has the status."""
-
-    status: pulumi.Output[Any]
-
-    def __init__(self, name: str, manifest: Manifest, wait: bool, opts: pulumi.ResourceOptions) -> None:
-        metadata = manifest.tree["metadata"]
-        if wait:
-            metadata = {**metadata, "annotations": {"pulumi.com/waitFor": _ENDED}}
-            opts.custom_timeouts = pulumi.CustomTimeouts(create=_LONGEST_RUN, update=_LONGEST_RUN)
-        super().__init__(
-            "kubernetes:ray.io/v1:RayJob",
-            name,
-            {
-                "apiVersion": "ray.io/v1",
-                "kind": "RayJob",
-                "metadata": metadata,
-                "spec": manifest.spec,
-                "status": None,
-            },
-            opts,
-        )
-
-
-def _needs_of(cluster: RayClusterArgs | RayCluster) -> list[pulumi.Resource]:
+def _dependencies_of(cluster: RayClusterArgs | RayCluster) -> list[pulumi.Resource]:
     return cluster.depends_on if isinstance(cluster, RayClusterArgs) else [cluster.access]
 
 
