@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -149,7 +148,7 @@ def _delete(options: argparse.Namespace, place: Place, findings: Findings) -> in
     if certain and not (options.yes or _agreed(options.stack, len(certain))):
         _log("nothing was deleted")
         return status(findings.left, findings.unseen)
-    failures = remove(place, certain, _log, time.sleep)
+    failures = remove(place, certain, _log)
     rest = [each for each in findings.left if each not in certain]
     _log(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
     if failures or rest:

@@ -65,20 +65,26 @@ def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findi
     unseen: list[str] = []
     off: list[str] = []
     for kind in kinds():
-        log(f"looking for {kind.title}s")
+        log(f"looking for {_several(kind.title)}")
         try:
             found = [*kind.find(place)]
         except CallError as error:
             if error.refused and any(words in error.reason for words in _OFF):
                 off.append(kind.title)
             else:
-                unseen.append(f"{kind.title}s: {error}")
+                unseen.append(f"{_several(kind.title)}: {error}")
             continue
         # What is a part of something that was left behind goes with it.
         owners = {each.thing.name for each in left}
         rest = (thing for thing in found if thing.owner not in owners)
         left += [leftover for thing in rest if (leftover := _leftover(place, wanted, thing))]
     return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
+
+
+def _several(title: str) -> str:
+    if title.endswith("y"):
+        return f"{title[:-1]}ies"
+    return f"{title}es" if title.endswith("s") else f"{title}s"
 
 
 def _leftover(place: Place, wanted: Footprint, thing: Thing) -> Leftover | None:

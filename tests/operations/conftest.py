@@ -1,14 +1,17 @@
 """What several tests of the operator's commands start from."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from operations import plan
+from operations.__main__ import main
+from operations.clients import Clients
 from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal import Rehearsal
@@ -81,6 +84,28 @@ def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
     return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"))
 
 
+class Ran(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Ran]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `python -m operations WORDS`."""
+
+    def command(*words: str) -> Ran:
+        capsys.readouterr()
+        return Ran(main(words), *capsys.readouterr())
+
+    return command
+
+
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds between the attempts of a call, noted instead of waited for."""
@@ -94,6 +119,12 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def google() -> Iterator[GoogleServer]:
     with GoogleServer() as server:
         yield server
+
+
+@pytest.fixture
+def clients(google: GoogleServer) -> Clients:
+    """Calls that go to the server, which a test does not wait for long."""
+    return Clients(PROJECT, google.address, timeout_s=0.5)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Google's APIs on loopback: an HTTP server that follows their published descriptions.
 
-It knows no project. A test plants what a method answers, and how a method fails; a list that nobody
-planted is empty, anything else that nobody planted is not found.
+A test plants what a method answers, and how a method fails. What nobody planted, a project answers where
+there is one (`tests.operations.project`); else a list is empty and the rest not found.
 """
 
 import json
@@ -12,9 +12,6 @@ from typing import Any, Final
 
 from cloud.discovery import Call, discovery
 from rehearsal.loopback import LoopbackServer, Request
-
-Handler = Callable[[Call, Any], Any]
-_LISTS: Final = ("list", "aggregatedList", "search")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,23 +74,19 @@ class Page:
     rejected: "Page | None" = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Planted:
-    address: Mapping[str, str]
-    answer: Any
-
-
 class GoogleServer(LoopbackServer):
     """The server, for as long as the context.
 
     Attributes:
         calls: Every call that arrived and that its API has, in order.
+        otherwise: Answers what nobody planted, given the API, the call and its body.
         address: To give to `Clients`; `ADDRESS/compute.v1/` stands for Compute Engine.
     """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self._planted: defaultdict[str, list[_Planted]] = defaultdict(list)
+        self.otherwise: Callable[[str, Call, Any], Any] = _nothing
+        self._planted: defaultdict[str, list[tuple[Mapping[str, str], Any]]] = defaultdict(list)
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         self._lasting: dict[str, Fault] = {}
         self._pages: dict[str, Page] = {}
@@ -108,11 +101,10 @@ class GoogleServer(LoopbackServer):
             address: Parts of the path that the call must have, by the description's names (`region`,
                 `projectsId`); what is planted last is looked at first.
         """
-        assert method in discovery(api).methods, f"{api} has no method {method}"
         if not callable(answer):
             faults = list(discovery(api).faults(method, answer))
             assert not faults, f"no answer of {method}: {faults}"
-        self._planted[f"{api}/{method}"].insert(0, _Planted(address=address, answer=answer))
+        self._planted[_key(api, method)].insert(0, (address, answer))
 
     def plant_page(self, path: str, answer: Page) -> None:
         """Says what the address `ADDRESS/path` answers, for servers that are not Google's."""
@@ -120,11 +112,10 @@ class GoogleServer(LoopbackServer):
 
     def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
         """Lets a method fail: the next `times` calls, or all."""
-        assert method in discovery(api).methods, f"{api} has no method {method}"
         if times is None:
-            self._lasting[f"{api}/{method}"] = fault
+            self._lasting[_key(api, method)] = fault
         else:
-            self._faults[f"{api}/{method}"].extend([fault] * times)
+            self._faults[_key(api, method)].extend([fault] * times)
 
     def fail_all(self, fault: Fault) -> None:
         """Lets every method fail."""
@@ -136,49 +127,53 @@ class GoogleServer(LoopbackServer):
 
     def serve(self, request: Request) -> None:
         """Answers with a page, a fault, or JSON."""
-        sent = request.body()
-        page = self.page(request.path, "Authorization" in request.headers)
-        if page:
-            request.answer_json(page.code, page.content, page.headers)
-            return
-        fault, message = self.respond(request.command, request.path, json.loads(sent or b"{}"))
-        if not fault:
-            request.answer_json(200, message)
-            return
-        error = {"code": fault.code, "message": fault.message, "status": fault.status}
-        fault.serve(self, request, {"error": error})
+        body = json.loads(request.body() or b"{}")
+        page = self._pages.get(request.path.lstrip("/").partition("?")[0])
+        if page and page.rejected and "Authorization" not in request.headers:
+            page = page.rejected
+        try:
+            if page:
+                request.answer_json(page.code, page.content, page.headers)
+            else:
+                request.answer_json(200, self._answer(request.command, request.path, body))
+        except Fault as fault:
+            error = {"code": fault.code, "message": fault.message, "status": fault.status}
+            fault.serve(self, request, {"error": error})
 
-    def respond(self, verb: str, url: str, body: Any) -> tuple[Fault | None, Any]:
-        """A fault or the message for a request."""
+    def _answer(self, verb: str, url: str, body: Any) -> Any:
+        """The message for a request.
+
+        Raises:
+            Fault: When the answer is an error.
+        """
         api, _, rest = url.lstrip("/").partition("/")
         try:
             call = discovery(api).call(verb, "/" + rest)
         except LookupError:
-            return NOT_FOUND, None
+            raise NOT_FOUND from None
         if call is None:
-            return Fault(code=404, status="NOT_FOUND", message=f"no method for {verb} {url}"), None
+            raise Fault(code=404, status="NOT_FOUND", message=f"no method for {verb} {url}")
         self.calls.append(call)
-        key = f"{api}/{call.method}"
         problems = list(discovery(api).problems(call, body))
         if problems:
-            return Fault(code=400, status="INVALID_ARGUMENT", message="; ".join(problems)), None
+            raise Fault(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
+        key = _key(api, call.method)
         waiting = self._faults[key]
         fault = waiting.popleft() if waiting else self._lasting.get(key) or self._lasting.get("*")
         if fault:
-            return fault, None
-        return self._answer(key, call, body)
+            raise fault
+        for address, answer in self._planted[key]:
+            if address.items() <= call.address.items():
+                return answer(call, body) if callable(answer) else answer
+        return self.otherwise(api, call, body)
 
-    def page(self, url: str, authorized: bool) -> Page | None:
-        """The page at an address, None where none was planted."""
-        found = self._pages.get(url.lstrip("/").partition("?")[0])
-        return found.rejected if found and found.rejected and not authorized else found
 
-    def _answer(self, key: str, call: Call, body: Any) -> tuple[Fault | None, Any]:
-        for planted in self._planted[key]:
-            if planted.address.items() <= call.address.items():
-                try:
-                    answer = planted.answer(call, body) if callable(planted.answer) else planted.answer
-                except Fault as fault:
-                    return fault, None
-                return None, answer
-        return (None, {}) if call.method.rpartition(".")[2] in _LISTS else (NOT_FOUND, None)
+def _key(api: str, method: str) -> str:
+    assert method in discovery(api).methods, f"{api} has no method {method}"
+    return f"{api}/{method}"
+
+
+def _nothing(_api: str, call: Call, _body: Any) -> Any:
+    if call.method.rpartition(".")[2] not in ("list", "aggregatedList", "search"):
+        raise NOT_FOUND
+    return {}

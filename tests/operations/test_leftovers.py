@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,15 @@ import pytest
 
 from cloud import records
 from cloud.record import Listing, Record
-from operations.__main__ import main
 from operations.clients import Clients
-from operations.leftovers import command
 from operations.leftovers import search as search_module
 from operations.leftovers.footprint import Footprint, footprint
 from operations.leftovers.kinds import listed_kinds
-from operations.leftovers.search import Findings, kinds, search
+from operations.leftovers.removal import remove
+from operations.leftovers.search import Findings, Leftover, kinds, search
 from operations.leftovers.thing import Place
-from operations.state import State
-from tests.operations.conftest import Lived
+from operations.state import Backend, State
+from tests.operations.conftest import Command, Lived, Ran
 from tests.operations.google_server import A_PAGE, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 
@@ -35,123 +34,120 @@ API_OFF = Fault(
 )
 
 
-def place(google: GoogleServer, wanted: Footprint) -> Place:
-    clients = Clients(PROJECT, google.address, timeout_s=0.5)
-    return Place(clients=clients, project=PROJECT, regions=wanted.regions, repositories=wanted.repositories)
+AT = f"projects/{PROJECT}/locations/{REGION}"
+OF_CLUSTER = {"goog-k8s-cluster-name": ":Cluster"}
+# What may be left: the collection that it is in, its name, and its fields. `:Network` and the like stand for
+# the name that the stack's own network had.
+LEFT: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a network endpoint group": ("networkEndpointGroups", NEG, {"network": ":Network", "zone": ZONE}),
+    "a firewall rule": ("firewalls", "k8s-0d4c6f8a-node-http-hc", {"network": ":Network"}),
+    "an inner forwarding rule": ("forwardingRules", "a1b2c3", {"network": ":Network", "region": REGION}),
+    "a node": ("instances", "gke-node", {"network": ":Network", "zone": ZONE}),
+    "a disk of a claim": ("disks", PVC, {"labels": OF_CLUSTER, "zone": ZONE, "sizeGb": "100"}),
+    "a regional disk": ("disks", PVC, {"labels": OF_CLUSTER, "region": REGION}),
+    "a network": ("networks", ":Network", {}),
+    "a router": ("routers", ":Router", {"region": REGION}),
+    "a subnet": ("subnetworks", ":Subnetwork", {"region": REGION}),
+    "a cluster": ("clusters", ":Cluster", {"location": REGION, "status": "ERROR"}),
+    "a bucket": ("buckets", ":Bucket", {}),
+    "a bucket with another name": ("buckets", "our-checkpoints", {"labels": LABELS}),
+    "images": ("repositories", f"{AT}/repositories/images-l4-kueue", {"labels": LABELS, "sizeBytes": "9663"}),
+    "a secret": ("secrets", "projects/1234/secrets/l4-kueue-hugging-face-token", {"labels": LABELS}),
+    "a service account": ("serviceAccounts", ":Account", {}),
+}
+BINDING = "a role of an account that is gone"
 
 
-def destroyed(lived: Lived) -> Footprint:
-    return footprint(lived.plan, State(), [lived.alive], [])
+def leave(project: Project, lived: Lived, *what: str) -> list[str]:
+    """Lets things of `LEFT` exist; their names."""
+
+    def own(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: own(each) for key, each in value.items()}
+        return lived.name(value) if isinstance(value, str) and value.startswith(":") else value
+
+    names = []
+    for each in what:
+        if each == BINDING:
+            project.policy = {"roles/logging.logWriter": [DELETED.format(lived.name(":Account"))]}
+            names.append("roles/logging.logWriter")
+            continue
+        collection, name, fields = LEFT[each]
+        project.add(collection, own(name), **own(fields))
+        names.append(own(name).rpartition("/")[2])
+    return names
 
 
-def look(google: GoogleServer, wanted: Footprint) -> Findings:
-    return search(place(google, wanted), wanted, lambda _: None)
+@dataclass(frozen=True)
+class Search:
+    """Looks through the project for what a stack left behind."""
+
+    clients: Clients
+
+    def place(self, wanted: Footprint) -> Place:
+        return Place(
+            clients=self.clients, project=PROJECT, regions=wanted.regions, repositories=wanted.repositories
+        )
+
+    def findings(self, wanted: Footprint) -> Findings:
+        return search(self.place(wanted), wanted, lambda _: None)
+
+    def left(self, wanted: Footprint) -> list[Leftover]:
+        return [*self.findings(wanted).left]
+
+    def names(self, wanted: Footprint) -> set[str]:
+        return {each.thing.name for each in self.left(wanted)}
+
+    def delete(self, left: Leftover, wanted: Footprint) -> None:
+        assert remove(self.place(wanted), [left], print) == []
 
 
-def found(google: GoogleServer, wanted: Footprint) -> set[str]:
-    return {each.thing.name for each in look(google, wanted).left}
+@pytest.fixture
+def looking(clients: Clients, project: Project) -> Search:
+    return Search(clients)
 
 
-def test_nothing_is_left_in_an_empty_project(l4_kueue: Lived, google: GoogleServer, project: Project) -> None:
-    assert look(google, destroyed(l4_kueue)) == Findings(left=(), unseen=(), off=())
+@pytest.fixture
+def destroyed(l4_kueue: Lived) -> Footprint:
+    """What l4-kueue may have left: it was up once, and nothing of it is in its state."""
+    return footprint(l4_kueue.plan, State(), [l4_kueue.alive], [])
+
+
+def test_nothing_is_left_in_an_empty_project(looking: Search, destroyed: Footprint) -> None:
+    assert looking.findings(destroyed) == Findings(left=(), unseen=(), off=())
 
 
 def test_what_belongs_to_others_is_not_the_stacks(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, destroyed: Footprint, project: Project
 ) -> None:
     project.add("disks", "database", zone=ZONE, labels={"stack": "other", "scenario": "l4-kueue"})
     project.add("disks", "pvc-of-another-cluster", zone=ZONE, labels={"goog-k8s-cluster-name": "other"})
     project.add("firewalls", "default-allow-ssh", network="default")
     project.add("networks", "l4-kueue-network-of-ours")
     project.add("buckets", "l4-kueue-bucket-backup")
-    project.add("accounts", "x", email=f"l4-kueue-nodes@{PROJECT}.iam.gserviceaccount.com")
+    project.add("serviceAccounts", f"l4-kueue-nodes@{PROJECT}.iam.gserviceaccount.com")
     project.policy = {"roles/owner": ["user:somebody@example.com", "group:all@example.com"]}
-    assert found(google, destroyed(l4_kueue)) == set()
+    assert looking.names(destroyed) == set()
 
 
 # Every kind, with what it is known by
 
 
-def as_named_before(type_: str, collection: str, **fields: Any) -> Callable[[Project, Lived], str]:
-    def add(project: Project, lived: Lived) -> str:
-        name = lived.name(type_)
-        project.add(collection, name, **({"email": name} if collection == "accounts" else {}), **fields)
-        return name
-
-    return add
-
-
-def in_network(collection: str, name: str, **fields: Any) -> Callable[[Project, Lived], str]:
-    def add(project: Project, lived: Lived) -> str:
-        project.add(collection, name, network=lived.name(":Network"), **fields)
-        return name
-
-    return add
-
-
-def of_cluster(collection: str, name: str, **fields: Any) -> Callable[[Project, Lived], str]:
-    def add(project: Project, lived: Lived) -> str:
-        labels = {"goog-k8s-cluster-name": lived.name(":Cluster")}
-        project.add(collection, name, labels=labels, **fields)
-        return name
-
-    return add
-
-
-def labelled(collection: str, name: str, **fields: Any) -> Callable[[Project, Lived], str]:
-    def add(project: Project, _lived: Lived) -> str:
-        project.add(collection, name, labels=LABELS, **fields)
-        return name.rpartition("/")[2]
-
-    return add
-
-
-def binding(project: Project, lived: Lived) -> str:
-    project.policy = {"roles/logging.logWriter": [DELETED.format(lived.name(":Account"))]}
-    return "roles/logging.logWriter"
-
-
-AT = f"projects/{PROJECT}/locations/{REGION}"
-LEFT = {
-    "a network endpoint group": in_network("networkEndpointGroups", NEG, zone=ZONE),
-    "a firewall rule": in_network("firewalls", "k8s-0d4c6f8a-node-http-hc"),
-    "an inner forwarding rule": in_network("forwardingRules", "a1b2c3", region=REGION),
-    "a node": in_network("instances", "gke-node", zone=ZONE),
-    "a disk of a claim": of_cluster("disks", PVC, zone=ZONE, sizeGb="100"),
-    "a regional disk": of_cluster("disks", PVC, region=REGION),
-    "a network": as_named_before(":Network", "networks"),
-    "a router": as_named_before(":Router", "routers", region=REGION),
-    "a subnet": as_named_before(":Subnetwork", "subnetworks", region=REGION),
-    "a cluster": as_named_before(":Cluster", "clusters", location=REGION, status="ERROR"),
-    "a bucket": as_named_before(":Bucket", "buckets"),
-    "a bucket with another name": labelled("buckets", "our-checkpoints"),
-    "images": labelled("repositories", f"{AT}/repositories/images-l4-kueue", sizeBytes="9663676416"),
-    "a secret": labelled("secrets", "projects/1234/secrets/l4-kueue-hugging-face-token"),
-    "a service account": as_named_before(":Account", "accounts"),
-    "a role of an account that is gone": binding,
-}
-
-
-@pytest.mark.parametrize("what", LEFT)
+@pytest.mark.parametrize("what", [*LEFT, BINDING])
 def test_what_is_left_is_found_and_the_command_deletes_it_for_good(
-    what: str, l4_kueue: Lived, google: GoogleServer, project: Project
+    what: str, looking: Search, destroyed: Footprint, l4_kueue: Lived, project: Project
 ) -> None:
-    name = LEFT[what](project, l4_kueue)
-    wanted = destroyed(l4_kueue)
-    (left,) = look(google, wanted).left
+    (name,) = leave(project, l4_kueue, what)
+    (left,) = looking.left(destroyed)
     assert (left.thing.name, left.sure) == (name, True)
     assert left.command.startswith("gcloud ")
     assert f"--project {PROJECT}" in left.command or f"binding {PROJECT}" in left.command
-    left.thing.kind.delete(place(google, wanted), left.thing, ask_once)
-    assert found(google, wanted) == set()
-
-
-def ask_once(ask: Callable[[], dict[str, Any]]) -> None:
-    ask()
+    looking.delete(left, destroyed)
+    assert looking.names(destroyed) == set()
 
 
 def test_a_kind_is_an_entry_of_a_record(
-    l4_kueue: Lived, google: GoogleServer, project: Project, monkeypatch: pytest.MonkeyPatch
+    looking: Search, destroyed: Footprint, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = Listing(
         title="topic", api="pubsub.v1", collection="projects.topics", gcloud="pubsub topics delete {name}"
@@ -163,85 +159,75 @@ def test_a_kind_is_an_entry_of_a_record(
     listed = {"topics": [{"name": f"projects/{PROJECT}/topics/mine", "labels": LABELS}]}
     google.plant("pubsub.v1", "pubsub.projects.topics.list", listed)
     google.plant("pubsub.v1", "pubsub.projects.topics.delete", {})
-    (left,) = look(google, destroyed(l4_kueue)).left
+    (left,) = looking.left(destroyed)
     assert left.command == f"gcloud pubsub topics delete mine --project {PROJECT}"
-    left.thing.kind.delete(place(google, destroyed(l4_kueue)), left.thing, lambda _ask: None)
+    looking.delete(left, destroyed)
     assert google.called("pubsub.projects.topics.delete")
 
 
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
-    cloudrun: Lived, google: GoogleServer, project: Project
+    looking: Search, cloudrun: Lived, project: Project
 ) -> None:
+    destroyed = footprint(cloudrun.plan, State(), [cloudrun.alive], [])
     service, job = cloudrun.name("cloudrunv2/service:Service"), cloudrun.name("cloudrunv2/job:Job")
-    project.add("run/jobs", f"{AT}/jobs/{job}")
-    project.add("run/revisions", f"{AT}/services/{service}/revisions/{service}-00001-abc", service=service)
+    project.add("jobs", f"{AT}/jobs/{job}")
+    project.add("revisions", f"{AT}/services/{service}/revisions/{service}-00001-abc", service=service)
     address = "serverless-ipv4-1775931706322706294"
     project.add("addresses", address, region=REGION, subnetwork=cloudrun.name(":Subnetwork"))
-    left = look(google, destroyed(cloudrun)).left
+    left = looking.left(destroyed)
     assert [each.thing.name for each in left] == [job, f"{service}-00001-abc", address]
     # Nobody can delete the last one.
     assert [bool(each.command) for each in left] == [True, True, False]
-    project.add("run/services", f"{AT}/services/{service}")
-    assert service in found(google, destroyed(cloudrun))
+    project.add("services", f"{AT}/services/{service}")
+    # The revision goes with its service.
+    assert looking.names(destroyed) == {service, job, address}
 
 
 # What is in the state is no leftover
 
 
-def test_a_stack_that_is_up_has_left_nothing(l4_kueue: Lived, google: GoogleServer, project: Project) -> None:
-    for what in LEFT.values():
-        what(project, l4_kueue)
+def test_a_stack_that_is_up_has_left_nothing(looking: Search, l4_kueue: Lived, project: Project) -> None:
+    leave(project, l4_kueue, *LEFT, BINDING)
     up = footprint(l4_kueue.plan, l4_kueue.alive, [l4_kueue.alive], [])
     # Both carry the labels of the stack and are not in its state: it uses an image that it did not build.
-    assert found(google, up) == {"our-checkpoints", "images-l4-kueue"}
+    assert looking.names(up) == {"our-checkpoints", "images-l4-kueue"}
 
 
 def test_a_destroy_that_stopped_at_the_network_is_told_what_holds_it(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, l4_kueue: Lived, project: Project
 ) -> None:
-    project.add("networks", l4_kueue.name(":Network"))
-    in_network("networkEndpointGroups", NEG, zone=ZONE)(project, l4_kueue)
+    leave(project, l4_kueue, "a network", "a network endpoint group")
     rest = State(resources=tuple(each for each in l4_kueue.alive.resources if each.type.endswith(":Network")))
-    stopped = footprint(l4_kueue.plan, rest, [l4_kueue.alive], [])
-    assert found(google, stopped) == {NEG}
+    assert looking.names(footprint(l4_kueue.plan, rest, [l4_kueue.alive], [])) == {NEG}
 
 
 def test_a_node_pool_that_found_no_machines_and_is_missing_in_the_state_is_found(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, l4_kueue: Lived, project: Project
 ) -> None:
     pools = [{"name": name, "status": "RUNNING"} for name in l4_kueue.names(":NodePool")]
     stray = {"name": "l4-kueue-l4-pool-0000000", "status": "ERROR"}
     cluster = l4_kueue.name(":Cluster")
     project.add("clusters", cluster, location=REGION, nodePools=[*pools, stray])
-    up = footprint(l4_kueue.plan, l4_kueue.alive, [], [])
-    (left,) = look(google, up).left
+    (left,) = looking.left(footprint(l4_kueue.plan, l4_kueue.alive, [], []))
     assert left.thing.name == "l4-kueue-l4-pool-0000000"
     assert f"--cluster {cluster}" in left.command
 
 
-# What only looks like the stack's
-
-
 def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, l4_kueue: Lived, project: Project
 ) -> None:
     project.add("networks", "l4-kueue-network-0123abc")
     project.add("firewalls", "k8s-fw", network="l4-kueue-network-0123abc")
-    forgotten = footprint(l4_kueue.plan, State(), [], [])
-    left = look(google, forgotten).left
-    assert {each.thing.name: each.sure for each in left} == {
-        "k8s-fw": False,
-        "l4-kueue-network-0123abc": False,
-    }
+    left = looking.left(footprint(l4_kueue.plan, State(), [], []))
+    found = {each.thing.name: each.sure for each in left}
+    assert found == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 
 def test_what_another_stack_has_in_its_state_is_not_the_stacks(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, l4_kueue: Lived, project: Project
 ) -> None:
-    for what in (LEFT["a network"], LEFT["a node"], LEFT["a disk of a claim"], LEFT["a bucket"]):
-        what(project, l4_kueue)
-    beside = footprint(l4_kueue.plan, State(), [], [l4_kueue.alive])
-    assert found(google, beside) == set()
+    leave(project, l4_kueue, "a network", "a node", "a disk of a claim", "a bucket")
+    assert looking.names(footprint(l4_kueue.plan, State(), [], [l4_kueue.alive])) == set()
 
 
 # When it cannot look
@@ -249,27 +235,27 @@ def test_what_another_stack_has_in_its_state_is_not_the_stacks(
 
 @pytest.mark.parametrize("fault", [REFUSED, UNAVAILABLE, A_PAGE, HALF, SLOW], ids=lambda f: f.status)
 def test_a_kind_that_cannot_be_listed_is_said_and_the_others_are_looked_for(
-    fault: Fault, l4_kueue: Lived, google: GoogleServer, project: Project
+    fault: Fault, looking: Search, destroyed: Footprint, google: GoogleServer, project: Project
 ) -> None:
-    name = LEFT["a bucket"](project, l4_kueue)
+    project.add("buckets", "ours", labels=LABELS)
     google.fail("compute.v1", "compute.disks.aggregatedList", fault)
-    findings = look(google, destroyed(l4_kueue))
-    assert [each.thing.name for each in findings.left] == [name]
+    findings = looking.findings(destroyed)
+    assert [each.thing.name for each in findings.left] == ["ours"]
     (unseen,) = findings.unseen
     assert unseen.startswith("disks: compute.disks.aggregatedList: ")
     assert "\n" not in unseen
 
 
 def test_when_nothing_can_be_listed_every_kind_is_said(
-    l4_kueue: Lived, google: GoogleServer, project: Project
+    looking: Search, destroyed: Footprint, google: GoogleServer
 ) -> None:
     google.fail_all(REFUSED)
-    assert len(look(google, destroyed(l4_kueue)).unseen) == len(kinds())
+    assert len(looking.findings(destroyed).unseen) == len(kinds())
 
 
-def test_an_api_that_is_off_has_nothing(l4_kueue: Lived, google: GoogleServer, project: Project) -> None:
+def test_an_api_that_is_off_has_nothing(looking: Search, destroyed: Footprint, google: GoogleServer) -> None:
     google.fail("run.v2", "run.projects.locations.jobs.list", API_OFF)
-    findings = look(google, destroyed(l4_kueue))
+    findings = looking.findings(destroyed)
     assert (findings.unseen, findings.off) == ((), ("Cloud Run job",))
 
 
@@ -277,160 +263,136 @@ def test_an_api_that_is_off_has_nothing(l4_kueue: Lived, google: GoogleServer, p
 
 
 @pytest.fixture
-def run(l4_kueue: Lived, google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def run(
+    l4_kueue: Lived, google: GoogleServer, project: Project, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     monkeypatch.setattr("operations.plan.load", lambda *_: l4_kueue.plan)
-    monkeypatch.setattr("time.sleep", lambda _: None)
 
-    def run(*words: str, answer: str = "") -> int:
+    def run(*words: str, answer: str = "") -> Ran:
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
-        return main(["leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words])
+        return command("leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words)
 
     return run
 
 
-def leave_much(project: Project, lived: Lived) -> list[str]:
-    """What a destroy leaves that went wrong, each thing in the way of another."""
-    network, account = lived.name(":Network"), lived.name(":Account")
+@pytest.fixture
+def much(project: Project, l4_kueue: Lived) -> tuple[str, str]:
+    """What a failed destroy leaves, each thing in the way of another; names of network and account."""
+    network, account = l4_kueue.name(":Network"), l4_kueue.name(":Account")
     project.add("networks", network)
-    project.add("subnetworks", lived.name(":Subnetwork"), region=REGION, network=network)
-    for what in ("a network endpoint group", "a firewall rule", "a disk of a claim", "a bucket"):
-        LEFT[what](project, lived)
-    project.add(f"objects/{lived.name(':Bucket')}", "run/checkpoint-1/model.safetensors")
+    project.add("subnetworks", l4_kueue.name(":Subnetwork"), region=REGION, network=network)
+    leave(project, l4_kueue, "a network endpoint group", "a firewall rule", "a disk of a claim", "a bucket")
+    project.add(f"objects/{l4_kueue.name(':Bucket')}", "run/checkpoint-1/model.safetensors")
     project.policy = {
         "roles/logging.logWriter": [f"serviceAccount:{account}", "user:somebody@example.com"],
         "roles/owner": ["user:somebody@example.com"],
     }
-    project.add("accounts", "x", email=account)
-    return [network, account]
+    project.add("serviceAccounts", account)
+    return network, account
 
 
-def test_nothing_left_is_exit_status_0(
-    run: Callable[..., int], project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run() == 0
-    assert "nothing is left of l4-kueue in my-project" in capsys.readouterr().out
+def test_nothing_left_is_exit_status_0(run: Command) -> None:
+    ran = run()
+    assert not ran.status
+    assert "nothing is left of l4-kueue in my-project" in ran.out
 
 
 def test_something_left_is_exit_status_1_and_shown_with_its_commands(
-    run: Callable[..., int], project: Project, l4_kueue: Lived, capsys: pytest.CaptureFixture[str]
+    run: Command, project: Project, much: tuple[str, str]
 ) -> None:
-    network, account = leave_much(project, l4_kueue)
-    assert run() == 1
-    shown = capsys.readouterr().out
-    assert f"gcloud compute networks delete {network} --project my-project\n" in shown
+    network, account = much
+    ran = run()
+    assert ran.status == 1
+    assert f"gcloud compute networks delete {network} --project my-project\n" in ran.out
     neg = f"gcloud compute network-endpoint-groups delete {NEG} --zone {ZONE} --project my-project\n"
-    assert neg in shown
+    assert neg in ran.out
     member = f"--member 'serviceAccount:{account}' --role roles/logging.logWriter --all\n"
-    assert f"gcloud projects remove-iam-policy-binding my-project {member}" in shown
+    assert f"gcloud projects remove-iam-policy-binding my-project {member}" in ran.out
+    said = json.loads(run("--json").out)
+    assert (said["unseen"], len(said["left"])) == ([], 8)
+    assert {each["kind"] for each in said["left"]} >= {"disk", "bucket", "network", "role binding"}
     assert project.deleted == []
 
 
-def test_a_program_reads_the_same(
-    run: Callable[..., int], project: Project, l4_kueue: Lived, capsys: pytest.CaptureFixture[str]
-) -> None:
-    leave_much(project, l4_kueue)
-    assert run("--json") == 1
-    said = json.loads(capsys.readouterr().out)
-    assert (said["unseen"], len(said["left"])) == ([], 8)
-    assert {each["kind"] for each in said["left"]} >= {"disk", "bucket", "network", "role binding"}
-
-
-def test_what_could_not_be_looked_for_is_exit_status_2(
-    run: Callable[..., int], project: Project, google: GoogleServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_could_not_be_looked_for_is_exit_status_2(run: Command, google: GoogleServer) -> None:
     google.fail("compute.v1", "compute.disks.aggregatedList", REFUSED)
-    assert run() == 2
-    shown = capsys.readouterr().out
-    assert "could not look for disks: compute.disks.aggregatedList: 403 Permission denied" in shown
-    assert "nothing is left" not in shown
+    ran = run()
+    assert ran.status == 2
+    assert "could not look for disks: compute.disks.aggregatedList: 403 Permission denied" in ran.out
+    assert "nothing is left" not in ran.out
 
 
+@pytest.mark.usefixtures("much")
 @pytest.mark.parametrize("answer", ["", "yes\n", "l4\n"])
 def test_nothing_is_deleted_unless_the_stacks_name_is_typed(
-    answer: str, run: Callable[..., int], project: Project, l4_kueue: Lived
+    answer: str, run: Command, project: Project
 ) -> None:
-    leave_much(project, l4_kueue)
     before = project.names()
-    assert run("--delete", answer=answer) == 1
+    assert run("--delete", answer=answer).status == 1
     assert project.names() == before
 
 
+@pytest.mark.usefixtures("much")
 @pytest.mark.parametrize("words", [(), ("--yes",)])
 def test_everything_is_deleted_in_an_order_that_works(
-    words: tuple[str, ...], run: Callable[..., int], project: Project, l4_kueue: Lived
+    words: tuple[str, ...], run: Command, project: Project
 ) -> None:
-    leave_much(project, l4_kueue)
-    assert run("--delete", *words, answer="l4-kueue\n") == 0
+    assert not run("--delete", *words, answer="l4-kueue\n").status
     assert project.names() == set()
     # Whoever else has the role keeps it.
     assert project.policy["roles/logging.logWriter"] == ["user:somebody@example.com"]
     assert project.policy["roles/owner"] == ["user:somebody@example.com"]
-    assert run() == 0
+    assert not run().status
 
 
 def test_a_failed_deletion_is_said_and_the_rest_goes_on(
-    run: Callable[..., int],
-    project: Project,
-    l4_kueue: Lived,
-    google: GoogleServer,
-    capsys: pytest.CaptureFixture[str],
+    run: Command, project: Project, much: tuple[str, str], google: GoogleServer
 ) -> None:
-    network, _ = leave_much(project, l4_kueue)
+    network, _ = much
     google.fail("compute.v1", "compute.networkEndpointGroups.delete", REFUSED)
-    assert run("--delete", "--yes") == 1
-    said = capsys.readouterr().err
-    assert f"network endpoint group {NEG} was not deleted: " in said
-    assert f"network {network} was not deleted: {network} is used by {NEG}" in said
+    ran = run("--delete", "--yes")
+    assert ran.status == 1
+    assert f"network endpoint group {NEG} was not deleted: " in ran.err
+    assert f"network {network} was not deleted: {network} is used by {NEG}" in ran.err
     assert project.names() == {network, NEG}
 
 
-def test_what_is_only_perhaps_the_stacks_is_never_deleted(
-    run: Callable[..., int], project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_only_perhaps_the_stacks_is_never_deleted(run: Command, project: Project) -> None:
     project.add("networks", "l4-kueue-network-0123abc")
-    assert run("--delete", "--yes") == 1
+    ran = run("--delete", "--yes")
+    assert ran.status == 1
     assert project.names() == {"l4-kueue-network-0123abc"}
-    assert "perhaps another stack's; look first:" in capsys.readouterr().out
+    assert "perhaps another stack's; look first:" in ran.out
 
 
-def test_a_saved_state_stands_in_for_the_history(
-    run: Callable[..., int],
-    project: Project,
-    l4_kueue: Lived,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_saved_state_is_read_in_place_of_the_history(
+    run: Command, project: Project, l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (history,) = l4_kueue.backend.glob(".pulumi/history/*/*")
-    monkeypatch.setattr(command.Backend, "earlier", lambda *_: pytest.fail("the history is not asked"))
-    name = LEFT["a bucket"](project, l4_kueue)
-    assert run("--state", str(sorted(history.glob("*.checkpoint.json"))[0]), "--delete", "--yes") == 0
-    assert project.deleted == [name]
+    monkeypatch.setattr(Backend, "earlier", lambda *_: pytest.fail("the history is not asked"))
+    names = leave(project, l4_kueue, "a bucket")
+    state = str(sorted(history.glob("*.checkpoint.json"))[0])
+    assert not run("--state", state, "--delete", "--yes").status
+    assert project.deleted == names
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--yes",), "--yes without --delete"),
-        (("--state", "nowhere.json"), "nowhere.json: No such file"),
-        (("--state", "pyproject.toml"), "pyproject.toml is no exported state"),
+        (["--yes"], "--yes without --delete"),
+        (["--state", "nowhere.json"], "nowhere.json: No such file"),
+        (["--state", "pyproject.toml"], "pyproject.toml is no exported state"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(
-    words: tuple[str, ...], said: str, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(*words) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert said in error
+def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str, run: Command) -> None:
+    ran = run(*words)
+    assert ran.status == 2
+    assert said in ran.err.splitlines()[-1]
 
 
-def test_an_unknown_stack_is_said(
-    run: Callable[..., int],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "empty").mkdir()
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'empty'}")
-    assert run() == 2
-    assert "no stack named 'l4-kueue' found" in capsys.readouterr().err
+def test_an_unknown_stack_is_said(run: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}")
+    ran = run()
+    assert ran.status == 2
+    assert "no stack named 'l4-kueue' found" in ran.err
