@@ -7,7 +7,7 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
+import bootstrap.settings
 import stacks
-from bootstrap.settings import Settings
 from documentation.scenarios import scenarios, stack_file
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
@@ -53,21 +53,9 @@ def settings_commands() -> Iterator[tuple[str, Command]]:
                 yield stack_file(stack)["scenario"], Command(path, line, tuple(told[1].split()))
 
 
-def bootstrap_settings() -> set[str]:
-    """Keys that the bootstrap, which is a program of its own, asks for."""
-    return set(keys_of(Settings))
-
-
 def is_placeholder(word: str) -> bool:
     """Whether a word stands for something of the reader's, such as MY_PROJECT."""
     return bool(re.search(r"[A-Z]{2}|<|^[A-Z]+$", word))
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_shell_can_read_every_block(document: Path) -> None:
-    for line, text in blocks(document):
-        read = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True, check=False)
-        assert not read.returncode, f"line {line}: {read.stderr}"
 
 
 def test_no_program_is_used_that_nobody_tries() -> None:
@@ -113,29 +101,12 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
     monkeypatch.setattr(sys, "argv", [module, *arguments])
     with pytest.raises(Parsed) as parsed:
         runpy.run_module(module, run_name="__main__")
-    VALUES.get(module, lambda options: None)(parsed.value.options)
-
-
-def _rehearsal(options: argparse.Namespace) -> None:
-    """The stack, its settings and the resource that is to fail are there."""
-    if is_placeholder(options.stack):
-        return
-    of_stack(options.stack, dict(parse_override(text) for text in options.set))
-    if options.fail_at:
-        assert plans.named(plans.shipped(options.stack), options.fail_at)
-
-
-def _finetune(options: argparse.Namespace) -> None:
-    """The recipe is there, and has the values that are to be others."""
-    if not is_placeholder(options.recipe):
+    options = parsed.value.options
+    if module == "rehearsal" and not is_placeholder(options.stack):
+        of_stack(options.stack, dict(parse_override(text) for text in options.set))
+        assert not options.fail_at or plans.named(plans.shipped(options.stack), options.fail_at)
+    if module == "finetune" and not is_placeholder(options.recipe):
         load_recipe(options.recipe, options.overrides)
-
-
-# What is tried of the values, beyond that the program's parser takes them.
-VALUES: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
-    "rehearsal": _rehearsal,
-    "finetune": _finetune,
-}
 
 
 # Pulumi
@@ -177,9 +148,7 @@ def test_the_engine_has_the_command_and_its_options(command: Command) -> None:
 @pytest.mark.parametrize(("scenario", "command"), list(settings_commands()), ids=str)
 def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command: Command) -> None:
     key, *values = [word for word in command.words[3:] if not word.startswith("-")]
-    if is_placeholder(key):
-        return
-    if key in bootstrap_settings():
+    if is_placeholder(key) or key in keys_of(bootstrap.settings.Settings):
         return
     models = {name: module.Settings for name, module in stacks.scenarios().items()}
     having = [name for name, model in models.items() if key in keys_of(model)]
