@@ -10,9 +10,7 @@ _BUILD: Final = Record(
     id="{name}",
     minutes=(
         Minutes(
-            create=12,
-            delete=0,
-            assumption="6 GB of wheels are downloaded, unpacked and pushed on 8 vCPU",
+            create=12, delete=0, assumption="6 GB of wheels are downloaded, unpacked and pushed on 8 vCPU"
         ),
     ),
     permissions=verbs("cloudbuild.builds", "create", "get", "list", "update"),

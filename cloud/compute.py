@@ -9,14 +9,13 @@ from itertools import combinations
 from typing import Any, Final
 
 from cloud.inputs import given, is_unknown, texts
-from cloud.record import Billed, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
+from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
 API: Final = "compute.googleapis.com"
 _LINK: Final = "https://www.googleapis.com/compute/v1/{id}"
 _ADMIN: Final = "roles/compute.networkAdmin"
 _NETWORKING: Final = "E505-1604-58F8"
-_CREATED: Final = "2026-01-01T00:00:00Z"
 _NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, longest=63)
 _SHORTEST_RANGE: Final = 29
 
@@ -46,13 +45,6 @@ def _shrinks(old: Any, new: Any) -> bool:
         return not ipaddress.IPv4Network(old).subnet_of(ipaddress.IPv4Network(new))
     except ValueError:
         return True
-
-
-def _gateway(made: Made) -> str:
-    try:
-        return str(ipaddress.ip_network(made["ipCidrRange"])[1])
-    except (ValueError, IndexError):
-        return ""
 
 
 def _nat(inputs: Inputs) -> Iterator[Problem]:
@@ -87,11 +79,7 @@ NETWORK: Final = Record(
     type="gcp:compute/network:Network",
     api=API,
     id="projects/{project}/global/networks/{name}",
-    outputs={
-        "selfLink": _LINK,
-        "networkId": "{digits:.19}",
-        "gatewayIpv4": "",
-    },
+    outputs={"selfLink": _LINK},
     name=_NAME,
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
     minutes=(Minutes(create=0.35, delete=0.5, assumption="global operation, a few tens of seconds"),),
@@ -105,12 +93,7 @@ SUBNETWORK: Final = Record(
     type="gcp:compute/subnetwork:Subnetwork",
     api=API,
     id="projects/{project}/regions/{region}/subnetworks/{name}",
-    outputs={
-        "selfLink": _LINK,
-        "creationTimestamp": _CREATED,
-        "gatewayAddress": _gateway,
-        "subnetworkId": lambda made: int(made["digits"][:12]),
-    },
+    outputs={"selfLink": _LINK},
     name=_NAME,
     replaced_by=(
         "description externalIpv6Prefix internalIpv6Prefix name network params project region "
@@ -134,10 +117,7 @@ ROUTER: Final = Record(
     type="gcp:compute/router:Router",
     api=API,
     id="projects/{project}/regions/{region}/routers/{name}",
-    outputs={
-        "selfLink": _LINK,
-        "creationTimestamp": _CREATED,
-    },
+    outputs={"selfLink": _LINK},
     name=_NAME,
     replaced_by="encryptedInterconnectRouter name nccGateway network params project region",
     references={"network": NETWORK.type},

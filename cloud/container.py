@@ -17,7 +17,6 @@ API: Final = "container.googleapis.com"
 ADMIN: Final = "roles/container.admin"
 _NAME: Final = Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40)
 _BILLING: Final = "CCD8-9BF1-090E"
-_VERSION: Final = "1.35.1-gke.1000000"
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
 _STREAMING: Final = {"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"}
 
@@ -110,13 +109,8 @@ CLUSTER: Final = Record(
     outputs={
         "endpoint": _endpoint,
         "masterAuth": {"clusterCaCertificate": "cmVoZWFyc2Fs", "clientCertificate": "", "clientKey": ""},
-        "masterVersion": _VERSION,
         "selfLink": "https://container.googleapis.com/v1/{id}",
         "workloadIdentityConfig": {"workloadPool": "{project}.svc.id.goog"},
-        "controlPlaneEndpointsConfig": {
-            "dnsEndpointConfig": {"endpoint": "gke-{digits:.8}.{location}.gke.goog"}
-        },
-        "servicesIpv4Cidr": "10.8.0.0/20",
     },
     name=_NAME,
     labels="resourceLabels",
@@ -185,12 +179,7 @@ CLUSTER: Final = Record(
 NODE_POOL: Final = Record(
     type="gcp:container/nodePool:NodePool",
     api=API,
-    id="projects/{project}/locations/{location}/clusters/{cluster.last}/nodePools/{name}",
-    outputs={
-        "instanceGroupUrls": [],
-        "managedInstanceGroupUrls": [],
-        "version": _VERSION,
-    },
+    id="projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
     name=_NAME,
     replaced_by=(
         "cluster initialNodeCount location maxPodsPerNode name namePrefix "

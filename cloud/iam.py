@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from cloud.container import CLUSTER
 from cloud.inputs import texts
-from cloud.record import EVERY_INPUT, Existing, Inputs, Problem, Record, Thing, verbs
+from cloud.record import EVERY_INPUT, Existing, Inputs, Problem, Record, verbs
 from cloud.serviceaccount import ACCOUNT, ADMIN, IAM_API
 
 # Whoever starts something that runs as a service account must be allowed to act as it.
@@ -43,7 +43,6 @@ def member_of(
         type=type,
         api=api,
         id=of + "/{role}/{member}",
-        outputs={"etag": "BwYAAAAAAAA="},
         replaced_by=EVERY_INPUT,
         references=references or {},
         rules=(_principal,),
@@ -87,7 +86,7 @@ def _is_user_made(email: str) -> bool:
     return email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
 
 
-def _has_identities(cluster: Thing) -> bool:
+def _has_identities(cluster: Any) -> bool:
     """Whether service accounts of a cluster are known to IAM: on Autopilot always."""
     return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
 

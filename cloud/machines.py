@@ -36,12 +36,10 @@ _DAEMON_CPUS: Final = 1.0
 _DAEMON_GIB: Final = 2.0
 
 
-def _zones(**letters: str) -> Zones:
-    """Zones by region, from `us_central1="abc"`."""
-    return {
-        region.replace("_", "-"): tuple(f"{region.replace('_', '-')}-{letter}" for letter in of_region)
-        for region, of_region in letters.items()
-    }
+def _zones(text: str) -> Zones:
+    """Zones by region, from `us-central1-abc`."""
+    regions = (each.rpartition("-") for each in text.split())
+    return {region: tuple(f"{region}-{letter}" for letter in letters) for region, _, letters in regions}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,23 +70,9 @@ L4: Final = Accelerator(
     # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down in 2026-11 without that
     # page at hand; a zone that is missing is added here.
     zones=_zones(
-        asia_east1="abc",
-        asia_northeast1="abc",
-        asia_northeast3="ab",
-        asia_south1="abc",
-        asia_southeast1="abc",
-        europe_west1="bc",
-        europe_west2="ab",
-        europe_west3="ab",
-        europe_west4="abc",
-        europe_west6="bc",
-        me_central2="ac",
-        northamerica_northeast2="ab",
-        us_central1="abc",
-        us_east1="bcd",
-        us_east4="ac",
-        us_west1="abc",
-        us_west4="ac",
+        "asia-east1-abc asia-northeast1-abc asia-northeast3-ab asia-south1-abc asia-southeast1-abc "
+        "europe-west1-bc europe-west2-ab europe-west3-ab europe-west4-abc europe-west6-bc me-central2-ac "
+        "northamerica-northeast2-ab us-central1-abc us-east1-bcd us-east4-ac us-west1-abc us-west4-ac"
     ),
     quota="nvidia_l4_gpus",
     preemptible_quota="preemptible_nvidia_l4_gpus",
@@ -105,15 +89,10 @@ V6E: Final = Accelerator(
     # https://docs.cloud.google.com/tpu/docs/regions-zones. Those outside the United States were written down
     # in 2026-11 without that page at hand.
     zones=_zones(
-        asia_northeast1="b",
-        europe_west4="a",
-        southamerica_west1="a",
-        us_central1="b",
-        us_east1="d",
-        us_east5="ba",
+        "asia-northeast1-b europe-west4-a southamerica-west1-a us-central1-b us-east1-d us-east5-ba"
     ),
     # https://docs.cloud.google.com/tpu/docs/request-using-flex-start
-    flex_start_zones=_zones(asia_northeast1="b", us_east5="a"),
+    flex_start_zones=_zones("asia-northeast1-b us-east5-a"),
     quota="tpus_per_tpu_family",
     quota_family=("tpu_family", "CT6E"),
     preemptible_quota="preemptible_tpu_v6e",

@@ -5,7 +5,7 @@ Every module of this package that is named after a Google service holds records,
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Final, Literal, Protocol
@@ -22,23 +22,14 @@ EVERY_INPUT: Final = "*"
 _DEFAULT_REGION: Final = "us-central1"
 
 
-class Thing(Protocol):
-    """Something that exists."""
-
-    @property
-    def inputs(self) -> Inputs:
-        """What it was made with."""
-        ...
-
-
 class Existing(Protocol):
-    """What exists in the project."""
+    """What exists in the project: things with the `inputs` that they were made with."""
 
-    def named(self, type_token: str, reference: str) -> Thing | None:
+    def named(self, type_token: str, reference: str) -> Any:
         """What a reference (a name, an id, an address) means, None when there is no such thing."""
         ...
 
-    def of_type(self, type_token: str) -> Iterator[Thing]:
+    def of_type(self, type_token: str) -> Iterable[Any]:
         """Everything of a type."""
         ...
 
@@ -143,22 +134,12 @@ _ANY_CALL: Final = Minutes(
 )
 
 
-class _Text(str):
-    """A value in a template: `{secret.last}` is the last part of a path."""
-
-    __slots__ = ()
-
-    @property
-    def last(self) -> str:
-        return self.rpartition("/")[2]
-
-
 class Made:
     """A resource that is being made, as templates and functions for its outputs see it.
 
-    Its keys are its inputs; `id`; `project`, the input of the name, `location` and `region` also where the
-    program leaves them out; `number` (the project's); and `digits`: 40 digits that look random and are always
-    the same for the same project, place and name.
+    Its keys are its inputs, of references the name alone; `id`; `project`, the input of the name, `location`
+    and `region` also where the program leaves them out; `number` (the project's); and `digits`: 40 digits
+    that look random and are always the same for the same project, place and name.
 
     Args:
         record: Of its type.
@@ -170,16 +151,16 @@ class Made:
     def __init__(self, record: "Record", name: str, inputs: Inputs, project: str) -> None:
         place = inputs.get("location") or inputs.get("region") or _DEFAULT_REGION
         key = record.name.input if record.name else "name"
-        self._values = {
-            **{"project": project, "location": place, "region": place, "number": PROJECT_NUMBER, key: name},
-            **{key: value for key, value in inputs.items() if value},
-        }
-        text = f"{self['project']}/{place}/{self[key]}"
+        given = {name: value for name, value in inputs.items() if value}
+        names = {name: str(given[name]).rpartition("/")[2] for name in record.references if name in given}
+        place = {"location": place, "region": place}
+        self._values = {"project": project, "number": PROJECT_NUMBER, key: name, **place, **given, **names}
+        text = f"{self['project']}/{self['location']}/{self[key]}"
         self._values["digits"] = str(int(hashlib.sha256(text.encode()).hexdigest(), 16))[:40]
         self._values["id"] = self.filled(record.id)
 
-    def __getitem__(self, key: str) -> _Text:
-        return _Text(self._values.get(key, ""))
+    def __getitem__(self, key: str) -> str:
+        return str(self._values.get(key, ""))
 
     def filled(self, template: Any) -> Any:
         """A template with its values: texts at any depth are filled in, functions are called."""
@@ -243,9 +224,8 @@ class Record:
     def made(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
         """Id and outputs of a resource once it exists; see `Made` for the arguments."""
         of = Made(self, name, inputs, project)
-        fields = {key.partition(".")[0] for _, key, _, _ in Formatter().parse(self.id) if key}
-        parts = {key: str(of[key]) for key in sorted(fields - {"number", "digits"})}
-        return str(of["id"]), {**parts, **of.filled(self.outputs), **inputs}
+        parts = {key: of[key] for _, key, _, _ in Formatter().parse(self.id) if key and key != "number"}
+        return of["id"], {**parts, **of.filled(self.outputs), **inputs}
 
     def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
         """Whether a change at a path such as `nodeConfig.taints[0].key` makes a new resource."""

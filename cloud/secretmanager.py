@@ -29,10 +29,7 @@ SECRET: Final = Record(
     replaced_by="project replication secretId tags",
     rules=(_replication,),
     listing=Listing(
-        title="secret",
-        api="secretmanager.v1",
-        collection="projects.secrets",
-        gcloud="secrets delete {name}",
+        title="secret", api="secretmanager.v1", collection="projects.secrets", gcloud="secrets delete {name}"
     ),
     permissions=verbs("secretmanager.secrets", "create", "delete", "get"),
     role=_ADMIN,
@@ -41,13 +38,8 @@ SECRET: Final = Record(
 _VERSION: Final = Record(
     type="gcp:secretmanager/secretVersion:SecretVersion",
     api=_API,
-    id="projects/{number}/secrets/{secret.last}/versions/1",
-    outputs={
-        "name": "{id}",
-        "version": "1",
-        "enabled": True,
-        "createTime": "2026-01-01T00:00:00Z",
-    },
+    id="projects/{number}/secrets/{secret}/versions/1",
+    outputs={"name": "{id}", "version": "1"},
     replaced_by="isSecretDataBase64 project secret secretData secretDataWoVersion",
     references={"secret": SECRET.type},
     permissions=verbs("secretmanager.versions", "access", "add", "destroy", "get"),

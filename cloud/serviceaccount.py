@@ -15,7 +15,6 @@ ACCOUNT: Final = Record(
         "name": "{id}",
         "email": "{accountId}@{project}.iam.gserviceaccount.com",
         "member": "serviceAccount:{accountId}@{project}.iam.gserviceaccount.com",
-        "uniqueId": "{digits:.21}",
     },
     # https://docs.cloud.google.com/iam/docs/service-accounts-create
     name=Name(

@@ -47,7 +47,6 @@ BUCKET: Final = Record(
     id="{name}",
     outputs={
         "project": "{project}",
-        "storageClass": "STANDARD",
         "url": "gs://{name}",
         "selfLink": _LINK + "{name}",
         "projectNumber": lambda made: int(made["number"]),
@@ -87,11 +86,7 @@ _OBJECT: Final = Record(
     type="gcp:storage/bucketObject:BucketObject",
     api=_API,
     id="{bucket}-{name}",
-    outputs={
-        "outputName": "{name}",
-        "selfLink": _LINK + "{bucket}/o/{name}",
-        "generation": lambda made: int(made["digits"][:16]),
-    },
+    outputs={"selfLink": _LINK + "{bucket}/o/{name}", "generation": lambda made: int(made["digits"][:16])},
     name=Name(longest=1024),
     replaced_by=(
         "bucket cacheControl contentDisposition contentEncoding contentLanguage contentType "

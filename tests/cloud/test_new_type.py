@@ -14,7 +14,7 @@ from operations.checks.permissions import needed
 from operations.leftovers.kinds import listed_kinds
 from operations.plan import StackPlan
 from operations.quantities import by_use
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal import Rehearsal, RehearsalError, schedule, timeline
 
 SETTINGS = {"scenario": "new", "gcp:project": "a-project", "gcp:region": "us-central1"}
 TOPIC = "gcp:pubsub/topic:Topic"
@@ -89,7 +89,9 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
         assert item.id == "projects/a-project/topics/others"
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
-    assert records.minutes(TOPIC, "create", {}) == 0.7
+    up, _ = schedule.phases(plan.resources)
+    assert {step.name: round(step.minutes, 2) for step in up.steps} == {"pubsub": 0.3, "topic": 0.7}
+    assert "topic" in timeline.svg("new", [up])
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
     assert "topic" in [kind.title for kind in listed_kinds.__wrapped__()]
