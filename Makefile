@@ -76,7 +76,7 @@ test-maxtext-quick:
 	@echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"
 endif
 
-tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and hold it to its bars
+tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and check its limits
 	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
