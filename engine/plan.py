@@ -87,7 +87,7 @@ def read(report: str, calls: Iterable[str] = ()) -> Plan:
         for resource in resources:
             if resource.urn == urn:
                 resource.options["deleteBeforeReplace"] = True
-    return Plan(resources=tuple(resources), changes=parsed["changeSummary"])
+    return Plan(resources=tuple(resources), changes=parsed.get("changeSummary", {}))
 
 
 def _deleted_first(calls: Iterable[str]) -> Iterator[str]:

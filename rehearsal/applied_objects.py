@@ -7,9 +7,9 @@ from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import FakeKubernetes, accepts, computed_outputs
+from rehearsal.fake_provider import Inputs, Outputs, Resource
 from rehearsal.faults import Faults
 from rehearsal.live_cluster import LiveCluster
-from rehearsal.provider_server import Inputs, Outputs, Resource
 from rehearsal.rules.kinds import RELEASE
 
 
@@ -29,10 +29,11 @@ class ApplyingKubernetes(FakeKubernetes):
         self._cluster = cluster
         self._written: dict[tuple[str, str, str], Any] = {}
 
-    def dry_run(self, resource: Resource, inputs: Inputs) -> None:
-        """Asks the API server, once the cluster is there and everything in the object is known."""
+    def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
+        """The API server judges an object once the cluster is there and all of the object is known."""
         if resource.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
             self._cluster.try_out(_tree(inputs))
+        return super().preview(resource, inputs, olds)
 
     def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """Writes the object and waits until it is ready; the outputs are what the API server then has."""

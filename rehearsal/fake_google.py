@@ -5,7 +5,6 @@ what refers to what as the platform does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from typing import Any, Final
 
 from cloud import records, run, serviceusage, storage
@@ -14,9 +13,8 @@ from cloud.record import Problem, Record
 from engine.plan import changed_paths
 from rehearsal import rules
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
-from rehearsal.fake_provider import FakeProvider
+from rehearsal.fake_provider import Diff, FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults
-from rehearsal.provider_server import Diff, Inputs, Naming, Outputs, Resource
 
 _RANDOM_DIGITS: Final = 7
 
@@ -25,13 +23,15 @@ class FakeGoogle(FakeProvider):
     """The `gcp` provider over a `FakeCloud`."""
 
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
-        super().__init__("gcp", metadata.version("pulumi-gcp"), cloud, faults)
+        super().__init__("gcp", cloud, faults)
+        # Found now: the program of another checkout may bring a package `cloud` of its own along.
+        records.every()
 
     def check(
-        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], naming: Naming
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
     ) -> tuple[Inputs, Iterable[Problem]]:
         """Schema and rules of the type."""
-        inputs = {**news, **_automatic_name(resource.type, news, olds, naming)}
+        inputs = {**news, **_name(resource, news, olds, seed)}
         return inputs, rules.problems(resource.type, inputs)
 
     def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
@@ -114,18 +114,15 @@ class FakeGoogle(FakeProvider):
                     yield user
 
 
-def _automatic_name(
-    type_token: str, news: Mapping[str, Any], olds: Mapping[str, Any], naming: Naming
-) -> Inputs:
+def _name(resource: Resource, news: Mapping[str, Any], olds: Mapping[str, Any], seed: str) -> Inputs:
     """A name where the program gave none; the bridge notes it in `__defaults` and keeps it for good."""
-    record = records.every().get(type_token)
+    record = records.every().get(resource.type)
     name = record.name if record else None
     if not name or not name.longest or news.get("namePrefix") is not None or news.get(name.input) is not None:
         return {}
-    marked = {"__defaults": [name.input]}
-    if name.input in olds.get("__defaults", ()):
-        return {name.input: olds[name.input], **marked}
-    return {name.input: naming.name(_RANDOM_DIGITS, name.longest), **marked} if naming.enabled else marked
+    kept = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
+    made = automatic_name(resource.name, seed, _RANDOM_DIGITS, name.longest)
+    return {name.input: kept or made, "__defaults": [name.input]}
 
 
 def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -6,7 +6,6 @@ Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as 
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from typing import Any, Final
 
 from cloud import records
@@ -15,9 +14,8 @@ from cloud.record import Problem
 from engine.plan import AUTONAMED, changed_paths
 from rehearsal import rules
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
-from rehearsal.fake_provider import FakeProvider
+from rehearsal.fake_provider import Diff, FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults
-from rehearsal.provider_server import Diff, Inputs, Naming, Outputs, Resource
 from rehearsal.rules import kueue, pod_security
 from rehearsal.rules.kinds import RELEASE
 
@@ -38,13 +36,13 @@ class FakeKubernetes(FakeProvider):
     """The `kubernetes` provider over a `FakeCloud`."""
 
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
-        super().__init__("kubernetes", metadata.version("pulumi-kubernetes"), cloud, faults)
+        super().__init__("kubernetes", cloud, faults)
 
     def check(
-        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], naming: Naming
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
     ) -> tuple[Inputs, Iterable[Problem]]:
         """Schema and rules of the kind; a release states its name."""
-        inputs = news if resource.type == RELEASE else {**news, "metadata": _metadata(news, olds, naming)}
+        inputs = {**news, **({} if resource.type == RELEASE else _name(resource, news, olds, seed))}
         return inputs, rules.problems(resource.type, inputs)
 
     def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
@@ -137,17 +135,16 @@ class FakeKubernetes(FakeProvider):
         raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
 
 
-def _metadata(news: Mapping[str, Any], olds: Mapping[str, Any], naming: Naming) -> Any:
-    """The metadata with a name: an automatic one is marked by an annotation, and kept for good."""
+def _name(resource: Resource, news: Mapping[str, Any], olds: Mapping[str, Any], seed: str) -> Inputs:
+    """Metadata with a name where the program gives none; it is marked by an annotation, and kept for good."""
     metadata = news.get("metadata") or {}
     if not isinstance(metadata, Mapping) or metadata.get("name") or metadata.get("generateName"):
-        return metadata
+        return {}
     old = olds.get("metadata") or {}
     kept = old.get("name") if AUTONAMED in (old.get("annotations") or {}) else None
-    if not kept and not naming.enabled:
-        return metadata
+    name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS, 63)
     annotations = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
-    return {**metadata, "name": kept or naming.name(_RANDOM_DIGITS, 63), "annotations": annotations}
+    return {"metadata": {**metadata, "name": name, "annotations": annotations}}
 
 
 def accepts(inputs: Mapping[str, Any], status: str) -> bool:

@@ -3,31 +3,85 @@
 It behaves as the Terraform bridge and pulumi-kubernetes do where a method says so.
 """
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 from cloud.inputs import UNKNOWN
+from cloud.record import Problem
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.faults import Faults
-from rehearsal.provider_server import Diff, Inputs, Outputs, Provider, Resource
+
+Inputs = dict[str, Any]
+Outputs = dict[str, Any]
 
 
-class FakeProvider(Provider):
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """The resource that an operation is about.
+
+    Args:
+        type: Its type token.
+        name: Its logical name.
+        config: Configuration of its provider.
+    """
+
+    type: str
+    name: str
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff:
+    """What differs between old and new inputs.
+
+    Args:
+        updates: Paths that change in place.
+        replaces: Paths whose change makes a new resource.
+        delete_before_replace: Whether the old resource must go before the new one can be made.
+    """
+
+    updates: Sequence[str]
+    replaces: Sequence[str]
+    delete_before_replace: bool = False
+
+
+class FakeProvider(ABC):
     """The part of a fake provider that does not depend on the package.
 
     Args:
         package: Name of the package, `gcp`.
-        version: Version of its SDK.
         cloud: What exists.
         faults: Creations that are to fail.
+
+    Attributes:
+        version: Version of the package's SDK; without it the engine warns.
     """
 
-    def __init__(self, package: str, version: str, cloud: FakeCloud, faults: Faults) -> None:
+    def __init__(self, package: str, cloud: FakeCloud, faults: Faults) -> None:
         self.package = package
-        self.version = version
+        self.version = metadata.version(f"pulumi-{package}")
         self.cloud = cloud
         self._faults = faults
+
+    @abstractmethod
+    def check(
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
+    ) -> tuple[Inputs, Iterable[Problem]]:
+        """The inputs with a name where the program gives none, and what is wrong with them.
+
+        Args:
+            resource: The resource.
+            news: What the program states.
+            olds: What was checked the last time.
+            seed: Random hex digits for a name, the same for the same plan.
+        """
+
+    @abstractmethod
+    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
+        """What an update would change, and whether it replaces."""
 
     @abstractmethod
     def cluster(self, resource: Resource) -> str | None:
@@ -53,16 +107,17 @@ class FakeProvider(Provider):
         """
         return self.outputs(resource, inputs)
 
-    def dry_run(self, resource: Resource, inputs: Inputs) -> None:
-        """Lets whoever would write the resource judge it in a preview; raises Rejected."""
+    def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
+        """What will be known of a resource: its inputs, and what was computed before; raises Rejected."""
+        return {**olds, **inputs}
 
-    def configure(self, urn: str, config: Mapping[str, Any]) -> None:
-        """Any configuration will do."""
-        if urn:
-            self._fail_if_asked(urn.split("::")[-1])
+    def configure(self, name: str) -> None:
+        """Accepts a provider resource by its logical name; raises Rejected when that is to fail."""
+        if reason := self._faults.take(name):
+            raise Rejected(reason)
 
     def diff_config(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """A change updates a provider, and replaces it when it means another cluster."""
+        """A change updates a provider resource, and replaces it when it means another cluster."""
         changed = sorted(key for key in {*olds, *news} if olds.get(key) != news.get(key))
         identity = "clusterIdentifier" if "clusterIdentifier" in {*olds, *news} else "kubeconfig"
         return Diff(
@@ -71,39 +126,38 @@ class FakeProvider(Provider):
         )
 
     def create(self, resource: Resource, inputs: Inputs, *, preview: bool) -> tuple[str, Outputs]:
-        """In a preview the inputs are known, and which outputs there will be."""
+        """Creates a resource; in a preview its outputs are unknown."""
         if preview:
-            self.dry_run(resource, inputs)
             _, outputs = self.outputs(resource, inputs)
-            return "", {**dict.fromkeys(outputs, UNKNOWN), **inputs}
+            return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
         self.admit(resource, inputs)
-        self._fail_if_asked(resource.name)
+        if reason := self._faults.take(resource.name):
+            raise Rejected(reason)
         item_id, outputs = self.apply(resource, inputs)
         self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, self.cluster(resource)))
         return item_id, outputs
 
     def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
-        """What was written last is what exists."""
+        """Inputs and outputs of what exists now, None when it is gone."""
         item = self.find(resource, item_id)
         return (item.inputs, item.outputs) if item else None
 
     def update(
         self, resource: Resource, item_id: str, olds: Outputs, inputs: Inputs, *, preview: bool
     ) -> Outputs:
-        """In a preview what the platform computed once stays."""
+        """Updates a resource in place."""
         if preview:
-            self.dry_run(resource, inputs)
-            return {**olds, **inputs}
+            return self.preview(resource, inputs, olds)
         item = self.find(resource, item_id)
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
-        _, outputs = self.apply(resource, inputs)
-        item.inputs, item.outputs = inputs, outputs
-        return outputs
+        _, item.outputs = self.apply(resource, inputs)
+        item.inputs = inputs
+        return item.outputs
 
     def delete(self, resource: Resource, item_id: str) -> None:
-        """Deletes what there is."""
+        """Deletes a resource; one that is gone already counts as deleted."""
         item = self.find(resource, item_id)
         if item:
             self.cloud.remove(item)
@@ -112,6 +166,7 @@ class FakeProvider(Provider):
         """What exists of a resource, if it does."""
         return self.cloud.find((self.cluster(resource) or "", resource.type, item_id))
 
-    def _fail_if_asked(self, name: str) -> None:
-        if reason := self._faults.take(name):
-            raise Rejected(reason)
+
+def automatic_name(base: str, seed: str, digits: int, longest: int) -> str:
+    """A logical name with random digits, cut to `longest` characters."""
+    return f"{base[: longest - digits - 1]}-{seed[:digits]}"

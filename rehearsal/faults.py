@@ -35,4 +35,4 @@ class Faults:
     def clear(self) -> None:
         """Drops those that have not come to pass."""
         for name in self.waiting:
-            (self._folder / name).unlink()
+            self.take(name)

@@ -5,8 +5,9 @@ import runpy
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pulumi.automation as automation
 from pulumi.automation._stack import StackInitMode
@@ -17,15 +18,18 @@ from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Result
 from rehearsal import plan_checks
+from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, FakeCloud
+from rehearsal.fake_google import FakeGoogle
+from rehearsal.fake_kubernetes import FakeKubernetes
+from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
-from rehearsal.servers import FakeServers
+from rehearsal.provider_server import serving
 from rehearsal.workspace import Workspace
 
 if TYPE_CHECKING:
-    from rehearsal.cloud_build_server import CloudBuildServer
     from rehearsal.control_plane import ControlPlane
     from rehearsal.live_cluster import LiveCluster
 
@@ -49,7 +53,10 @@ class Rehearsal:
     Attributes:
         configuration: What the stack file was filled in with.
         cloud: What exists.
+        builds: Where the program's image builds go.
+        cluster: The stack's cluster on the control plane, None without one.
         faults: Creations that are to fail.
+        backend: Folder of the engine's backend.
         last: What the latest operation did, also when it failed.
     """
 
@@ -75,6 +82,8 @@ class Rehearsal:
         self._progress = progress
         self._log = log
         self._plane = plane
+        self.builds = CloudBuildServer()
+        self.cluster: LiveCluster | None = None
         self.last = Result()
 
     def __enter__(self) -> Self:
@@ -82,14 +91,20 @@ class Rehearsal:
         engine = lookup.find(self._log)
         with ExitStack() as started:
             started.enter_context(silence())
-            self._workspace = started.enter_context(Workspace(self.stack, engine, self._checkout))
+            temporary = TemporaryDirectory(prefix=f"rehearsal-{self.stack}-", ignore_cleanup_errors=True)
+            directory = Path(started.enter_context(temporary))
+            self._workspace = Workspace(directory, self.stack, engine)
+            self._workspace.use(self._checkout)
+            self.backend = self._workspace.backend
             self.faults = Faults(self._workspace.faults)
-            servers = FakeServers(self.cloud, self.faults, self._plane, self._log)
-            self._servers = started.enter_context(servers)
-            self._workspace.environment.update(servers.environment)
+            started.enter_context(self.builds)
+            providers = (FakeGoogle(self.cloud, self.faults), self._kubernetes())
+            addresses = started.enter_context(serving(providers))
+            if self.cluster:
+                started.callback(self.cluster.stop)
+            self._workspace.environment |= {**self.builds.environment, "PULUMI_DEBUG_PROVIDERS": addresses}
             self._inline = automation.LocalWorkspace(
-                work_dir=str(self._workspace.directory),
-                pulumi_home=str(self._workspace.home),
+                work_dir=str(directory),
                 program=self._program,
                 env_vars=self._workspace.environment,
                 secrets_provider="passphrase",
@@ -109,21 +124,6 @@ class Rehearsal:
         """Stops the fake servers and removes the temporary directory."""
         self._started.close()
 
-    @property
-    def builds(self) -> "CloudBuildServer":
-        """Where the program's image builds go."""
-        return self._servers.builds
-
-    @property
-    def cluster(self) -> "LiveCluster | None":
-        """The stack's cluster on the control plane, None without one."""
-        return self._servers.cluster
-
-    @property
-    def backend(self) -> Path:
-        """Folder of the engine's backend, for as long as the context."""
-        return self._workspace.backend
-
     def configure(self, overrides: Mapping[str, str]) -> None:
         """Replaces the overrides; the next operation runs with the new configuration."""
         self._overrides = overrides
@@ -133,7 +133,7 @@ class Rehearsal:
     def move(self, checkout: Path) -> None:
         """The next operation runs the program of another checkout, with its stack file."""
         self._checkout = checkout
-        self._workspace.copy_project(checkout)
+        self._workspace.use(checkout)
         self.configure(self._overrides)
 
     def report(self) -> str:
@@ -142,13 +142,8 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message, or with what is wrong with a first plan.
         """
-        result = Result()
-        report = self._run(
-            result, lambda: self._stack.preview(json=True, parallel=_PARALLEL, on_event=result)
-        ).stdout
-        wrong = [] if self.cloud.items else plan_checks.problems(plan.read(report))
-        if wrong:
-            raise RehearsalError("\n".join(wrong))
+        report = self._run(self._stack.preview, json=True).stdout
+        self._check(plan.read(report))
         return report
 
     def preview(self) -> Plan:
@@ -160,10 +155,13 @@ class Rehearsal:
         calls = self._workspace.directory / "calls.json"
         self._inline.env_vars = {**self._workspace.environment, "PULUMI_DEBUG_GRPC": str(calls)}
         try:
-            return plan.read(self.report(), calls.read_text().splitlines())
+            report = self._run(self._stack.preview, json=True).stdout
+            found = plan.read(report, calls.read_text().splitlines())
         finally:
             self._inline.env_vars = self._workspace.environment
             calls.unlink(missing_ok=True)
+        self._check(found)
+        return found
 
     def up(self, fail_at: str | None = None) -> Result:
         """Makes the stack as the program says.
@@ -175,28 +173,24 @@ class Rehearsal:
             RehearsalError: With the engine's message.
         """
         if not fail_at:
-            return self._operate("up")
+            return self._operate(self._stack.up)
         self.faults.add([fail_at])
         try:
-            return self._operate("up")
+            return self._operate(self._stack.up)
         finally:
             self.faults.clear()
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
-        return self._operate("refresh")
+        return self._operate(self._stack.refresh)
 
     def destroy(self) -> Result:
         """Deletes everything in the stack, after the preview that `pulumi destroy` begins with too.
 
         The preview refuses protected resources before anything is deleted.
         """
-        previewed = Result()
-        self._run(
-            previewed,
-            lambda: self._stack.destroy(preview_only=True, parallel=_PARALLEL, on_event=previewed),
-        )
-        destroyed = self._operate("destroy")
+        self._run(self._stack.destroy, preview_only=True)
+        destroyed = self._operate(self._stack.destroy)
         if self.cluster and not any(self.cloud.of_type(CLUSTER)):
             self.cluster.sweep()
         return destroyed
@@ -210,28 +204,33 @@ class Rehearsal:
         """Runs the engine's command on the stack and returns what it prints."""
         return self._workspace.run(arguments)
 
-    def _operate(self, operation: Literal["up", "refresh", "destroy"]) -> Result:
-        result = Result()
-        run = getattr(self._stack, operation)
-        self._run(
-            result,
-            lambda: run(
-                parallel=_PARALLEL,
-                on_event=result,
-                on_output=self._progress,
-                show_secrets=False,
-                suppress_outputs=True,
-            ),
-        )
-        return result
+    def _kubernetes(self) -> FakeProvider:
+        if self._plane is None:
+            return FakeKubernetes(self.cloud, self.faults)
+        # Imported where it is needed: most rehearsals do without.
+        from rehearsal.applied_objects import ApplyingKubernetes
+        from rehearsal.live_cluster import LiveCluster
 
-    def _run(self, result: Result, operate: Callable[[], Any]) -> Any:
-        self.last = result
+        self.cluster = LiveCluster(self._plane, self.cloud, self._log)
+        return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
+
+    def _operate(self, operation: Callable[..., Any]) -> Result:
+        self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True)
+        return self.last
+
+    def _run(self, operation: Callable[..., Any], **options: Any) -> Any:
+        self.last = result = Result()
         try:
-            return operate()
+            return operation(parallel=_PARALLEL, on_event=result, **options)
         except automation.CommandError as error:
             # What the engine printed as errors, without the SDK's frame around it.
             raise RehearsalError(result.message or str(error).partition("stderr:")[2].strip()) from None
+
+    def _check(self, found: Plan) -> None:
+        """Refuses a first plan that would work by luck, or not at all."""
+        wrong = [] if self.cloud.items else plan_checks.problems(found)
+        if wrong:
+            raise RehearsalError("\n".join(wrong))
 
     def _run_main(self) -> None:
         """The project's program, as `pulumi up` runs it."""

@@ -3,16 +3,14 @@
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
-from engine import project
+from engine.command import Engine
 from engine.configuration import Configuration
-from engine.lookup import Engine
+from engine.project import PROJECT_FILE, ROOT
 
 _PASSPHRASE: Final = "rehearsal"
 # What the program writes for the engine, in the folder that it runs in.
@@ -21,54 +19,39 @@ _PLUGIN: Final = "pulumi-resource-pulumi-python"
 
 
 class Workspace:
-    """A project with one stack, for as long as the context.
+    """A project with one stack.
 
     Args:
+        directory: Where to put it; exists and is empty.
         stack: Name of the stack.
         engine: The engine.
-        checkout: Where the project's file is.
 
     Attributes:
         directory: Where it is.
         environment: Variables for the engine on top of this process's own.
     """
 
-    def __init__(self, stack: str, engine: Engine, checkout: Path) -> None:
+    def __init__(self, directory: Path, stack: str, engine: Engine) -> None:
+        self.directory = directory
         self._stack = stack
         self._engine = engine
-        self._checkout = checkout
-        # A secret is encrypted once: each time gives another text, and the engine takes half a second for it.
+        # A secret is encrypted once: the engine takes half a second for it, and each time gives another text.
         self._encrypted: dict[tuple[str, str], Any] = {}
-
-    def __enter__(self) -> Self:
-        """Makes the directory, as yet without the stack."""
-        self.directory = Path(tempfile.mkdtemp(prefix=f"rehearsal-{self._stack}-"))
-        for folder in (self.backend, self.faults, self._plugins):
+        plugins = directory / "plugins"
+        for folder in (self.backend, self.faults, plugins):
             folder.mkdir()
+        _write_plugin(plugins / _PLUGIN)
         # Program and engine take a relative path from where each runs; under `pulumi up` that is one place.
-        (self.directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
-        self._write_plugin()
-        self.copy_project(self._checkout)
+        (directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
         self.environment = {
-            "PATH": f"{self._plugins}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{plugins}{os.pathsep}{os.environ['PATH']}",
             "REHEARSAL_FAULTS": str(self.faults),
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
-            "PULUMI_HOME": str(self.home),
+            "PULUMI_HOME": str(directory / "home"),
             "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
         }
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Removes the directory."""
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     @property
     def backend(self) -> Path:
@@ -76,18 +59,13 @@ class Workspace:
         return self.directory / "state"
 
     @property
-    def home(self) -> Path:
-        """Folder of the engine's own files."""
-        return self.directory / "home"
-
-    @property
     def faults(self) -> Path:
         """Folder for `Faults`."""
         return self.directory / "faults"
 
-    def copy_project(self, checkout: Path) -> None:
-        """Copies the project's file."""
-        shutil.copyfile(checkout / project.PROJECT_FILE.name, self.directory / project.PROJECT_FILE.name)
+    def use(self, checkout: Path) -> None:
+        """Takes the project's file from a checkout."""
+        shutil.copyfile(checkout / PROJECT_FILE.name, self.directory / PROJECT_FILE.name)
 
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
@@ -112,18 +90,12 @@ class Workspace:
         Raises:
             EngineError: With the engine's message.
         """
-        return self._engine.output(
-            [*arguments, "--stack", self._stack], self.directory, self.environment, text
-        )
+        command = [*arguments, "--stack", self._stack]
+        return self._engine.output(command, self.directory, self.environment, text)
 
-    @property
-    def _plugins(self) -> Path:
-        return self.directory / "plugins"
 
-    def _write_plugin(self) -> None:
-        """The provider of dynamic resources, which the official engine brings along and a built one lacks."""
-        plugin = self._plugins / _PLUGIN
-        program = project.ROOT / "rehearsal" / "dynamic_plugin.py"
-        run = f'PYTHONPATH="{project.ROOT}" exec "{sys.executable}" -u -P "{program}" "$@"'
-        plugin.write_text(f"#!/bin/sh\n{run}\n")
-        plugin.chmod(0o700)
+def _write_plugin(file: Path) -> None:
+    """The provider of dynamic resources, which the official engine brings along and a built one lacks."""
+    program = ROOT / "rehearsal" / "dynamic_plugin.py"
+    file.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -P "{program}" "$@"\n')
+    file.chmod(0o700)

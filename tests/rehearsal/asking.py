@@ -6,9 +6,8 @@ from typing import Any
 from rehearsal.fake_cloud import FakeCloud
 from rehearsal.fake_google import FakeGoogle
 from rehearsal.fake_kubernetes import FakeKubernetes
-from rehearsal.fake_provider import FakeProvider
+from rehearsal.fake_provider import Diff, FakeProvider, Resource
 from rehearsal.faults import Faults
-from rehearsal.provider_server import Diff, Naming, Resource
 
 PROJECT = "p"
 
@@ -39,9 +38,8 @@ class Platform:
         seed: bytes = b"abcdefgh",
     ) -> tuple[dict[str, Any], list[str]]:
         """Checked inputs and the reasons against them."""
-        naming = Naming(base=name, proposed=None, random=seed.hex(), enabled=True)
         provider, resource = self._asked(type_token, name)
-        inputs, problems = provider.check(resource, news, olds or {}, naming)
+        inputs, problems = provider.check(resource, news, olds or {}, seed.hex())
         return inputs, [reason for _, reason in problems]
 
     def create(self, type_token: str, name: str, inputs: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -78,5 +76,5 @@ class Platform:
 
     def _asked(self, type_token: str, name: str) -> tuple[FakeProvider, Resource]:
         package = type_token.partition(":")[0]
-        resource = Resource(urn=name, type=type_token, name=name, config=self._configs.get(package, {}))
+        resource = Resource(type=type_token, name=name, config=self._configs.get(package, {}))
         return (self._google if package == "gcp" else self.kubernetes), resource
