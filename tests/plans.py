@@ -49,7 +49,7 @@ def made(rehearsal: Rehearsal) -> Plan:
     """What exists, as a plan in which everything is known."""
     resources = rehearsal.state()["deployment"].get("resources") or ()
     steps = [{"urn": each["urn"], "op": "same", "newState": each} for each in resources]
-    return engine_plan.read(json.dumps({"steps": steps}), {})
+    return engine_plan.read(json.dumps({"steps": steps}))
 
 
 def training(plan: Plan) -> Planned:
