@@ -1,21 +1,15 @@
-"""Google's APIs: the one place where calls are made, by the name of the API and of its method.
-
-`google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
-"""
+"""Google's APIs: the one place where calls are made, by the name of the API and of its method."""
 
 import http.client
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-import httplib2
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import Request
-from google_auth_httplib2 import AuthorizedHttp
-from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
+from cloud.client import CALL_ERRORS, client
 from cloud.credentials import find_credentials
 from cloud.discovery import discovery
 from operations.errors import CallError, OperationError
@@ -24,9 +18,6 @@ from operations.errors import CallError, OperationError
 _TIMEOUT_S: Final = 20.0
 # After 429, 5xx, a lost connection: with growing waits, 1, 3 and 7 seconds at most.
 _RETRIES: Final = 3
-
-# It reports every attempt that fails; what comes of a call is said once, by who asked.
-logging.getLogger("googleapiclient").setLevel(logging.ERROR)
 
 
 class Clients:
@@ -116,14 +107,9 @@ class Clients:
 
     def _request(self, api: str, method: str, arguments: Mapping[str, Any]) -> HttpRequest:
         if api not in self._apis:
-            document = discovery(api).document
-            base = f"{self.endpoint}/{api}/{document['servicePath']}" if self.endpoint else None
-            transport = httplib2.Http(timeout=self._timeout_s)
-            self._apis[api] = build_from_document(
-                document,
-                client_options={"api_endpoint": base} if base else None,
-                http=AuthorizedHttp(self._credentials, http=transport),
-            )
+            path = discovery(api).document["servicePath"]
+            base = f"{self.endpoint}/{api}/{path}" if self.endpoint else None
+            self._apis[api] = client(api, self._credentials, self._timeout_s, base)
         resource = self._apis[api]
         *collections, verb = method.split(".")
         for collection in collections:
@@ -151,7 +137,7 @@ class Clients:
             raise CallError(method, _not_accepted(error)) from None
         except TimeoutError:
             raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
-        except (OSError, httplib2.error.HttpLib2Error, http.client.HTTPException) as error:
+        except CALL_ERRORS as error:
             raise CallError(method, f"no answer: {error or type(error).__name__}") from None
 
 

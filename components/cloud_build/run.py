@@ -2,16 +2,8 @@
 
 import re
 import uuid
-from datetime import timedelta
 from typing import Any, Final
 
-from google.cloud.devtools.cloudbuild_v1.types import (
-    Build,
-    BuildOptions,
-    BuildStep,
-    Source,
-    StorageSource,
-)
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -42,11 +34,11 @@ _BACKOFF: Final = wait_exponential(multiplier=2, max=30)
 _LOG_READS: Final = 4
 
 # A grant that IAM does not know everywhere yet ends a build that has started, before it has done anything.
-_TOO_EARLY: Final = (
-    Build.FailureInfo.FailureType.FETCH_SOURCE_FAILED,
-    Build.FailureInfo.FailureType.LOGGING_FAILURE,
-)
-_RUNNING: Final = (Build.Status.PENDING, Build.Status.QUEUED, Build.Status.WORKING)
+_TOO_EARLY: Final = ("FETCH_SOURCE_FAILED", "LOGGING_FAILURE")
+_RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
+
+# A build as Cloud Build's API shows it.
+Build = dict[str, Any]
 
 
 class BuildRun:
@@ -78,16 +70,17 @@ class BuildRun:
             build = self._retrying(retry_if_result(_is_too_early))(lambda: self._watch(self._start()))
         except (Trouble, Interrupted) as error:
             raise BuildError(f"{self._image} was not built: {error}") from None
-        if build.status != Build.Status.SUCCESS:
+        if build["status"] != "SUCCESS":
             raise BuildError(self._failure(build))
-        digests = [image.digest for image in build.results.images if image.name == self._image]
+        images = build.get("results", {}).get("images", [])
+        digests = [image["digest"] for image in images if image["name"] == self._image]
         if len(digests) != 1 or not re.fullmatch(r"sha256:[0-9a-f]{64}", digests[0]):
             raise BuildError(
-                f"build {build.id} succeeded but names no digest of {self._image}, see {build.log_url}"
+                f"build {build['id']} succeeded but names no digest of {self._image}, see {build['logUrl']}"
             )
         self._log(f"built, {_minutes(self._clock.now() - self._began)}")
         path = self._image.rpartition(":")[0]
-        return {"uri": f"{path}@{digests[0]}", "build": build.id, "log": build.log_url}
+        return {"uri": f"{path}@{digests[0]}", "build": build["id"], "log": build["logUrl"]}
 
     def _start(self) -> Build:
         tag = f"request-{uuid.uuid4().hex}"
@@ -113,7 +106,7 @@ class BuildRun:
 
     def _watch(self, build: Build) -> Build:
         """The build once it has ended; whatever else happens, it does not go on running."""
-        self._log(f"build {build.id} started, log {build.log_url}")
+        self._log(f"build {build['id']} started, log {build['logUrl']}")
         try:
             return self._ended(build)
         except (Trouble, Interrupted, TimeoutError) as error:
@@ -122,40 +115,40 @@ class BuildRun:
     def _ended(self, build: Build) -> Build:
         limit_s = self._inputs.timeout_s + _QUEUE_S + _MARGIN_S
         began = reported = self._clock.now()
-        status, backoff = Build.Status.STATUS_UNKNOWN, _FIRST_LOOK_S
-        while build.status in _RUNNING:
+        status, backoff = "", _FIRST_LOOK_S
+        while build["status"] in _RUNNING:
             now = self._clock.now()
             if now - began > limit_s:
                 raise TimeoutError(f"it had not ended after {_minutes(limit_s)}")
-            if build.status != status or now - reported >= _REPORT_S:
-                self._log(f"{build.status.name.lower()}, {_minutes(now - began)}")
-                status, reported = build.status, now
+            if build["status"] != status or now - reported >= _REPORT_S:
+                status, reported = build["status"], now
+                self._log(f"{status.lower()}, {_minutes(now - began)}")
             self._clock.wait(backoff)
             backoff = min(2 * backoff, _POLL_S)
             # The build goes on without us; only a long silence ends the watch.
-            build = self._retrying(retry_if_exception_type(Trouble))(self._api.get, build.id)
+            build = self._retrying(retry_if_exception_type(Trouble))(self._api.get, build["id"])
         return build
 
     def _cancelled(self, build: Build) -> str:
         try:
-            self._api.cancel(build.id)
+            self._api.cancel(build["id"])
         except Trouble as trouble:
-            return f"build {build.id} could not be cancelled ({trouble.reason}), see {build.log_url}"
-        return f"build {build.id} has been cancelled, log {build.log_url}"
+            return f"build {build['id']} could not be cancelled ({trouble.reason}), see {build['logUrl']}"
+        return f"build {build['id']} has been cancelled, log {build['logUrl']}"
 
     def _failure(self, build: Build) -> str:
         """The end of the log is what a person looks for first, then the whole of it."""
-        lines = [f"{self._image} was not built: build {build.id} ended as {build.status.name}"]
-        details = dict.fromkeys((build.status_detail, build.failure_info.detail))
+        lines = [f"{self._image} was not built: build {build['id']} ended as {build['status']}"]
+        details = dict.fromkeys((build.get("statusDetail"), build.get("failureInfo", {}).get("detail")))
         lines += [f"  {detail}" for detail in details if detail]
         lines += [
-            f"  step {number} of {len(build.steps)}, {step.id or step.name}: {step.status.name}"
-            + (f", exit code {step.exit_code}" if step.exit_code else "")
-            for number, step in enumerate(build.steps, start=1)
-            if step.status not in (Build.Status.SUCCESS, Build.Status.STATUS_UNKNOWN)
+            f"  step {number} of {len(build['steps'])}, {step.get('id', step['name'])}: {step['status']}"
+            + (f", exit code {step['exitCode']}" if step.get("exitCode") else "")
+            for number, step in enumerate(build["steps"], start=1)
+            if step.get("status", "SUCCESS") != "SUCCESS"
         ]
         lines += [f"  | {line}" for line in self._log_end(build)]
-        return "\n".join([*lines, f"  whole log: {build.log_url}"])
+        return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
 
     def _log_end(self, build: Build) -> list[str]:
         reading = Retrying(
@@ -166,7 +159,7 @@ class BuildRun:
             retry_error_callback=_outcome,
         )
         try:
-            return reading(self._api.log_end, build.id)
+            return reading(self._api.log_end, build["id"])
         except Interrupted:
             return []
 
@@ -177,7 +170,7 @@ class BuildRun:
         if isinstance(error, Trouble):
             self._log(f"{error.reason}; trying again in {state.upcoming_sleep:.0f} s")
         else:
-            detail = outcome.result().failure_info.detail
+            detail = outcome.result()["failureInfo"]["detail"]
             self._log(f"{detail}; a new grant may need minutes, trying again")
 
     def _log(self, line: str) -> None:
@@ -186,7 +179,7 @@ class BuildRun:
 
 
 def _is_too_early(build: Build) -> bool:
-    return build.failure_info.type_ in _TOO_EARLY
+    return build.get("failureInfo", {}).get("type") in _TOO_EARLY
 
 
 def _is_hopeless(state: RetryCallState) -> bool:
@@ -208,34 +201,34 @@ def _message(inputs: BuildInputs, tag: str) -> Build:
         inputs: What is to be built.
         tag: Finds the build again when the answer to its creation is lost.
     """
-    return Build(
-        source=Source(
-            storage_source=StorageSource(
-                bucket=inputs.source_bucket,
-                object_=inputs.source_object,
-                generation=inputs.source_generation,
-            )
-        ),
-        steps=[
-            BuildStep(
-                id="docker build",
-                name="gcr.io/cloud-builders/docker",
-                args=["build", "--tag", inputs.image, "."],
-                env=["DOCKER_BUILDKIT=1"],
-            )
+    return {
+        "source": {
+            "storageSource": {
+                "bucket": inputs.source_bucket,
+                "object": inputs.source_object,
+                "generation": str(inputs.source_generation),
+            }
+        },
+        "steps": [
+            {
+                "id": "docker build",
+                "name": "gcr.io/cloud-builders/docker",
+                "args": ["build", "--tag", inputs.image, "."],
+                "env": ["DOCKER_BUILDKIT=1"],
+            }
         ],
-        images=[inputs.image],
-        service_account=inputs.service_account,
-        timeout=timedelta(seconds=inputs.timeout_s),
-        queue_ttl=timedelta(seconds=_QUEUE_S),
-        tags=[tag],
-        options=BuildOptions(
+        "images": [inputs.image],
+        "serviceAccount": inputs.service_account,
+        "timeout": f"{inputs.timeout_s}s",
+        "queueTtl": f"{_QUEUE_S}s",
+        "tags": [tag],
+        "options": {
             # The other places for a log ask for more than the right to write entries.
-            logging=BuildOptions.LoggingMode.CLOUD_LOGGING_ONLY,
-            machine_type=BuildOptions.MachineType[inputs.machine_type],
-            disk_size_gb=inputs.disk_gb,
-        ),
-    )
+            "logging": "CLOUD_LOGGING_ONLY",
+            "machineType": inputs.machine_type,
+            "diskSizeGb": str(inputs.disk_gb),
+        },
+    }
 
 
 def _minutes(seconds: float) -> str:

@@ -1,14 +1,9 @@
 """What is wrong with a call to Cloud Build, and for how long trying again can help."""
 
 from enum import Enum
-from typing import Any, Final
 
-from google.api_core import exceptions
 from google.auth.exceptions import GoogleAuthError, TransportError
-from requests import RequestException
-
-# Every error that a call can end with, from the answer, the way there or the credentials.
-CALL_ERRORS: Final = (exceptions.GoogleAPICallError, RequestException, GoogleAuthError)
+from googleapiclient.errors import HttpError
 
 
 class Kind(Enum):
@@ -39,7 +34,7 @@ class Trouble(Exception):
     """A failed call.
 
     Args:
-        error: What the client library raised.
+        error: One of `CALL_ERRORS`.
 
     Attributes:
         reason: The server's message.
@@ -47,40 +42,36 @@ class Trouble(Exception):
     """
 
     def __init__(self, error: Exception) -> None:
-        self.reason = _reason(error)
-        self.timeout_s, remedy = _kind(error, self.reason.lower()).value
+        self.reason, kind = _judged(error)
+        self.timeout_s, remedy = kind.value
         super().__init__(self.reason + remedy)
 
 
-def _kind(error: Exception, reason: str) -> Kind:
-    """Judges an error by its status and, where that says too little, by its message."""
-    match error:
-        case TransportError() | exceptions.ServerError() | RequestException():
-            return Kind.OUTAGE
-        case GoogleAuthError() | exceptions.Unauthorized():
+def _judged(error: Exception) -> tuple[str, Kind]:
+    """The server's message without the address of the call around it, and what it means."""
+    if isinstance(error, HttpError):
+        reason = error.reason or f"HTTP {error.status_code}"
+        return reason, _kind(error.status_code, reason.lower())
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+        return str(error), Kind.CREDENTIALS
+    return "Cloud Build cannot be reached", Kind.OUTAGE
+
+
+def _kind(status: int, reason: str) -> Kind:
+    """Judges an answer by its status and, where that says too little, by its message.
+
+    A region that new projects may not build in is a failed precondition, which is a bad request; an account
+    or object that is not visible yet is one too. https://docs.cloud.google.com/build/docs/locations
+    """
+    match status:
+        case 401:
             return Kind.CREDENTIALS
-        case exceptions.TooManyRequests():
-            return Kind.QUOTA
-        case exceptions.Forbidden() | exceptions.NotFound():
+        case 403 | 404:
             return Kind.PROPAGATION
-        # A region that new projects may not build in is a failed precondition:
-        # https://docs.cloud.google.com/build/docs/locations
-        case exceptions.BadRequest() if "quota" in reason:
-            return Kind.QUOTA
-        # An account or object that is not visible yet is an invalid argument.
-        case exceptions.BadRequest() if "service account" in reason or "could not resolve source" in reason:
+        case 400 if "service account" in reason or "could not resolve source" in reason:
             return Kind.PROPAGATION
-    return Kind.REJECTED
-
-
-def _reason(error: Exception) -> str:
-    """The server's message without the address of the call around it."""
-    if isinstance(error, RequestException):
-        return "Cloud Build cannot be reached"
-    if not isinstance(error, exceptions.GoogleAPICallError) or error.response is None:
-        return str(error)
-    try:
-        answer: Any = error.response.json()
-        return answer["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {error.code}"
+        case 429:
+            return Kind.QUOTA
+        case 400 if "quota" in reason:
+            return Kind.QUOTA
+    return Kind.OUTAGE if status >= 500 else Kind.REJECTED

@@ -15,7 +15,6 @@ import grpc
 import pulumi.dynamic.dynamic as sdk
 import pytest
 from google.auth.exceptions import DefaultCredentialsError
-from google.cloud.devtools.cloudbuild_v1.types import BuildOptions
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from components.cloud_build import CloudBuildProvider
@@ -122,8 +121,8 @@ def test_the_build_is_asked_for_as_cloud_build_wants_it_and_gives_the_image_by_d
     assert build["serviceAccount"] == ACCOUNT
     assert build["timeout"] == "600s"
     assert build["options"] == {
-        "logging": BuildOptions.LoggingMode.CLOUD_LOGGING_ONLY,
-        "machineType": BuildOptions.MachineType.E2_HIGHCPU_8,
+        "logging": "CLOUD_LOGGING_ONLY",
+        "machineType": "E2_HIGHCPU_8",
         "diskSizeGb": "100",
     }
 

@@ -1,0 +1,45 @@
+"""A client of one of Google's APIs, made from Google's description of it.
+
+`google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
+"""
+
+import http.client
+import logging
+from typing import Any, Final
+
+import httplib2
+from google.auth.credentials import Credentials
+from google.auth.exceptions import GoogleAuthError
+from google_auth_httplib2 import AuthorizedHttp
+from googleapiclient.discovery import build_from_document
+from googleapiclient.errors import HttpError
+
+from cloud.discovery import discovery
+
+# Every error that a call can end with: an answer that is one, the credentials, the way there.
+CALL_ERRORS: Final = (
+    HttpError,
+    GoogleAuthError,
+    OSError,
+    httplib2.error.HttpLib2Error,
+    http.client.HTTPException,
+)
+
+# It reports every attempt that fails; what comes of a call is said once, by who asked.
+logging.getLogger("googleapiclient").setLevel(logging.ERROR)
+
+
+def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str | None = None) -> Any:
+    """The client of an API, `client("compute.v1", ...).regions().get(region=...).execute()`.
+
+    Args:
+        api: Name and version.
+        credentials: What calls are sent with.
+        timeout_s: Seconds until a call without an answer is given up.
+        endpoint: Address of a server that answers in Google's place, None for Google.
+    """
+    return build_from_document(
+        discovery(api).document,
+        client_options={"api_endpoint": endpoint} if endpoint else None,
+        http=AuthorizedHttp(credentials, http=httplib2.Http(timeout=timeout_s)),
+    )
