@@ -6,6 +6,7 @@ refers to its name follows (pulumi-kubernetes, provider/pkg/provider/diff.go, `f
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from cloud.container import ADMIN, API
@@ -70,8 +71,8 @@ def _kind(
 
 
 _CONFIG_MAP: Final = _kind("core/v1", "ConfigMap", "configMaps", "data binaryData immutable")
-_SECRET: Final = _kind("core/v1", "Secret", "secrets", "data stringData type immutable")
-_NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
+_SECRET: Final = replace(_kind("core/v1", "Secret", "secrets", "data stringData type immutable"), sealed=True)
+NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
 _SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
 _SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
 _CLAIM: Final = _kind(
@@ -146,7 +147,7 @@ _RAY_JOB: Final = _kind(
     ),
 )
 # A chart brings definitions, webhooks and roles of its own, and waits for its pods.
-_RELEASE: Final = Record(
+RELEASE: Final = Record(
     type="kubernetes:helm.sh/v3:Release",
     api=API,
     id="{namespace}/{name}",

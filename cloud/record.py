@@ -194,6 +194,7 @@ class Record:
         permissions: What the deployer must be allowed to, on the project.
         role: The predefined role that brings them.
         protected: Whether it cannot be deleted unless the program says otherwise.
+        sealed: Whether reading it back takes the right to read what is in it.
         quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
         listing: Where they can be found, for what stays when a stack is gone; None for what is a part of
             something else.
@@ -217,6 +218,7 @@ class Record:
     permissions: tuple[str, ...] = ()
     role: str = ""
     protected: bool = False
+    sealed: bool = False
     quota: str = ""
     listing: Listing | None = None
     billed: tuple[Billed, ...] = ()

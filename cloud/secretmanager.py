@@ -44,6 +44,7 @@ _VERSION: Final = Record(
     references={"secret": SECRET.type},
     permissions=verbs("secretmanager.versions", "access", "add", "destroy", "get"),
     role=_ADMIN,
+    sealed=True,
 )
 
 _SECRET_MEMBER: Final = member_of(

@@ -97,6 +97,7 @@ _OBJECT: Final = Record(
     rules=(_object,),
     permissions=verbs("storage.objects", "create", "delete", "get"),
     role=_ADMIN,
+    sealed=True,
 )
 
 _BUCKET_MEMBER: Final = member_of(

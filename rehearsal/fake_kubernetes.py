@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cloud import records
-from cloud.kubernetes import CLUSTER_SCOPED, CUSTOM, is_awaited
+from cloud.kubernetes import CLUSTER_SCOPED, CUSTOM, NAMESPACE, is_awaited
 from cloud.record import Problem
 from engine.plan import AUTONAMED, changed_paths
 from rehearsal import rules
@@ -21,7 +21,6 @@ from rehearsal.rules.kinds import RELEASE
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
-_NAMESPACE: Final = "kubernetes:core/v1:Namespace"
 # Kinds of Kueue that its webhooks check; they also check whatever names a queue.
 _CHECKED_BY_KUEUE: Final = ("ClusterQueue", "ResourceFlavor", "LocalQueue")
 
@@ -89,7 +88,7 @@ class FakeKubernetes(FakeProvider):
             self.cloud.run_job()
 
     def _admit_to(self, namespace: str, cluster: str, inputs: Mapping[str, Any]) -> None:
-        home = self.cloud.find((cluster, _NAMESPACE, namespace))
+        home = self.cloud.find((cluster, NAMESPACE.type, namespace))
         if home is None:
             raise Rejected(f'namespaces "{namespace}" not found')
         for path, reason in pod_security.problems(pod_security.level_of(home.inputs), inputs):

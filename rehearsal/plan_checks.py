@@ -1,9 +1,9 @@
 """What a first plan as a whole reveals.
 
-A stand-in sees one resource at a time, and before the cluster exists the engine does not ask the
+The fake provider sees one resource at a time, and before the cluster exists the engine does not ask the
 Kubernetes provider at all. So the complete plan of a new stack is checked here: every Kubernetes
 object, that nothing starts before what it needs, and that what pods name is there. An order that
-is not declared may work by luck of timing; here it never does.
+nobody declares may happen to work; here it is a problem.
 """
 
 from collections.abc import Iterator, Mapping

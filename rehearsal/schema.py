@@ -1,8 +1,8 @@
 """What the SDK's own classes say about the inputs of a resource: which exist, which are required.
 
 The engine passes on whatever the program sends: a dictionary key that no class declares reaches the
-provider, which refuses it. The declared names and types are read from the `*Args` classes of the
-SDK, so the stand-in and the program agree on one version of the schema.
+provider, which rejects it. The declared names and types are read from the `*Args` classes of the
+SDK, so the fake provider and the program agree on one version of the schema.
 """
 
 import difflib

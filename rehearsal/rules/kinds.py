@@ -1,7 +1,7 @@
 """Rules of Kubernetes objects: the published schemas, and the API server's rules for names and labels.
 
 The schemas are those of the package kubernetes-validate (made from the Kubernetes API description),
-in their strict form, which refuses unknown fields.
+in their strict form, which rejects unknown fields.
 """
 
 import re
@@ -14,6 +14,7 @@ from jsonschema.protocols import Validator
 from kubernetes_validate import utils
 from referencing import Registry, Resource
 
+from cloud import kubernetes
 from cloud.inputs import at, is_unknown, texts
 from cloud.record import Problem
 from rehearsal import schema
@@ -21,7 +22,7 @@ from rehearsal.rules import json_schema, kueue, pods, ray
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"
-RELEASE: Final = "kubernetes:helm.sh/v3:Release"
+RELEASE: Final = kubernetes.RELEASE.type
 _BUILT_IN: Final = re.compile(r"v\d\w*|(apps|batch|autoscaling|policy)/v\d\w*|[a-z.]+\.k8s\.io/v\d\w*")
 _CUSTOM: Final = re.compile(r"(gateway\.networking|snapshot\.storage)\.k8s\.io/.*")
 

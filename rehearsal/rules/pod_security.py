@@ -1,6 +1,6 @@
 """Pod Security Admission: what a namespace's `enforce` level lets in.
 
-The API server refuses the pods, not the objects that make them, so a Job or a RayCluster that
+The API server rejects the pods, not the objects that make them, so a Job or a RayCluster that
 violates the level is accepted and then never gets a pod. The rehearsal says so at once.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
@@ -35,7 +35,7 @@ def level_of(namespace: Mapping[str, Any]) -> str:
 
 
 def problems(level: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Why pods of an object would be refused in a namespace of that level."""
+    """Why pods of an object would be rejected in a namespace of that level."""
     if level not in ("baseline", "restricted"):
         return
     for path, template in pod_templates(inputs):
