@@ -195,7 +195,7 @@ def test_what_can_write_a_comment_runs_the_main_branchs_code() -> None:
 
 
 def test_up_waits_for_an_approval_and_takes_the_name_of_any_stack() -> None:
-    """Which one is none, `make` says: tests/test_makefile.py."""
+    """Which one is none, `make` says: tests/test_house.py."""
     github, gitlab = parsed(GITHUB / "up.yml"), jobs(GITLAB)["up"]
     stack = github[ON]["workflow_dispatch"]["inputs"]["stack"]
     assert stack["type"] == "string" and stack["required"] is True

@@ -1,7 +1,8 @@
-"""`make` knows the stacks by their files and takes a stack's name as text that anybody may have typed."""
+"""`make` and the checks of every commit: a stack's name may be any text, and a token is found."""
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,23 @@ def test_a_name_of_no_stack_is_rejected_in_one_line_and_never_run(name: str, tmp
     said, make = done.stderr.splitlines()
     assert done.returncode and said.endswith(f"; there are: {' '.join(known_stacks())}") and "Error" in make
     assert not ran.exists()
+
+
+def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text(f"hfToken: hf_{'a1B2' * 9}\n")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "detect_secrets.pre_commit_hook",
+            "--baseline",
+            ".secrets.baseline",
+            str(file),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and "Token of Hugging Face" in done.stdout
