@@ -30,7 +30,11 @@ REPOSITORY: Final = Record(
     type="gcp:artifactregistry/repository:Repository",
     api=_API,
     id="projects/{project}/locations/{location}/repositories/{repositoryId}",
-    outputs={"name": "{repositoryId}", "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}"},
+    outputs={
+        "name": "{repositoryId}",
+        "registryUri": "{location}-docker.pkg.dev/{project}/{repositoryId}",
+        "createTime": "2026-01-01T00:00:00Z",
+    },
     # https://docs.cloud.google.com/artifact-registry/docs/repositories/create-repos
     name=Name(input="repositoryId", pattern=RFC1035 % 61, rule=RFC1035_RULE % 63),
     labels="labels",

@@ -1,9 +1,9 @@
-"""What a first plan as a whole reveals.
+"""What only a whole plan shows.
 
 The fake provider sees one resource at a time, and before the cluster exists the engine does not ask the
-Kubernetes provider at all. So the complete plan of a new stack is checked here: every Kubernetes
-object, that nothing starts before what it needs, and that what pods name is there. An order that
-nobody declares may happen to work; here it is a problem.
+Kubernetes provider at all. So the plan of a new stack is checked here: every Kubernetes object, that nothing
+starts before what it needs, and that what objects name is there. An order that nobody declares may happen to
+work; here it is a problem.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cloud import records, serviceusage
 from cloud.inputs import at, given, is_unknown, texts
-from cloud.kubernetes import chips_of
+from cloud.kubernetes import CLUSTER_SCOPED, chips_of
 from cloud.nodes import node_labels
 from engine.plan import Plan, Planned
 from rehearsal import rules
@@ -22,10 +22,10 @@ from rehearsal.rules import kueue, pod_security, pods
 from rehearsal.rules.kinds import RELEASE, pod_templates
 
 _PREFIX: Final = "kubernetes:"
-_GIVEN_NAMESPACES: Final = ("default", "kube-system")
 
-# What a pod may name: where, by which key, and the kind. A sibling `optional` excuses it.
-_POD_NEEDS: Final = (
+# What a pod names: where, by which key, and the kind. A sibling `optional` excuses it.
+_NAMED_BY_PODS: Final = (
+    ("spec", "serviceAccountName", "ServiceAccount"),
     ("spec.volumes[].configMap", "name", "ConfigMap"),
     ("spec.volumes[].secret", "secretName", "Secret"),
     ("spec.containers[].env[].valueFrom.secretKeyRef", "name", "Secret"),
@@ -33,6 +33,10 @@ _POD_NEEDS: Final = (
     ("spec.containers[].envFrom[].secretRef", "name", "Secret"),
     ("spec.containers[].envFrom[].configMapRef", "name", "ConfigMap"),
 )
+_ALWAYS_THERE: Final = ("default", "kube-system")
+
+# Where an object names another, of which kind and by which name, and whether that one must be there first.
+_Reference = tuple[str, str, str, bool]
 
 
 def problems(plan: Plan) -> list[str]:
@@ -50,55 +54,41 @@ class _Checked:
     def problems(self) -> Iterator[str]:
         """See the function of that name."""
         for resource in self._resources.values():
-            found: Iterator[tuple[str, str]]
-            if resource.type == CLUSTER:
-                found = chain(self._order_problems(resource), self._policy_problems(resource))
-            elif resource.type.startswith(_PREFIX):
-                found = self._object_problems(resource)
-            else:
-                found = self._order_problems(resource)
-            for path, reason in found:
+            checks = (self._order_problems, self._policy_problems, self._object_problems)
+            for path, reason in chain.from_iterable(check(resource) for check in checks):
                 yield f"{resource.name}: {path}: {reason}" if path else f"{resource.name}: {reason}"
 
     def _object_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
+        if not resource.type.startswith(_PREFIX):
+            return
         yield from rules.problems(resource.type, resource.inputs)
         namespace = _namespace(resource.inputs)
-        home = self._objects.get(("Namespace", "", namespace))
-        if home and home.urn not in self._awaited(resource.urn):
-            yield "metadata.namespace", f"is not made to wait for namespace {namespace}: add depends_on"
-        elif not home and namespace not in _GIVEN_NAMESPACES and not is_unknown(namespace):
-            yield "metadata.namespace", f"nothing in the plan makes namespace {namespace}"
-        if home:
+        for path, kind, name, first in dict.fromkeys(_references(resource.inputs)):
+            place = "" if kind in CLUSTER_SCOPED else namespace
+            made = self._objects.get((kind, place, name))
+            if made is None and not self._may_exist(kind, place, name):
+                where = f" in namespace {place}" if place else ""
+                yield path, f"names {kind} {name}, which nothing in the plan makes{where}"
+            elif made and first and made.urn not in self._awaited(resource.urn):
+                yield path, f"is not made to wait for {kind} {name}: add depends_on"
+        if home := self._objects.get(("Namespace", "", namespace)):
             yield from pod_security.problems(pod_security.level_of(home.inputs), resource.inputs)
         for path, template in pod_templates(resource.inputs):
-            yield from self._pod_problems(path, namespace, template)
-        yield from self._kueue_problems(resource, namespace)
-
-    def _pod_problems(
-        self, path: str, namespace: str, template: Mapping[str, Any]
-    ) -> Iterator[tuple[str, str]]:
-        needs = [("ServiceAccount", name) for name in texts(template, "spec.serviceAccountName")]
-        for place, key, kind in _POD_NEEDS:
-            wanted = (found for found in at(template, place) if not given(found, "optional"))
-            needs += [(kind, name) for found in wanted for name in texts(found, key)]
-        for kind, name in dict.fromkeys(needs):
-            if name != "default" and not self._may_exist(kind, namespace, name):
-                yield path, f"names {kind} {name}, which nothing in the plan makes in namespace {namespace}"
-
-        yield from self._node_problems(path, template)
+            yield from self._node_problems(path, template)
+        if str(resource.inputs.get("apiVersion")).startswith(kueue.GROUP):
+            releases = {each.urn for each in self._of_type(RELEASE)}
+            if not releases & self._awaited(resource.urn):
+                yield "", "is not made to wait for the release that defines its kind: add depends_on"
 
     def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """What a pod needs of a Standard cluster; Autopilot makes nodes for pods and has the driver."""
-        standard = [
-            each.inputs
-            for each in self._resources.values()
-            if each.type == CLUSTER and not given(each.inputs, "enableAutopilot")
-        ]
+        clusters = (each.inputs for each in self._of_type(CLUSTER))
+        standard = [inputs for inputs in clusters if not given(inputs, "enableAutopilot")]
         if not standard:
             return
         wanted = pods.tpu_selector(template)
-        pools = (each.inputs for each in self._resources.values() if each.type == NODE_POOL)
-        if chips_of(template) and wanted not in [node_labels(pool) for pool in pools]:
+        pools = [node_labels(pool.inputs) for pool in self._of_type(NODE_POOL)]
+        if chips_of(template) and wanted not in pools:
             shape = " ".join(wanted.values()) or "any"
             yield path, f"asks for chips of {shape} nodes, and no node pool in the plan has them"
         driver = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
@@ -111,51 +101,27 @@ class _Checked:
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
         """
         enforced = (
-            given(cluster.inputs, "enableAutopilot")
+            cluster.type != CLUSTER
+            or given(cluster.inputs, "enableAutopilot")
             or "ADVANCED_DATAPATH" in texts(cluster.inputs, "datapathProvider")
             or given(cluster.inputs, "networkPolicy.enabled")
         )
         if not enforced and any(kind == "NetworkPolicy" for kind, _, _ in self._objects):
             yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
 
-    def _kueue_problems(self, resource: Planned, namespace: str) -> Iterator[tuple[str, str]]:
-        """What Kueue takes and then never admits, without a word to whoever asked."""
-        queue, priority = kueue.queue_of(resource.inputs)
-        needs = [("metadata.labels", "LocalQueue", namespace, queue)]
-        needs += [("metadata.labels", "WorkloadPriorityClass", "default", priority)]
-        needs += [
-            ("spec.clusterQueue", "ClusterQueue", "default", name)
-            for name in texts(resource.inputs, "spec.clusterQueue")
-        ]
-        needs += [
-            ("spec.resourceGroups", "ResourceFlavor", "default", name)
-            for name in texts(resource.inputs, "spec.resourceGroups[].flavors[].name")
-        ]
-        for path, kind, space, name in needs:
-            made = self._objects.get((kind, space, name or ""))
-            if name and made is None:
-                yield path, f"names {kind} {name}, which nothing in the plan makes"
-            elif made and made.urn not in self._awaited(resource.urn):
-                yield path, f"is not made to wait for {kind} {name}: add depends_on"
-        if str(resource.inputs.get("apiVersion")).startswith(kueue.GROUP):
-            releases = {each.urn for each in self._resources.values() if each.type == RELEASE}
-            if not releases & self._awaited(resource.urn):
-                yield "", "is not made to wait for the release that defines its kind: add depends_on"
-
     def _order_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
         if not resource.type.startswith("gcp:"):
             return
-        services = {
-            other.inputs.get("service"): other
-            for other in self._resources.values()
-            if other.type == serviceusage.SERVICE.type
-        }
+        services = {other.inputs.get("service"): other for other in self._of_type(serviceusage.SERVICE.type)}
         for needed in serviceusage.to_enable(records.of(resource.type), resource.inputs):
             service = services.get(needed)
             if service is None:
                 yield "", f"nothing in the plan enables {needed}"
             elif service.urn not in self._awaited(resource.urn):
                 yield "", f"is not made to wait for {needed}: add depends_on {service.name}"
+
+    def _of_type(self, type_token: str) -> list[Planned]:
+        return [resource for resource in self._resources.values() if resource.type == type_token]
 
     def _awaited(self, urn: str) -> frozenset[str]:
         """Every URN that a resource waits for, directly or through others; parents do not count."""
@@ -164,22 +130,41 @@ class _Checked:
             self._waits[urn] = frozenset(direct).union(*(self._awaited(other) for other in direct))
         return self._waits[urn]
 
-    def _may_exist(self, kind: str, namespace: str, name: str) -> bool:
-        if is_unknown(namespace) or (kind, namespace, name) in self._objects:
+    def _may_exist(self, kind: str, place: str, name: str) -> bool:
+        """Whether it is there without the plan, or a name that is not known yet may be the one."""
+        if name in _ALWAYS_THERE or is_unknown(name) or is_unknown(place):
             return True
-        names = [found for other, space, found in self._objects if (other, space) == (kind, namespace)]
+        names = [found for other, space, found in self._objects if (other, space) == (kind, place)]
         return any(not found or is_unknown(found) for found in names)
 
     @cached_property
     def _objects(self) -> dict[tuple[str, str, str], Planned]:
-        """Kubernetes objects by kind, namespace and name; no namespace for a Namespace."""
+        """Kubernetes objects by kind, namespace (none for what lives outside of all) and name."""
         found: dict[tuple[str, str, str], Planned] = {}
         for resource in self._resources.values():
             if resource.type.startswith(_PREFIX):
                 kind = str(resource.inputs.get("kind"))
                 name = str((resource.inputs.get("metadata") or {}).get("name", ""))
-                found[kind, "" if kind == "Namespace" else _namespace(resource.inputs), name] = resource
+                place = "" if kind in CLUSTER_SCOPED else _namespace(resource.inputs)
+                found[kind, place, name] = resource
         return found
+
+
+def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
+    """All that an object names. Kueue never admits what names something missing, and tells nobody."""
+    yield "metadata.namespace", "Namespace", _namespace(inputs), True
+    for kind, name in zip(("LocalQueue", "WorkloadPriorityClass"), kueue.queue_of(inputs), strict=True):
+        if name:
+            yield "metadata.labels", kind, name, True
+    for name in texts(inputs, "spec.clusterQueue"):
+        yield "spec.clusterQueue", "ClusterQueue", name, True
+    for name in texts(inputs, "spec.resourceGroups[].flavors[].name"):
+        yield "spec.resourceGroups", "ResourceFlavor", name, True
+    for path, template in pod_templates(inputs):
+        for place, key, kind in _NAMED_BY_PODS:
+            for found in at(template, place):
+                for name in texts(found, key) if not given(found, "optional") else ():
+                    yield path, kind, name, False
 
 
 def _namespace(inputs: Mapping[str, Any]) -> str:

@@ -63,12 +63,12 @@ def test_an_object_waits_for_its_namespace() -> None:
     secret = kube("Secret", "token", "ray", stringData={"t": "x"})
     assert problems(plan(RAY, planned(SECRET, "token", secret, "ns"))) == []
     (found,) = problems(plan(RAY, planned(SECRET, "token", secret)))
-    assert "not made to wait for namespace ray" in found
+    assert "not made to wait for Namespace ray" in found
 
 
 def test_a_namespace_that_nothing_makes_is_found() -> None:
     (found,) = problems(plan(planned(SECRET, "token", kube("Secret", "token", "raz"))))
-    assert "nothing in the plan makes namespace raz" in found
+    assert "names Namespace raz, which nothing in the plan makes" in found
 
 
 def test_objects_are_checked_although_the_engine_does_not_ask_the_provider_yet() -> None:
@@ -154,7 +154,7 @@ def test_a_queued_job_whose_queue_and_priority_are_there_before_it_passes() -> N
 def test_a_job_in_a_queue_or_of_a_priority_that_nothing_makes_would_wait_without_a_word() -> None:
     found = problems(plan(RAY, RELEASE, job()))
     assert found == [
-        "job: metadata.labels: names LocalQueue llm, which nothing in the plan makes",
+        "job: metadata.labels: names LocalQueue llm, which nothing in the plan makes in namespace ray",
         "job: metadata.labels: names WorkloadPriorityClass low, which nothing in the plan makes",
     ]
 
