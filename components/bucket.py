@@ -30,11 +30,12 @@ class BucketArgs:
         labels: Labels of the bucket.
         writers: Who reads and writes its objects, by a name for the binding.
         force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
-            `pulumi destroy` refuses as a whole, and `--exclude-protected` keeps just the bucket.
+            `pulumi destroy` fails before it deletes anything; with `--exclude-protected` it keeps just
+            the bucket.
         readers: Who reads its objects and can do no more, by a name for the binding.
-        hierarchical: Whether it has real folders: renaming one is then a single step, as whoever writes
-            checkpoints through a mount counts on. Fixed when the bucket is made.
-        bucket_name: Fixed name, unique in the world; by default Pulumi makes one.
+        hierarchical: Whether it has real folders: renaming one is then a single step, which checkpoints
+            written through a mount need. It cannot be changed later.
+        bucket_name: Fixed name, unique among all buckets of Google; by default Pulumi makes one.
     """
 
     project: pulumi.Input[str]

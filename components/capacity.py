@@ -135,7 +135,7 @@ class Capacity:
 
     def _affinity(self) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs:
         # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
-        # eat one that somebody else counts on.
+        # take machines out of a reservation that it does not name.
         if self.reservation is None:
             return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
                 consume_reservation_type="NO_RESERVATION"

@@ -72,7 +72,7 @@ class CloudRunArgs:
         machine: CPU and memory beside the GPU.
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.
-        depends_on: What it needs and these arguments do not name.
+        depends_on: What must exist before it and is not among these arguments.
     """
 
     project: pulumi.Input[str]

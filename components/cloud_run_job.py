@@ -26,7 +26,7 @@ class CloudRunJobArgs(CloudRunArgs):
     """Arguments of `CloudRunJob`, besides those of `CloudRunArgs`.
 
     Args:
-        max_hours: Hours after which no further try of the task is made, None for two more tries.
+        max_hours: Hours after which the task is not tried again, None for two more tries.
     """
 
     max_hours: int | None = None
@@ -55,7 +55,7 @@ class CloudRunJob(Component):
             labels=args.labels,
             template=template,
             run_execution_token=_token(template, args.labels),
-            # The default refuses `pulumi destroy`; a job holds nothing.
+            # By default `pulumi destroy` would fail; a job holds no data.
             deletion_protection=False,
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=list(args.depends_on), custom_timeouts=_LONGEST_RUN
@@ -67,7 +67,7 @@ class CloudRunJob(Component):
 
 
 def _token(template: gcp.cloudrunv2.JobTemplateArgs, labels: Mapping[str, str]) -> pulumi.Output[str]:
-    """Digest of all that an update could change: Google refuses a second run by the same token.
+    """Digest of all that an update could change: Google rejects a second run with the same token.
 
     https://github.com/hashicorp/terraform-provider-google/issues/24451
     """

@@ -11,7 +11,7 @@ from components.cloud_run import CloudRunArgs
 from components.component import Component
 
 # A start may take 60 s and then 24 tries, 10 s apart: 5 minutes. More than 240 s for the tries is
-# refused, and a longer delay would keep a service that is ready from answering.
+# rejected, and a longer delay would keep a service that is ready from answering.
 # https://github.com/PolicyEngine/policyengine-api/issues/3764
 _STARTUP_DELAY: Final = 60
 _STARTUP_PERIOD: Final = 10
@@ -82,7 +82,7 @@ class CloudRunService(Component):
             ingress="INGRESS_TRAFFIC_ALL",
             invoker_iam_disabled=False,
             template=_template(args),
-            # The default refuses `pulumi destroy`; a service holds nothing.
+            # By default `pulumi destroy` would fail; a service holds no data.
             deletion_protection=False,
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START

@@ -1,4 +1,4 @@
-"""A GKE cluster: what every one is made with, and the Autopilot cluster."""
+"""GKE clusters: what all of them have in common, and the Autopilot cluster."""
 
 import json
 from abc import abstractmethod
@@ -59,8 +59,8 @@ class Cluster(Component):
         labels: Labels of the cluster and its nodes.
         node_account: Address of the service account that its nodes run as.
         pulls: What a pod whose image is in a private repository must wait for.
-        nodes: What a pod without wishes for its node must wait for; nothing where the cluster makes
-            nodes for pods.
+        nodes: What a pod that runs on any node must wait for; nothing where the cluster creates nodes
+            for pods.
         connect: Command that makes kubectl talk to it.
         workload_pool: Workload identity pool that its service accounts live in.
     """
@@ -99,8 +99,8 @@ class Cluster(Component):
             private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_RELEASE_CHANNEL),
             resource_labels=args.labels,
-            # The default refuses `pulumi destroy`; what must not be lost is in the bucket, which
-            # has a protection of its own.
+            # By default `pulumi destroy` would fail; what must not be lost is in the bucket, which has a
+            # protection of its own.
             deletion_protection=False,
             **self._properties(args),
             opts=pulumi.ResourceOptions(
@@ -108,7 +108,7 @@ class Cluster(Component):
             ),
         )
         self._provider = self._kubernetes_provider(name, self.resource)
-        self.nodes: list[pulumi.Resource] = self._make_nodes(name, args)
+        self.nodes: list[pulumi.Resource] = self._nodes(name, args)
         self.connect: pulumi.Output[str] = pulumi.Output.format(
             "gcloud container clusters get-credentials {0} --location {1} --project {2}",
             self.resource.name,
@@ -122,7 +122,7 @@ class Cluster(Component):
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         """What clusters of the kind have besides, by the names of the SDK's arguments."""
 
-    def _make_nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
+    def _nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
         """Declares the nodes that every workload counts on."""
         return []
 
@@ -195,11 +195,11 @@ class Cluster(Component):
 
 
 class AutopilotCluster(Cluster):
-    """A cluster that makes its nodes for the pods there are."""
+    """A cluster that creates nodes for the pods there are."""
 
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         operators = ray_operators(args.ray_operator)
-        # On Autopilot these defaults are what every node is made with.
+        # On Autopilot every node is created with these defaults.
         defaults = gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
             service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
         )

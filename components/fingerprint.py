@@ -1,4 +1,4 @@
-"""Short digests that put what an object is made of into its name."""
+"""Short digests of an object's content, for its name."""
 
 import hashlib
 import json

@@ -134,7 +134,7 @@ def check_member(text: str) -> str:
     """The text, which is an IAM member.
 
     Raises:
-        ValueError: When it is none, or is the whole world in other words than `allUsers`.
+        ValueError: When it is none, or means everybody and is not `allUsers`.
     """
     if text == "allAuthenticatedUsers":
         raise ValueError(

@@ -97,7 +97,7 @@ class ContainerRepository(Component):
     Attributes:
         reference: Where images in it are pulled from.
         path: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`; an image's name follows after a slash.
-        created: When it was made. Another time means another repository, without the old one's images.
+        created: Time of its creation. Another time means another repository, without the old one's images.
     """
 
     group = "image"
@@ -132,7 +132,7 @@ class ContainerRepository(Component):
         self.register_outputs({"path": self.path})
 
     def grant_writer(self, writer: str, member: pulumi.Input[str]) -> pulumi.Resource:
-        """Lets somebody push who is only known once the repository is, such as a build's account.
+        """Lets a member push that is known only after the repository, such as a build's account.
 
         Args:
             writer: A name for the binding.

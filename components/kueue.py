@@ -148,8 +148,8 @@ class Queue(Component):
 
     Attributes:
         queue_name: Name of the LocalQueue.
-        access: What a workload must wait for: its queue, and the class that it names. One of an unknown
-            class would be taken, never be admitted, and say nothing.
+        access: What a workload must wait for: its queue, and the class that it names. A workload with an
+            unknown class would be accepted and never be admitted, without an error.
     """
 
     group = "cluster"
@@ -172,7 +172,7 @@ class Queue(Component):
             flavor=args.flavor,
             **args.quota,
         )
-        # Deleted in the reverse order, none of the three waits for the finalizer of another's user.
+        # Deletion in the reverse order: none of the three then waits for the finalizer of one that uses it.
         options = args.namespace.inside(self, [cluster_queue])
         options.hooks = args.kueue.retries
         local_queue = create(

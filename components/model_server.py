@@ -34,7 +34,7 @@ class ModelServerArgs:
         server_name: Name of the Deployment, the Service and the label `app` of the pods.
         manifest: Deployment manifest with the holes `name`, `namespace`, `scale` and those of `values`.
         values: For the manifest's other holes.
-        replicas: Number of servers. None leaves it to whoever scales the Deployment, an autoscaler or
+        replicas: Number of servers. None leaves it to an autoscaler or
             `kubectl scale`: a field that the manifest does not state is one that no update takes back.
         depends_on: What its pods need and the manifest names.
     """

@@ -1,4 +1,4 @@
-"""A Kubernetes namespace that keeps its pods to themselves."""
+"""A Kubernetes namespace whose pods are reached only as its NetworkPolicies say."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from components.cluster import Cluster
 from components.component import Component
 from components.manifest import MANIFESTS, Manifest
 
-# Pods of the namespace reach each other, and nobody else does.
+# Only pods of the namespace reach each other.
 INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
 
 # `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the

@@ -83,7 +83,7 @@ class NodePoolArgs:
 
     @property
     def fixed_size(self) -> bool:
-        """Whether nobody but this program decides how many nodes there are."""
+        """Whether the number of nodes is fixed, so that no autoscaler changes it."""
         return self.minimum == self.maximum
 
     @property
@@ -100,7 +100,7 @@ class NodePool(Component):
     """
 
     group = "cluster"
-    # What a cluster with a TPU slice needs besides.
+    # APIs that a cluster with a TPU slice needs besides its own.
     tpu_apis: ClassVar = ("tpu.googleapis.com",)
 
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -115,7 +115,7 @@ class NodePool(Component):
             node_count=args.maximum // len(args.zones) if args.fixed_size else None,
             autoscaling=None if args.fixed_size else _autoscaling(args),
             management=gcp.container.NodePoolManagementArgs(
-                # Flex-start pools are refused with it.
+                # GKE rejects it for flex-start pools.
                 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
                 auto_repair=not (args.capacity and args.capacity.flex_start),
                 auto_upgrade=True,
@@ -148,7 +148,7 @@ def _one_by_one() -> gcp.container.NodePoolUpgradeSettingsArgs:
 
 
 def _placement(args: NodePoolArgs) -> gcp.container.NodePoolPlacementPolicyArgs | None:
-    """Machines that are wired to each other; the chips of a single one always are, and GKE refuses it.
+    """Machines that are wired to each other; for a single one GKE rejects the policy.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
     """

@@ -22,7 +22,7 @@ class ProjectServicesArgs:
 class ProjectServices(Component):
     """Enables APIs and hands the project on through them.
 
-    Whoever takes its project id from `project_with` waits for exactly these APIs.
+    A resource whose project id comes from `project_with` waits for exactly these APIs.
     """
 
     group = None

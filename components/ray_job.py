@@ -34,7 +34,7 @@ class RayJobArgs:
         image: Image of the pod that submits it.
         code: The `configMap` volume source with the job's working directory.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
-        depends_on: What the job needs and these arguments name.
+        depends_on: What must exist before the job because these arguments name it.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
         max_hours: Hours after which the job is ended and fails, its own cluster with it; None for no limit.
         alone: Whether there are machines for one such job only: what replaces it begins when it has gone.

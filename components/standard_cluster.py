@@ -30,9 +30,9 @@ class StandardClusterArgs(ClusterArgs):
     zones: Sequence[str]
 
     def __post_init__(self) -> None:
-        strangers = [zone for zone in self.zones if self.location not in (zone, zone.rpartition("-")[0])]
-        if strangers or not self.zones:
-            raise ValueError(f"{', '.join(strangers) or 'no zone'}: give zones of {self.location}")
+        others = [zone for zone in self.zones if self.location not in (zone, zone.rpartition("-")[0])]
+        if others or not self.zones:
+            raise ValueError(f"{', '.join(others) or 'no zone'}: give zones of {self.location}")
 
 
 class StandardCluster(Cluster):
@@ -40,9 +40,9 @@ class StandardCluster(Cluster):
 
     # Standard nodes stream images through it; Autopilot has it of itself.
     apis = (*Cluster.apis, "containerfilesystem.googleapis.com")
-    # GKE makes no cluster without a pool, and a pool inside the cluster's resource cannot be changed without
-    # replacing the cluster: the one it is born with goes at once. What it was born with, though, is kept in
-    # the state and must not count as a difference.
+    # GKE creates no cluster without a pool, and a pool inside the cluster's resource cannot be changed
+    # without replacing the cluster: the first pool is removed at once. The state still has its
+    # configuration, which must not count as a difference.
     _not_compared: ClassVar = ["nodeConfig"]
 
     def __init__(
@@ -74,7 +74,7 @@ class StandardCluster(Cluster):
             ),
         }
 
-    def _make_nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
+    def _nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
         nodes = max(_SYSTEM_NODES, len(self._zones))
         system = NodePool(
             f"{name}-system",

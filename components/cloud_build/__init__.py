@@ -1,4 +1,4 @@
-"""A build in Cloud Build as a resource: made once, and again when the image is to be another."""
+"""A build in Cloud Build as a resource: it runs once, and again when another image is wanted."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from pulumi import dynamic
 
 from components.cloud_build.inputs import BuildError, BuildInputs
 
-# Another value of these is another image. The rest only says how this one was made.
+# Another value of these means another image; the other inputs only say how an image is built.
 _IDENTITY: Final = ("project", "location", "image", "repositoryCreated")
 _RESULTS: Final = ("uri", "build", "log")
 
@@ -22,7 +22,7 @@ _ENDPOINTS: Final = {
 
 
 class CloudBuildProvider(dynamic.ResourceProvider):
-    """Runs the build where the engine asks for it; a preview never does.
+    """Runs the build when the resource is created, never in a preview.
 
     The state holds this class by its name, `components.cloud_build.CloudBuildProvider`: an edit of the code
     is no change of the resource, and a stack from before the edit can still be destroyed.

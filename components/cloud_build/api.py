@@ -1,4 +1,4 @@
-"""Google's APIs as far as a build needs them: Cloud Build, and Cloud Logging for the end of its log."""
+"""The calls that a build needs: of Cloud Build, and of Cloud Logging for the end of its log."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LOG_LINES: Final = 20
 class BuildApi:
     """Builds of one project and region.
 
-    Calls are made once and raise `Trouble`; when to try again is `BuildRun`'s business.
+    Each method sends one request and raises `Trouble` when it fails; `BuildRun` decides when to try again.
 
     Args:
         project: Project id.
@@ -40,7 +40,7 @@ class BuildApi:
         self._parent = f"projects/{project}/locations/{location}"
         build = client("cloudbuild.v1", credentials, _TIMEOUT_S, host)
         self._builds = build.projects().locations().builds()
-        # A fake Cloud Build does not make the real Cloud Logging reachable.
+        # Where Cloud Build is a local server, Cloud Logging is one too, or there is none.
         self._has_log = bool(logging) or not host
         self._entries = client("logging.v2", credentials, _TIMEOUT_S, _host(logging, "v2")).entries()
 

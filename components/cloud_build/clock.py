@@ -1,4 +1,4 @@
-"""Time for whoever waits in a provider's process, and the end of that process."""
+"""Waiting in the process of a dynamic provider, and noticing that this process is to end."""
 
 import os
 import time
@@ -9,7 +9,7 @@ _STEP_S: Final = 0.5
 
 
 class Interrupted(Exception):
-    """Nobody waits for the result any more."""
+    """The process is to end, so the result is not wanted any more."""
 
     def __init__(self) -> None:
         super().__init__("interrupted")
@@ -18,10 +18,9 @@ class Interrupted(Exception):
 class Clock:
     """The real time.
 
-    A dynamic provider is not told that an operation is cancelled (the SDK answers the engine's
-    Cancel itself), and works in a thread, which gets no signals. What it can see: Python is about
-    to exit, because the engine interrupted the process and will kill it after 5 seconds; or the engine
-    has gone.
+    A dynamic provider is not told that an operation is cancelled: the SDK answers the engine's Cancel itself,
+    and operations run in threads, which get no signals. It can notice two things: Python is about to exit,
+    because the engine interrupted the process and will kill it after 5 seconds; or the engine has ended.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The files that an image is built from, as one archive that is the same wherever it is made."""
+"""The files that an image is built from, in one archive with the same bytes on every machine."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from components.fingerprint import fingerprint
 # Relative to the project, where `pulumi` runs: the state remembers the path of what was uploaded.
 ARCHIVES: Final = Path(".build")
 
-# Written by running the code beside the Dockerfile, so never a reason to build again.
+# Python writes it when the code beside the Dockerfile is run; that is no reason to build again.
 _ALWAYS_IGNORED: Final = "**/__pycache__"
 
 
@@ -67,7 +67,7 @@ class BuildContext:
 def _add(archive: tarfile.TarFile, file: Path, path: str) -> tuple[str, str] | None:
     """Adds a file or link without what differs between machines, such as owners and times.
 
-    `archive.add` would also make links of hard links. Folders are made by the files in them.
+    `archive.add` would also write hard links as links. Folders need no entry of their own.
 
     Returns:
         What the entry is and what is in it; None for a folder.

@@ -43,7 +43,7 @@ def test_a_reservation_is_a_name_or_a_path(text: str, reservation: Reservation) 
         "b200\n",
     ],
 )
-def test_any_other_shape_of_a_reservation_is_refused(text: str) -> None:
+def test_any_other_shape_of_a_reservation_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="neither the name of a reservation"):
         Reservation.parse(text)
 
@@ -98,7 +98,7 @@ def test_a_node_pool_consumes_exactly_its_reservation(reservation: Reservation, 
 
 
 @pytest.mark.parametrize("kind", [CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.FLEX_START])
-def test_a_node_pool_without_a_reservation_eats_nobody_elses(kind: CapacityType) -> None:
+def test_a_node_pool_without_a_reservation_takes_no_reserved_machines(kind: CapacityType) -> None:
     settings = Capacity(type=kind).node_config()
     assert settings["reservation_affinity"].consume_reservation_type == "NO_RESERVATION"
     assert settings["spot"] is (kind is CapacityType.SPOT)

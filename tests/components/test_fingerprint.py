@@ -20,6 +20,6 @@ def test_what_is_not_known_yet_does_not_make_the_digest_unknown() -> None:
     )
 
 
-def test_a_value_that_is_no_data_is_refused() -> None:
+def test_a_value_that_is_no_data_is_rejected() -> None:
     with pytest.raises(TypeError, match="object has no fingerprint"):
         fingerprint(object())

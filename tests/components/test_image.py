@@ -10,7 +10,7 @@ DIGEST = f"@sha256:{'0123456789abcdef' * 4}"
 @pytest.mark.parametrize(
     "text", ["python", "python:3.12", "python@sha256:abc", DIGEST, f"UPPER/x{DIGEST}", f"x{DIGEST}\n"]
 )
-def test_an_image_without_a_digest_is_refused(text: str) -> None:
+def test_an_image_without_a_digest_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not an image by digest"):
         Image.parse(text)
 

@@ -30,6 +30,6 @@ def test_it_is_not_tried_for_ever() -> None:
     assert not tries(*[LATE] * 100)
 
 
-def test_what_the_webhook_refuses_stays_refused() -> None:
+def test_what_the_webhook_rejects_stays_rejected() -> None:
     assert not tries('admission webhook "vclusterqueue.kb.io" denied the request: nominalQuota must be >= 0')
     assert not tries("no matches for kind", LATE)

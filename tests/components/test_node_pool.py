@@ -30,12 +30,12 @@ def test_as_many_nodes_at_least_as_at_most_are_a_fixed_number() -> None:
 
 
 @pytest.mark.parametrize(("minimum", "maximum"), [(4, 3), (-1, 3), (0, 0)])
-def test_impossible_limits_are_refused(minimum: int, maximum: int) -> None:
+def test_impossible_limits_are_rejected(minimum: int, maximum: int) -> None:
     with pytest.raises(ValueError, match=f"{minimum} to {maximum} nodes"):
         pool(minimum, maximum, "a")
 
 
-def test_a_fixed_number_that_does_not_spread_evenly_is_refused() -> None:
+def test_a_fixed_number_that_does_not_spread_evenly_is_rejected() -> None:
     assert pool(4, 4, "a", "b").fixed_size
     with pytest.raises(ValueError, match="3 nodes do not spread evenly over 2 zones"):
         pool(3, 3, "a", "b")

@@ -19,6 +19,6 @@ def test_modules_and_recipes_are_shipped_and_nothing_else(tmp_path: Path) -> Non
     }
 
 
-def test_a_folder_that_is_no_package_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_package_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is not a Python package: it has no __init__\.py"):
         package_files(tmp_path)

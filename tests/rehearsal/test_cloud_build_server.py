@@ -1,4 +1,4 @@
-"""The stand-in for Cloud Build takes what the published API takes, and refuses the rest as it does."""
+"""The fake Cloud Build accepts what the published API accepts, and rejects the rest as it does."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +43,7 @@ def test_a_build_is_an_operation_whose_metadata_is_the_build(server: CloudBuildS
         (build_with("options", {"machineType": "H200"}), "'H200' is no string"),
     ],
 )
-def test_what_the_api_does_not_take_is_refused(
+def test_what_the_api_does_not_take_is_rejected(
     server: CloudBuildServer, body: dict[str, Any], complaint: str
 ) -> None:
     code, answer = server.answer("POST", BUILDS, body)
@@ -68,7 +68,7 @@ def test_what_is_not_there_is_not_found(server: CloudBuildServer, verb: str, url
     assert answer["error"]["status"] == "NOT_FOUND"
 
 
-def test_an_unknown_query_parameter_is_refused(server: CloudBuildServer) -> None:
+def test_an_unknown_query_parameter_is_rejected(server: CloudBuildServer) -> None:
     code, answer = server.answer("GET", f"{BUILDS}?page_size=1", {})
     assert code == 400
     assert 'Unknown name "page_size"' in answer["error"]["message"]
