@@ -62,13 +62,6 @@ def _nat(inputs: Inputs) -> Iterator[Problem]:
         yield "natIps", "needs natIpAllocateOption MANUAL_ONLY"
 
 
-def _firewall(inputs: Inputs) -> Iterator[Problem]:
-    """A rule allows or denies, not both."""
-    yield from one_of(inputs, "direction", "INGRESS", "EGRESS")
-    if given(inputs, "allows") == given(inputs, "denies"):
-        yield "allows", "exactly one of allows and denies is needed"
-
-
 def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
     """Where a collection of Compute Engine is listed; `noun` is gcloud's."""
     gcloud = f"compute {noun} delete {{name}} {{scope}}"
@@ -154,19 +147,4 @@ NAT: Final = Record(
             description="Networking Cloud Nat Data Processing",
         ),
     ),
-)
-
-_FIREWALL: Final = Record(
-    type="gcp:compute/firewall:Firewall",
-    api=API,
-    id="projects/{project}/global/firewalls/{name}",
-    outputs={"selfLink": _LINK},
-    name=_NAME,
-    replaced_by="direction name params project",
-    references={"network": NETWORK.type},
-    holds=(NETWORK.type,),
-    rules=(_firewall,),
-    listing=listing("firewall rule", "firewalls", "firewall-rules"),
-    permissions=("compute.networks.updatePolicy", *verbs("compute.firewalls", "create", "delete", "get")),
-    role="roles/compute.securityAdmin",
 )

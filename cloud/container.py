@@ -21,7 +21,7 @@ _BILLING: Final = "CCD8-9BF1-090E"
 _STREAMING: Final = {"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"}
 
 # What an Autopilot cluster decides by itself.
-_NOT_ON_AUTOPILOT: Final = (
+NOT_ON_AUTOPILOT: Final = (
     "addonsConfig.networkPolicyConfig",
     "addonsConfig.dnsCacheConfig",
     "addonsConfig.statefulHaConfig",
@@ -65,7 +65,7 @@ def _cluster(inputs: Inputs) -> Iterator[Problem]:
 
 
 def _autopilot(inputs: Inputs) -> Iterator[Problem]:
-    for path in _NOT_ON_AUTOPILOT:
+    for path in NOT_ON_AUTOPILOT:
         if given(inputs, path):
             yield path, "conflicts with enableAutopilot"
     if "ROUTES" in texts(inputs, "networkingMode"):

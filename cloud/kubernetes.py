@@ -75,20 +75,7 @@ _SECRET: Final = replace(_kind("core/v1", "Secret", "secrets", "data stringData 
 NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
 _SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
 _SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
-_CLAIM: Final = _kind(
-    "core/v1",
-    "PersistentVolumeClaim",
-    "persistentVolumeClaims",
-    "spec.accessModes spec.storageClassName spec.volumeName spec.selector",
-)
 _DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")
-_DAEMON_SET: Final = _kind("apps/v1", "DaemonSet", "daemonSets", "spec.selector")
-_STATEFUL_SET: Final = _kind(
-    "apps/v1",
-    "StatefulSet",
-    "statefulSets",
-    "spec.selector spec.serviceName spec.podManagementPolicy spec.volumeClaimTemplates",
-)
 # Awaited, it takes the nodes and the training, as the Ray kinds below do.
 _JOB: Final = _kind(
     "batch/v1",
@@ -105,15 +92,6 @@ _JOB: Final = _kind(
 )
 _NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
 _DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
-_RBAC: Final = "rbac.authorization.k8s.io/v1"
-_ROLE_BINDING: Final = _kind(_RBAC, "RoleBinding", "roleBindings", "roleRef")
-_CLUSTER_ROLE_BINDING: Final = _kind(_RBAC, "ClusterRoleBinding", "clusterRoleBindings", "roleRef")
-_PRIORITY_CLASS: Final = _kind(
-    "scheduling.k8s.io/v1", "PriorityClass", "priorityClasses", "value preemptionPolicy"
-)
-_STORAGE_CLASS: Final = _kind(
-    "storage.k8s.io/v1", "StorageClass", "storageClasses", "provisioner parameters reclaimPolicy"
-)
 # Objects of kinds that Kubernetes does not bring: Ray's, Kueue's, and whatever has no record of its own.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
 _LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")

@@ -171,15 +171,6 @@ SERVICE: Final = Record(
     protected=True,
 )
 
-_JOB_MEMBER: Final = member_of(
-    "gcp:cloudrunv2/jobIamMember:JobIamMember",
-    "{project}/{location}/{name}",
-    api=API,
-    permissions="run.jobs",
-    role=_ADMIN,
-    references={"name": JOB.type},
-)
-
 _SERVICE_MEMBER: Final = member_of(
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
     "{project}/{location}/{name}",

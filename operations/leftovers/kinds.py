@@ -182,6 +182,7 @@ _MADE_FOR_OTHERS: Final = (
     listing("network endpoint group", "networkEndpointGroups", "network-endpoint-groups", detail=_facts),
     listing("address", "addresses", "addresses", detail=_facts),
     listing("disk", "disks", "disks", detail=_facts),
+    listing("firewall rule", "firewalls", "firewall-rules", detail=_facts),
 )
 
 

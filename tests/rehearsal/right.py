@@ -5,7 +5,6 @@ from typing import Any
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
 NAT = "gcp:compute/routerNat:RouterNat"
-FIREWALL = "gcp:compute/firewall:Firewall"
 CLUSTER = "gcp:container/cluster:Cluster"
 NODE_POOL = "gcp:container/nodePool:NodePool"
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -107,7 +106,6 @@ RIGHT: dict[str, dict[str, Any]] = {
         "natIpAllocateOption": "AUTO_ONLY",
         "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
     },
-    FIREWALL: {"network": "n", "direction": "INGRESS", "allows": [{"protocol": "tcp"}]},
     CLUSTER: {
         "name": "c",
         "location": "us-central1",

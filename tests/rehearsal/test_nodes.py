@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from cloud.machines import MACHINES
 from cloud.quantity import quantity
-from rehearsal.control_plane.nodes import Shape, shape_for_pod, shape_of_pool
+from rehearsal.control_plane.nodes import shape_for_pod, shape_of_pool
 
 REGION = "us-central1"
 
@@ -33,15 +32,6 @@ def test_a_node_is_labelled_and_tainted_as_its_pool_says() -> None:
     assert labels["team"] == "ml"
     assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
-
-
-def test_pods_get_what_google_says_is_left_of_a_machine() -> None:
-    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes: of 4 CPUs and 16 GiB
-    # (e2-standard-4) GKE keeps 80 millicores, 2.6 GiB and 100 MiB.
-    shape = Shape(pool="p", machine=MACHINES["e2-standard-4"], zones=("a",), least=1, most=1)
-    room = shape.node(0)["status"]["allocatable"]
-    assert room["cpu"] == "3920m"
-    assert quantity(room["memory"]) == pytest.approx((16 - 2.6) * 2**30 - 100 * 2**20, abs=2**20)
 
 
 def test_a_pool_has_its_nodes_in_every_zone() -> None:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from cloud.container import NOT_ON_AUTOPILOT
 from cloud.inputs import UNKNOWN
-from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
-from cloud.nodes import node_labels
 from rehearsal import rules
 from rehearsal.rules import pods
 from tests.rehearsal import right
@@ -19,24 +18,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("addonsConfig.rayOperatorConfigs.0.enable", True, "no enable"),
         ("addonsConfig.rayOperatorConfigs", {"enabled": True}, "expected a list"),
         ("location", ["us-central1"], "expected a single value"),
-        # Autopilot, platform.md 2.1
-        ("addonsConfig.networkPolicyConfig", {"disabled": True}, "conflicts with enableAutopilot"),
-        ("addonsConfig.dnsCacheConfig", {"enabled": True}, "conflicts with enableAutopilot"),
-        ("addonsConfig.statefulHaConfig", {"enabled": True}, "conflicts with enableAutopilot"),
-        ("clusterAutoscaling", {"enabled": True}, "conflicts with enableAutopilot"),
-        (
-            "clusterAutoscaling",
-            {"resourceLimits": [{"resourceType": "cpu"}]},
-            "conflicts with enableAutopilot",
-        ),
-        ("binaryAuthorization", {"enabled": True}, "conflicts with enableAutopilot"),
-        ("enableShieldedNodes", True, "conflicts with enableAutopilot"),
-        ("networkPolicy", {"enabled": True}, "conflicts with enableAutopilot"),
-        ("nodePools", [{"name": "p"}], "conflicts with enableAutopilot"),
-        ("removeDefaultNodePool", True, "conflicts with enableAutopilot"),
-        ("defaultMaxPodsPerNode", 32, "conflicts with enableAutopilot"),
-        ("enableIntranodeVisibility", True, "conflicts with enableAutopilot"),
-        ("nodeConfig", {"machineType": "e2-medium"}, "conflicts with enableAutopilot"),
         ("networkingMode", "ROUTES", "VPC_NATIVE"),
         ("location", "us-central1-a", "is a zone"),
         ("enableAutopilot", False, "starts with a pool"),
@@ -125,10 +106,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("natIpAllocateOption", "AUTO", "not one of AUTO_ONLY"),
         ("sourceSubnetworkIpRangesToNat", "ALL", "not one of"),
         ("natIps", ["1.2.3.4"], "MANUAL_ONLY"),
-    ],
-    right.FIREWALL: [
-        ("direction", "IN", "not one of INGRESS"),
-        ("denies", [{"protocol": "tcp"}], "exactly one of allows and denies"),
     ],
     right.RUN_JOB: [
         ("startExecutionToken", "x", "conflicts with runExecutionToken"),
@@ -274,6 +251,13 @@ def test_wrong_inputs_are_rejected_with_the_reason(
     assert message in reasons(type_token, changed(right.RIGHT[type_token], path, value))
 
 
+@pytest.mark.parametrize("path", NOT_ON_AUTOPILOT)
+def test_what_autopilot_decides_by_itself_conflicts_with_it(path: str) -> None:
+    top, _, below = path.partition(".")
+    stated = {**right.RIGHT[right.CLUSTER], top: {below: {"enabled": True}} if below else True}
+    assert f"{path}: conflicts with enableAutopilot" in reasons(right.CLUSTER, stated)
+
+
 def test_a_job_that_selects_its_cluster_passes() -> None:
     assert reasons(right.RAY_JOB, {**right.RIGHT[right.RAY_JOB], "spec": SELECTING}) == ""
 
@@ -305,112 +289,6 @@ def test_every_member_form_of_the_documentation_passes() -> None:
     ]
     for member in members:
         assert reasons(right.BUCKET_MEMBER, {**right.RIGHT[right.BUCKET_MEMBER], "member": member}) == ""
-
-
-# TPU slices
-
-WRONG_POOLS: list[tuple[str, Any, str]] = [
-    ("nodeCount", 3, "a 4x4 slice of ct6e-standard-4t has 4 nodes in one zone"),
-    ("nodeLocations", ["us-east5-a", "us-east5-b"], "has 4 nodes in one zone"),
-    (
-        "placementPolicy.tpuTopology",
-        "4x5",
-        "no 4x5 slice is made of ct6e-standard-4t; these are: 2x2, 2x4, 4x4",
-    ),
-    ("placementPolicy.tpuTopology", "2x2", "a slice of one ct6e-standard-4t has none: remove it"),
-    ("placementPolicy.type", None, "a TPU topology needs COMPACT placement"),
-    (
-        "nodeConfig.machineType",
-        "ct6e-standard-8t",
-        "no 4x4 slice is made of ct6e-standard-8t; these are: 2x4",
-    ),
-    ("nodeConfig.machineType", "g2-standard-24", "g2-standard-24 has no TPU chips"),
-    ("nodeConfig.diskType", "pd-balanced", "takes no pd-balanced: give hyperdisk-balanced"),
-    ("nodeConfig.reservationAffinity", None, "must be stated for ct6e-standard-4t"),
-    ("nodeConfig.guestAccelerators", [{"type": "nvidia-l4", "count": 1}], "built in, and takes no GPUs"),
-]
-
-
-def scaled(least: int, most: int) -> dict[str, Any]:
-    limits = {"totalMinNodeCount": least, "totalMaxNodeCount": most}
-    return {
-        **{key: value for key, value in right.SLICE_POOL.items() if key != "nodeCount"},
-        "autoscaling": limits,
-    }
-
-
-def workers(topology: str, hosts: int | None, chips: str) -> dict[str, Any]:
-    """A RayCluster with a worker group on a slice."""
-    tree = copy.deepcopy(right.RIGHT[right.RAY_CLUSTER])
-    (group,) = tree["spec"]["workerGroupSpecs"]
-    if hosts is not None:
-        group["numOfHosts"] = hosts
-    group["template"]["spec"]["nodeSelector"] = {TPU_LABEL: "tpu-v6e-slice", TOPOLOGY_LABEL: topology}
-    resources = group["template"]["spec"]["containers"][0]["resources"]
-    for amounts in resources.values():
-        del amounts["nvidia.com/gpu"]
-        amounts[TPU_RESOURCE] = chips
-    return tree
-
-
-@pytest.mark.parametrize("pool", [right.SLICE_POOL, scaled(0, 4), scaled(4, 4)])
-def test_a_whole_slice_passes(pool: dict[str, Any]) -> None:
-    assert reasons(right.NODE_POOL, pool) == ""
-
-
-@pytest.mark.parametrize(("path", "value", "message"), WRONG_POOLS)
-def test_a_pool_that_is_no_slice_is_rejected(path: str, value: Any, message: str) -> None:
-    assert message in reasons(right.NODE_POOL, changed(right.SLICE_POOL, path, value))
-
-
-@pytest.mark.parametrize(("least", "most"), [(0, 3), (1, 4), (0, 8)])
-def test_half_a_slice_never_comes_or_goes(least: int, most: int) -> None:
-    assert f"a 4x4 slice has 0 or 4 nodes, never {least} to {most}" in reasons(
-        right.NODE_POOL, scaled(least, most)
-    )
-
-
-def test_machines_of_one_host_slices_come_in_any_number() -> None:
-    pool = changed(changed(right.SLICE_POOL, "placementPolicy", None), "nodeCount", 3)
-    assert reasons(right.NODE_POOL, pool) == ""
-
-
-@pytest.mark.parametrize(
-    ("topology", "hosts", "chips"), [("4x4", 4, "4"), ("2x4", 1, "8"), ("2x2", None, "4"), ("1x1", 1, "1")]
-)
-def test_as_many_workers_as_the_slice_has_hosts_pass(topology: str, hosts: int | None, chips: str) -> None:
-    assert reasons(right.RAY_CLUSTER, workers(topology, hosts, chips)) == ""
-
-
-@pytest.mark.parametrize(
-    ("topology", "hosts", "chips"), [("4x4", None, "4"), ("4x4", 4, "8"), ("2x4", 2, "8"), ("8x8", 4, "4")]
-)
-def test_another_number_of_workers_is_rejected_as_by_the_webhook(
-    topology: str, hosts: int | None, chips: str
-) -> None:
-    assert "not equal to specified topology" in reasons(right.RAY_CLUSTER, workers(topology, hosts, chips))
-
-
-def test_workers_with_chips_select_a_topology() -> None:
-    tree = workers("4x4", 4, "4")
-    tree["spec"]["workerGroupSpecs"][0]["template"]["spec"]["nodeSelector"].pop(TOPOLOGY_LABEL)
-    assert f"pods with google.com/tpu must select {TOPOLOGY_LABEL}" in reasons(right.RAY_CLUSTER, tree)
-
-
-@pytest.mark.parametrize("path", ["nodeConfig.machineType", "placementPolicy.tpuTopology", "nodeCount"])
-def test_a_slice_that_is_not_known_yet_is_not_rejected(path: str) -> None:
-    assert reasons(right.NODE_POOL, changed(right.SLICE_POOL, path, UNKNOWN)) == ""
-
-
-def test_a_topology_that_is_not_known_yet_is_not_rejected() -> None:
-    assert reasons(right.RAY_CLUSTER, workers(UNKNOWN, 4, "4")) == ""
-
-
-def test_nodes_are_labelled_with_their_slice() -> None:
-    assert node_labels(right.SLICE_POOL)[TOPOLOGY_LABEL] == "4x4"
-    alone = changed(right.SLICE_POOL, "placementPolicy", None)
-    assert node_labels(alone)[TOPOLOGY_LABEL] == "2x2"
-    assert node_labels(right.RIGHT[right.NODE_POOL]) == {}
 
 
 def test_a_mounted_bucket_needs_the_annotation_that_brings_the_sidecar() -> None:
