@@ -9,19 +9,24 @@ from typing import NamedTuple
 
 import pytest
 
-from operations import plan
+from operations import plan, preflight
 from operations.__main__ import main
 from operations.clients import Clients
+from operations.findings import Finding
 from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal import Rehearsal
 from tests import plans
+from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
 from tests.operations.project import PROJECT, REGION, Project
 
 SETTINGS = {"gcp:project": PROJECT, "gcp:region": REGION}
 # What a stack needs besides; others refuse it.
 MORE = {"a4-ray": {"capacity.reservation": "my-reservation"}}
+
+
+HF_TOKEN = "hf_planted_in_a_test"
 
 
 @dataclass(frozen=True)
@@ -130,3 +135,20 @@ def clients(google: GoogleServer) -> Clients:
 @pytest.fixture
 def project(google: GoogleServer) -> Project:
     return Project(google)
+
+
+@pytest.fixture
+def good(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoodProject:
+    """A project, and a Hugging Face token, with which nothing is wrong."""
+    monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
+    return GoodProject(google)
+
+
+Check = Callable[[StackPlan, str], list[Finding]]
+
+
+@pytest.fixture
+def check(google: GoogleServer) -> Check:
+    """What a check finds."""
+    clients = Clients(PROJECT, google.address, timeout_s=0.3)
+    return lambda plan, topic: preflight.check(topic, plan, clients)

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from cloud.machines import MACHINES
 from cloud.serviceusage import SERVICE
-from operations.checks import hub
+from operations.checks.hub import repositories
 from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
-from tests.operations.planned import IMAGE, PROJECT, RESERVATION
+from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned
 
 REGION: Final = "us-central1"
 ZONES: Final = ("us-central1-a", "us-central1-b", "us-central1-c")
@@ -16,6 +16,10 @@ ZONES: Final = ("us-central1-a", "us-central1-b", "us-central1-c")
 A4_ZONE: Final = "us-central1-b"
 OWNER: Final = "jane"
 COMPUTE: Final = "https://www.googleapis.com/compute/v1"
+MANAGER: Final = "cloudresourcemanager.v3"
+METRICS: Final = "serviceusage.services.consumerQuotaMetrics.list"
+DOCKER_IMAGE: Final = "artifactregistry.projects.locations.repositories.dockerImages.get"
+WHOAMI: Final = "huggingface/api/whoami-v2"
 _GIB: Final = 2**30
 
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
@@ -32,145 +36,147 @@ GLOBAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
 }
 
 
-def plant(server: GoogleServer, plan: StackPlan) -> None:
-    """Plants the project, the Hub and the registry as `plan` needs them."""
-    plant_project(server)
-    plant_apis(server, [str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
-    plant_permissions(server)
-    plant_places(server)
-    plant_reservation(server)
-    plant_quotas(server)
-    plant_subnet(server)
-    plant_hub(server, plan)
-    plant_registry(server)
+class GoodProject:
+    """What the server answers for a project; a method called again replaces what it planted.
+
+    Args:
+        server: Answers for Google, the Hugging Face Hub and the registry.
+    """
+
+    def __init__(self, server: GoogleServer) -> None:
+        self.server = server
+
+    def plan(self, stack: str, *settings: str) -> StackPlan:
+        """The plan of a stack, for which the project, the Hub and the registry then have everything."""
+        plan = planned(stack, *settings)
+        self.project()
+        self.apis([str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
+        self.permissions()
+        self.places()
+        self.reservation()
+        self.quotas()
+        self.subnet()
+        self.hub(plan)
+        self.registry()
+        return plan
+
+    def project(self, state: str = "ACTIVE", billing: bool = True) -> None:
+        project = {"name": "projects/123456789012", "projectId": PROJECT, "state": state}
+        self.server.plant(MANAGER, "cloudresourcemanager.projects.get", project, projectsId=PROJECT)
+        info = {"projectId": PROJECT, "billingEnabled": billing}
+        self.server.plant("cloudbilling.v1", "cloudbilling.projects.getBillingInfo", info)
+
+    def apis(self, enabled: list[str]) -> None:
+        listed = [{"config": {"name": name}, "state": "ENABLED"} for name in enabled]
+        self.server.plant("serviceusage.v1", "serviceusage.services.list", {"services": listed})
+
+    def permissions(self, *refused: str) -> None:
+        def granted(_call: Call, body: dict[str, Any]) -> dict[str, Any]:
+            return {"permissions": [each for each in body["permissions"] if each not in refused]}
+
+        self.server.plant(MANAGER, "cloudresourcemanager.projects.testIamPermissions", granted)
+
+    def places(self, a4_zone: str = A4_ZONE) -> None:
+        self.region()
+        for collection in ("machineTypes", "acceleratorTypes"):
+            listed = _types(collection, a4_zone)
+            self.server.plant("compute.v1", f"compute.{collection}.aggregatedList", listed)
+
+    def region(self, status: str = "UP", **quotas: tuple[float, float]) -> None:
+        region = {
+            "name": REGION,
+            "status": status,
+            "zones": [f"{COMPUTE}/projects/{PROJECT}/zones/{zone}" for zone in ZONES],
+            "quotas": _quotas({**REGIONAL_QUOTAS, **quotas}),
+        }
+        self.server.plant("compute.v1", "compute.regions.get", region, region=REGION)
+
+    def reservation(
+        self,
+        project: str = PROJECT,
+        machine: str = "a4-highgpu-8g",
+        count: int = 4,
+        used: int = 1,
+        **fields: Any,
+    ) -> None:
+        reservation = {
+            "name": RESERVATION,
+            "zone": f"{COMPUTE}/projects/{project}/zones/{A4_ZONE}",
+            "status": "READY",
+            "specificReservationRequired": True,
+            "specificReservation": {
+                "count": str(count),
+                "inUseCount": str(used),
+                "instanceProperties": {"machineType": machine},
+            },
+            **fields,
+        }
+        scopes = {f"zones/{A4_ZONE}": {"reservations": [reservation]}, "zones/us-central1-a": {}}
+        method = "compute.reservations.aggregatedList"
+        self.server.plant("compute.v1", method, {"items": scopes}, project=project)
+
+    def quotas(self, **limits: int) -> None:
+        """Quotas that Service Usage has; `limits` replace those of metrics, by name."""
+        project = {"name": PROJECT, "quotas": _quotas(GLOBAL_QUOTAS)}
+        self.server.plant("compute.v1", "compute.projects.get", project)
+        usual = {
+            "preemptible_nvidia_b200_gpus": 16,
+            "preemptible_tpu_v6e": 16,
+            "cpu_allocation": 20_000,
+            "mem_allocation": 60 * _GIB,
+            "nvidia_l4_gpu_allocation_no_zonal_redundancy": 3,
+            **limits,
+        }
+        families = [
+            _family("gpus_per_gpu_family", "NVIDIA_B200", 16),
+            _family("tpus_per_tpu_family", "CT6E", 16),
+        ]
+        for service in ("compute.googleapis.com", "run.googleapis.com"):
+            metrics = [_metric(f"{service}/{name}", limit) for name, limit in usual.items()]
+            answer = {"metrics": [*metrics, *families]}
+            self.server.plant("serviceusage.v1beta1", METRICS, answer, servicesId=service)
+
+    def subnet(self, nat: bool = True, **fields: Any) -> None:
+        network = f"{COMPUTE}/projects/{PROJECT}/global/networks/shared"
+        subnet = {
+            "name": "shared",
+            "network": network,
+            "ipCidrRange": "10.9.0.0/24",
+            "privateIpGoogleAccess": True,
+            **fields,
+        }
+        self.server.plant("compute.v1", "compute.subnetworks.get", subnet, subnetwork="shared")
+        router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
+        self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=REGION)
+
+    def hub(self, plan: StackPlan) -> None:
+        unknown = Page(code=401, content={"error": "Invalid user token."})
+        self.server.plant_page(WHOAMI, Page(content={"name": OWNER}, rejected=unknown))
+        for kind, name in repositories(plan):
+            self.server.plant_page(access(kind, name), Page(content={}))
+
+    def registry(self) -> None:
+        """Docker Hub with the image that serves, to which anybody gets a token, and our own with ours."""
+        where = f"{self.server.address}/registry/token"
+        realm = f'Bearer realm="{where}",service="registry.docker.io",scope="pull"'
+        self.server.plant_page("registry/token", Page(content={"token": "anybody"}))
+        rejected = Page(code=401, headers={"WWW-Authenticate": realm})
+        self.server.plant_page(MANIFEST, Page(rejected=rejected))
+        image = IMAGE.rpartition("/")[2]
+        self.server.plant("artifactregistry.v1", DOCKER_IMAGE, {"uri": IMAGE}, dockerImagesId=image)
 
 
-def plant_project(server: GoogleServer, state: str = "ACTIVE", billing: bool = True) -> None:
-    project = {"name": "projects/123456789012", "projectId": PROJECT, "state": state}
-    server.plant("cloudresourcemanager.v3", "cloudresourcemanager.projects.get", project, projectsId=PROJECT)
-    info = {"projectId": PROJECT, "billingEnabled": billing}
-    server.plant("cloudbilling.v1", "cloudbilling.projects.getBillingInfo", info)
+def access(kind: str, name: str) -> str:
+    """Address at which the Hub says whether a model or data set may be downloaded."""
+    return f"huggingface/api/{kind}s/{name}/auth-check"
 
 
-def plant_apis(server: GoogleServer, enabled: list[str]) -> None:
-    listed = [{"config": {"name": name}, "state": "ENABLED"} for name in enabled]
-    server.plant("serviceusage.v1", "serviceusage.services.list", {"services": listed})
-
-
-def plant_permissions(server: GoogleServer, *refused: str) -> None:
-    def granted(_call: Call, body: dict[str, Any]) -> dict[str, Any]:
-        return {"permissions": [each for each in body["permissions"] if each not in refused]}
-
-    server.plant("cloudresourcemanager.v3", "cloudresourcemanager.projects.testIamPermissions", granted)
-
-
-def plant_places(server: GoogleServer, status: str = "UP", a4_zone: str = A4_ZONE) -> None:
-    plant_region(server, status)
-    server.plant("compute.v1", "compute.machineTypes.aggregatedList", _types("machineTypes", a4_zone))
-    server.plant("compute.v1", "compute.acceleratorTypes.aggregatedList", _types("acceleratorTypes", a4_zone))
-
-
-def plant_region(
-    server: GoogleServer, status: str = "UP", quotas: dict[str, tuple[float, float]] = REGIONAL_QUOTAS
-) -> None:
-    region = {
-        "name": REGION,
-        "status": status,
-        "zones": [f"{COMPUTE}/projects/{PROJECT}/zones/{zone}" for zone in ZONES],
-        "quotas": _quotas(quotas),
-    }
-    server.plant("compute.v1", "compute.regions.get", region, region=REGION)
-
-
-def plant_reservation(server: GoogleServer, project: str = PROJECT, **changes: Any) -> None:
-    """A reservation of 4 A4 machines, one of them in use; `changes` replace its fields."""
-    reservation = {
-        "name": RESERVATION,
-        "zone": f"{COMPUTE}/projects/{project}/zones/{A4_ZONE}",
-        "status": "READY",
-        "specificReservationRequired": True,
-        "specificReservation": {
-            "count": "4",
-            "inUseCount": "1",
-            "instanceProperties": {"machineType": "a4-highgpu-8g"},
-        },
-        **changes,
-    }
-    scopes = {f"zones/{A4_ZONE}": {"reservations": [reservation]}, "zones/us-central1-a": {}}
-    server.plant("compute.v1", "compute.reservations.aggregatedList", {"items": scopes}, project=project)
-
-
-def plant_quotas(server: GoogleServer, **limits: int) -> None:
-    """Quotas that Service Usage has; `limits` replace those of metrics, by name."""
-    server.plant("compute.v1", "compute.projects.get", {"name": PROJECT, "quotas": _quotas(GLOBAL_QUOTAS)})
-    usual = {
-        "preemptible_nvidia_b200_gpus": 16,
-        "preemptible_tpu_v6e": 16,
-        "cpu_allocation": 20_000,
-        "mem_allocation": 60 * _GIB,
-        "nvidia_l4_gpu_allocation_no_zonal_redundancy": 3,
-        **limits,
-    }
-    families = [_family("gpus_per_gpu_family", "NVIDIA_B200", 16), _family("tpus_per_tpu_family", "CT6E", 16)]
-    for service in ("compute", "run"):
-        metrics = [_metric(f"{service}.googleapis.com/{name}", limit) for name, limit in usual.items()]
-        server.plant(
-            "serviceusage.v1beta1",
-            "serviceusage.services.consumerQuotaMetrics.list",
-            {"metrics": [*metrics, *families]},
-            servicesId=f"{service}.googleapis.com",
-        )
-
-
-def plant_subnet(server: GoogleServer, nat: bool = True, **changes: Any) -> None:
-    network = f"{COMPUTE}/projects/{PROJECT}/global/networks/shared"
-    subnet = {
-        "name": "shared",
-        "network": network,
-        "ipCidrRange": "10.9.0.0/24",
-        "privateIpGoogleAccess": True,
-        **changes,
-    }
-    server.plant("compute.v1", "compute.subnetworks.get", subnet, subnetwork="shared")
-    router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
-    server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=REGION)
-
-
-def plant_hub(server: GoogleServer, plan: StackPlan) -> None:
-    server.plant_page(
-        "huggingface/api/whoami-v2",
-        Page(content={"name": OWNER}, rejected=Page(code=401, content={"error": "Invalid user token."})),
-    )
-    for kind, name in hub.repositories(plan):
-        server.plant_page(f"huggingface/api/{kind}s/{name}/auth-check", Page(content={}))
-
-
-def plant_registry(server: GoogleServer) -> None:
-    """Docker Hub with the image that serves: anybody gets a token for it first."""
-    realm = f'Bearer realm="{server.address}/registry/token",service="registry.docker.io",scope="pull"'
-    server.plant_page("registry/token", Page(content={"token": "anybody"}))
-    server.plant_page(manifest(), Page(rejected=Page(code=401, headers={"WWW-Authenticate": realm})))
-    plant_image(server, IMAGE)
-
-
-def plant_image(server: GoogleServer, uri: str) -> None:
-    """An image in Artifact Registry."""
-    _, project, repository, image = uri.split("/", 3)
-    method = "artifactregistry.projects.locations.repositories.dockerImages.get"
-    server.plant(
-        "artifactregistry.v1",
-        method,
-        {"uri": uri},
-        projectsId=project,
-        repositoriesId=repository,
-        dockerImagesId=image,
-    )
-
-
-def manifest() -> str:
-    """Address of the serving image's manifest."""
+def _manifest() -> str:
     path, digest = pins.VLLM_IMAGE.removeprefix("docker.io/").split("@")
     return f"registry/registry-1.docker.io/v2/{path}/manifests/{digest}"
+
+
+MANIFEST: Final = _manifest()
 
 
 def _types(collection: str, a4_zone: str) -> dict[str, Any]:

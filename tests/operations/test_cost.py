@@ -1,7 +1,6 @@
 """What a stack costs: quantities of the plan, and no figure that nobody gave."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +8,16 @@ import pytest
 
 from engine.project import known_stacks
 from operations import prices
-from operations.__main__ import main
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.prices import CatalogPrices, FilePrices
 from operations.quantities import Quantity, by_use, quantities
+from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 SKUS = "cloudbilling.services.skus.list"
-
-
-@pytest.fixture
-def google() -> Iterator[GoogleServer]:
-    with GoogleServer() as server:
-        yield server
 
 
 def sku(description: str, nanos: int, *regions: str, unit: str = "h", free: bool = False) -> dict[str, Any]:
@@ -43,9 +36,9 @@ def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_EN
     server.plant("cloudbilling.v1", SKUS, {"skus": list(skus)}, servicesId=service)
 
 
-def price(server: GoogleServer, key: str, unit: str) -> prices.Price:
-    clients = Clients("my-project", server.address, timeout_s=0.5)
-    return CatalogPrices(clients, "us-central1").of(key, unit)
+@pytest.fixture
+def catalog(clients: Clients) -> CatalogPrices:
+    return CatalogPrices(clients, "us-central1")
 
 
 def amounts(stack: str, *settings: str) -> dict[str, tuple[float, float, float]]:
@@ -102,7 +95,9 @@ def test_every_quantity_has_an_entry_in_the_table_of_prices(stack: str) -> None:
 # Prices
 
 
-def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(google: GoogleServer) -> None:
+def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(
+    google: GoogleServer, catalog: CatalogPrices
+) -> None:
     plant(
         google,
         sku("Nvidia L4 GPU running in Americas", 560_000_000, "us-central1", "us-east1"),
@@ -111,18 +106,18 @@ def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(google: Goo
         sku("Commitment v1: Nvidia L4 GPU running in Americas for 1 Year", 350_000_000),
         sku("Nvidia L4 GPU Virtual Workstation running in Americas", 760_000_000),
     )
-    assert price(google, "nvidia-l4.onDemand", "GPU-hour").dollars == pytest.approx(0.56)
-    assert price(google, "nvidia-l4.spot", "GPU-hour").dollars == pytest.approx(0.22)
+    assert catalog.of("nvidia-l4.onDemand", "GPU-hour").dollars == pytest.approx(0.56)
+    assert catalog.of("nvidia-l4.spot", "GPU-hour").dollars == pytest.approx(0.22)
 
 
-def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer) -> None:
+def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: CatalogPrices) -> None:
     run, gke, network = "152E-C115-5142", "CCD8-9BF1-090E", "E505-1604-58F8"
     plant(google, sku("Jobs CPU in us-central1", 18_000, unit="s", free=True), service=run)
     plant(google, sku("Autopilot Pod mCPU Requests (us-central1)", 44_500), service=gke)
     plant(google, sku("Networking Cloud Nat Gateway Uptime", 1_400_000, "global"), service=network)
-    assert price(google, "run.job.cpu", "vCPU-hour").dollars == pytest.approx(0.0648)
-    assert price(google, "autopilot.cpu", "vCPU-hour").dollars == pytest.approx(0.0445)
-    assert price(google, "nat.gateway", "hour").dollars == pytest.approx(0.0014)
+    assert catalog.of("run.job.cpu", "vCPU-hour").dollars == pytest.approx(0.0648)
+    assert catalog.of("autopilot.cpu", "vCPU-hour").dollars == pytest.approx(0.0445)
+    assert catalog.of("nat.gateway", "hour").dollars == pytest.approx(0.0014)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +134,16 @@ def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer) -> None:
     ids=["none", "unit", "two", "half"],
 )
 def test_without_exactly_one_price_there_is_none(
-    google: GoogleServer, skus: list[dict[str, Any]], why: str
+    skus: list[dict[str, Any]], why: str, google: GoogleServer, catalog: CatalogPrices
 ) -> None:
     plant(google, *skus)
-    found = price(google, "g2.cpu.onDemand", "vCPU-hour")
+    found = catalog.of("g2.cpu.onDemand", "vCPU-hour")
     assert found.dollars is None
     assert why in found.source
 
 
-def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer) -> None:
-    assert "contract" in price(google, "nvidia-b200.reservation", "GPU-hour").source
+def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer, catalog: CatalogPrices) -> None:
+    assert "contract" in catalog.of("nvidia-b200.reservation", "GPU-hour").source
     assert not google.calls
 
 
@@ -182,19 +177,22 @@ def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, 
 # The command
 
 
-def command(server: GoogleServer, stack: str, *more: str) -> int:
-    with planned_once():
-        return main(["cost", "--stack", stack, "--endpoint", server.address, *more])
+@pytest.fixture
+def run(google: GoogleServer, command: Command) -> Command:
+    def run(stack: str, *words: str) -> Ran:
+        with planned_once():
+            return command("cost", "--stack", stack, "--endpoint", google.address, *words)
+
+    return run
 
 
-def test_the_command_adds_up_hour_run_and_forgotten_month(
-    google: GoogleServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_adds_up_hour_run_and_forgotten_month(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text("nvidia-b200.reservation: 10\ncluster.autopilot: 0.1\nautopilot.cpu: 0.05\n")
-    assert command(google, "a4-ray", "--prices", str(file), "--hours", "0.5", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+    ran = run("a4-ray", "--prices", str(file), "--hours", "0.5", "--json")
+    shown = json.loads(ran.out)
     totals = {name: total["dollars"] for name, total in shown["totals"].items()}
+    assert not ran.status
     assert totals["per_hour"] == pytest.approx(160 + 0.1 + 9 * 0.05)
     assert totals["per_run"] == pytest.approx(totals["per_hour"] / 2)
     assert totals["per_month"] == pytest.approx(0.1 * 730)
@@ -203,17 +201,17 @@ def test_the_command_adds_up_hour_run_and_forgotten_month(
 
 @pytest.mark.parametrize("fault", [REFUSED, EXHAUSTED, UNAVAILABLE, HALF, CUT, Fault(body=b'{"skus": 1}')])
 def test_without_prices_the_quantities_are_shown_and_the_status_says_so(
-    google: GoogleServer, fault: Fault, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    fault: Fault, google: GoogleServer, run: Command
 ) -> None:
-    monkeypatch.setattr("operations.clients._RETRIES", 0)
     google.fail("cloudbilling.v1", SKUS, fault)
-    assert command(google, "dev") == 2
-    printed = capsys.readouterr()
-    assert "Without prices: cloudbilling.services.skus.list" in " ".join(printed.out.split())
-    assert "no price" in printed.out
-    assert "Traceback" not in printed.err
+    ran = run("dev")
+    assert ran.status == 2
+    assert "Without prices: cloudbilling.services.skus.list" in " ".join(ran.out.split())
+    assert "no price" in ran.out
+    assert "Traceback" not in ran.err
 
 
-def test_hours_that_are_none_are_refused(google: GoogleServer, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(google, "dev", "--hours", "0") == 2
-    assert "--hours 0.0: give a number above 0" in capsys.readouterr().err
+def test_hours_that_are_none_are_refused(run: Command) -> None:
+    ran = run("dev", "--hours", "0")
+    assert ran.status == 2
+    assert "--hours 0.0: give a number above 0" in ran.err

@@ -58,11 +58,7 @@ def named(states: list[Any]) -> list[list[str]]:
     return [[each.physical_name for each in state.resources] for state in states]
 
 
-def clients(google: GoogleServer) -> Clients:
-    return Clients("p", google.address, timeout_s=0.5)
-
-
-def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, google: GoogleServer) -> None:
+def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, clients: Clients) -> None:
     answers = {
         "stack history --json --stack s": json.dumps([{"version": each} for each in (6, 5, 4, 3, 2, 1)]),
         "stack export --version 6 --stack s": exported(),
@@ -70,7 +66,7 @@ def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, 
         "stack export --version 4 --stack s": exported("a", "b"),
         "stack export --version 3 --stack s": exported(),
     }
-    assert named(backend(answers).earlier(clients(google))) == [["b"], ["a", "b"]]
+    assert named(backend(answers).earlier(clients)) == [["b"], ["a", "b"]]
 
 
 def in_bucket(url: str) -> Answers:
@@ -83,7 +79,7 @@ def in_bucket(url: str) -> Answers:
 
 @pytest.mark.parametrize(("url", "start"), [("gs://states", ""), ("gs://states/of/us?x=y", "of/us/")])
 def test_the_history_of_a_bucket_is_read_from_it(
-    url: str, start: str, backend: Asked, google: GoogleServer
+    url: str, start: str, backend: Asked, google: GoogleServer, clients: Clients
 ) -> None:
     folder = f"{start}.pulumi/history/llm-stacks/s/s-"
     files = {f"{folder}1.checkpoint.json": checkpoint("a"), f"{folder}2.checkpoint.json": checkpoint()}
@@ -97,29 +93,31 @@ def test_the_history_of_a_bucket_is_read_from_it(
 
     google.plant("storage.v1", "storage.objects.list", listed)
     google.plant("storage.v1", "storage.objects.get", read)
-    assert named(backend(in_bucket(url)).earlier(clients(google))) == [["a"]]
+    assert named(backend(in_bucket(url)).earlier(clients)) == [["a"]]
 
 
-def test_a_bucket_that_may_not_be_read_is_said(backend: Asked, google: GoogleServer) -> None:
+def test_a_bucket_that_may_not_be_read_is_said(
+    backend: Asked, google: GoogleServer, clients: Clients
+) -> None:
     google.fail("storage.v1", "storage.objects.list", REFUSED)
     with pytest.raises(OperationError, match="403 Permission denied"):
-        backend(in_bucket("gs://states")).earlier(clients(google))
+        backend(in_bucket("gs://states")).earlier(clients)
 
 
 def test_a_backend_whose_history_cannot_be_read_is_said_with_the_way_out(
-    backend: Asked, google: GoogleServer
+    backend: Asked, clients: Clients
 ) -> None:
     with pytest.raises(OperationError, match="name a saved state with --state FILE"):
-        backend(in_bucket("s3://states")).earlier(clients(google))
+        backend(in_bucket("s3://states")).earlier(clients)
 
 
 def test_the_history_of_a_folder_is_what_the_engine_wrote(
-    l4_kueue: Lived, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
+    l4_kueue: Lived, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     real = Backend("l4-kueue")
     assert real.now().resources == ()
-    (state,) = real.earlier(clients(google))
+    (state,) = real.earlier(clients)
     assert state == l4_kueue.alive
 
 
