@@ -58,7 +58,7 @@ class ApplyingKubernetes(FakeKubernetes):
         if item:
             self.reached(resource)
             if resource.type == RELEASE:
-                self._cluster.uninstall()
+                self._cluster.uninstall(item.inputs)
             else:
                 self._cluster.delete(_tree(item.inputs))
         super().delete(resource, item_id)

@@ -141,7 +141,7 @@ class LiveCluster:
         Raises:
             Rejected: When the release is wrong.
         """
-        chart = str(release.get("chart", "")).rstrip("/").split("/")[-1]
+        chart = _chart(release)
         if chart != CHART:
             self._log_once(f"the Helm chart {chart} is not installed here: only Kueue's can be")
             return
@@ -157,16 +157,17 @@ class LiveCluster:
         except RehearsalError as error:
             raise Rejected(str(error)) from None
 
-    def uninstall(self) -> None:
-        """Uninstalls the release of Kueue, if it is there.
+    def uninstall(self, release: Mapping[str, Any]) -> None:
+        """Uninstalls a Helm release, if it is of Kueue.
 
         Raises:
             Rejected: When it is not gone in time.
         """
-        try:
-            self._plane.kueue.uninstall()
-        except RehearsalError as error:
-            raise Rejected(str(error)) from None
+        if _chart(release) == CHART:
+            try:
+                self._plane.kueue.uninstall()
+            except RehearsalError as error:
+                raise Rejected(str(error)) from None
 
     def sweep(self) -> None:
         """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
@@ -288,6 +289,11 @@ def install_ray(plane: ControlPlane) -> bool:
     except ApiError:
         plane.install(CRDS / f"ray.io_{plural}.yaml" for plural in _RAY_KINDS)
     return True
+
+
+def _chart(release: Mapping[str, Any]) -> str:
+    """The chart's name, without where it is published."""
+    return str(release.get("chart", "")).rstrip("/").split("/")[-1]
 
 
 def _message(tree: Mapping[str, Any], error: ApiError) -> str:

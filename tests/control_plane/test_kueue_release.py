@@ -12,9 +12,8 @@ from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane, kueue_release
 from rehearsal.control_plane.api import WaitError, until
 from rehearsal.control_plane.kueue_release import configured
-from tests.rehearsal.small import make_cluster
+from tests.rehearsal.small import SETTINGS, make_cluster
 
-SETTINGS = {"scenario": "small"}
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpriorityclasses.kueue.x-k8s.io"
 CONFIGURATION = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
@@ -68,9 +67,12 @@ def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_withou
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0
+        assert rehearsal.cluster
+        rehearsal.cluster.uninstall({"chart": "oci://example.com/charts/another"})
+        assert plane.kueue.installed
         rehearsal.destroy()
         assert not plane.kueue.installed
-        assert rehearsal.cluster and rehearsal.cluster.left() == []
+        assert rehearsal.cluster.left() == []
 
 
 def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:

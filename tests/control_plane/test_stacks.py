@@ -12,7 +12,7 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
 from rehearsal.live_cluster import CRDS
 from tests import inventory, plans
-from tests.rehearsal.small import make_cluster
+from tests.rehearsal.small import SETTINGS, make_cluster
 
 STACKS = [
     stack
@@ -139,7 +139,7 @@ def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -
             opts=pulumi.ResourceOptions(provider=provider, deleted_with=cluster),
         )
 
-    with Rehearsal("small", {"scenario": "small"}, program, plane=plane) as rehearsal:
+    with Rehearsal("small", SETTINGS, program, plane=plane) as rehearsal:
         with pytest.raises(RehearsalError, match=r"budget.*the API server rejects PodDisruptionBudget"):
             rehearsal.up()
         rehearsal.destroy()
