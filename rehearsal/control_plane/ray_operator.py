@@ -61,34 +61,17 @@ class RayOperator:
         self._set(job, jobDeploymentStatus=outcome, jobStatus=status)
 
     def _run_job(self, job: Object) -> None:
-        name, namespace, spec = job["metadata"]["name"], job["metadata"]["namespace"], job["spec"]
+        name, spec = job["metadata"]["name"], job["spec"]
         selected = (spec.get("clusterSelector") or {}).get(_CLUSTER_LABEL)
         if selected is None:
-            cluster = self._api.create(
-                {
-                    "apiVersion": job["apiVersion"],
-                    "kind": "RayCluster",
-                    "metadata": {
-                        "name": f"{name}-{job['metadata']['uid'][:5]}",
-                        "namespace": namespace,
-                        "ownerReferences": [_owner(job)],
-                    },
-                    "spec": spec["rayClusterSpec"],
-                }
-            )
-            selected = cluster["metadata"]["name"]
+            selected = f"{name}-{job['metadata']['uid'][:5]}"
+            version, parts = job["apiVersion"], spec["rayClusterSpec"]
+            cluster = self._api.create(_owned(job, version, "RayCluster", selected, parts))
             self._set(job, jobDeploymentStatus="Initializing", rayClusterName=selected)
             self._run_cluster(cluster)
         template = spec.get("submitterPodTemplate")
         if template:
-            self._api.create(
-                {
-                    "apiVersion": "batch/v1",
-                    "kind": "Job",
-                    "metadata": {"name": name, "namespace": namespace, "ownerReferences": [_owner(job)]},
-                    "spec": {"backoffLimit": 2, "template": template},
-                }
-            )
+            self._api.create(_owned(job, "batch/v1", "Job", name, {"backoffLimit": 2, "template": template}))
             self._await_pods(job, f"batch.kubernetes.io/job-name={name}", 1)
         self._set(job, jobDeploymentStatus="Running", jobStatus="RUNNING", rayClusterName=selected)
 
@@ -146,27 +129,26 @@ def _pod(cluster: Object, template: Mapping[str, Any], role: str, group: str, in
         "ray.io/node-type": role,
         "ray.io/group": group,
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": f"{name}-{group}-{role}-{index}",
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": labels,
-            "annotations": stated.get("annotations") or {},
-            "ownerReferences": [_owner(cluster)],
-        },
-        "spec": template["spec"],
-    }
+    return _owned(
+        cluster,
+        "v1",
+        "Pod",
+        f"{name}-{group}-{role}-{index}",
+        template["spec"],
+        labels=labels,
+        annotations=stated.get("annotations") or {},
+    )
 
 
-def _owner(tree: Object) -> dict[str, Any]:
-    metadata = tree["metadata"]
-    return {
-        "apiVersion": tree["apiVersion"],
-        "kind": tree["kind"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+def _owned(owner: Object, version: str, kind: str, name: str, spec: Any, **metadata: Any) -> Object:
+    """An object beside its owner, which goes when the owner does."""
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
+    metadata |= {"name": name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference]}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
