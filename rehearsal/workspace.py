@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import yaml
 
@@ -31,12 +31,16 @@ class Workspace:
         environment: Variables for the engine on top of this process's own.
     """
 
+    # A process encrypts a secret once: the engine takes a third of a second for it, and each time gives
+    # another text. All workspaces have the same passphrase, so they may have the same salt.
+    _salt: ClassVar[str] = ""
+    _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
+
     def __init__(self, directory: Path, stack: str, engine: Engine) -> None:
         self.directory = directory
         self._stack = stack
         self._engine = engine
-        # A secret is encrypted once: the engine takes half a second for it, and each time gives another text.
-        self._encrypted: dict[tuple[str, str], Any] = {}
+        self._file.write_text(yaml.safe_dump({"encryptionsalt": self._salt} if self._salt else {}))
         plugins = directory / "plugins"
         for folder in (self.backend, self.faults, plugins):
             folder.mkdir()
@@ -51,6 +55,9 @@ class Workspace:
             "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+            # The engine lives for seconds: collecting its garbage is a sixth of its work.
+            "GOGC": "off",
+            "GOMEMLIMIT": "1GiB",
         }
 
     @property
@@ -63,14 +70,19 @@ class Workspace:
         """Folder for `Faults`."""
         return self.directory / "faults"
 
+    @property
+    def _file(self) -> Path:
+        return self.directory / f"Pulumi.{self._stack}.yaml"
+
     def use(self, checkout: Path) -> None:
         """Takes the project's file from a checkout."""
         shutil.copyfile(checkout / PROJECT_FILE.name, self.directory / PROJECT_FILE.name)
 
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
-        file = self.directory / f"Pulumi.{self._stack}.yaml"
-        written: dict[str, Any] = yaml.safe_load(file.read_text()) if file.exists() else {}
+        file = self._file
+        written: dict[str, Any] = yaml.safe_load(file.read_text())
+        Workspace._salt = written["encryptionsalt"]
         secrets = configuration.secret.items()
         known = {key: self._encrypted[key, text] for key, text in secrets if (key, text) in self._encrypted}
         file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
