@@ -1,10 +1,12 @@
 """What a preview would change, cut down to what a comment shows and free of secrets."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 
 class Kind(StrEnum):
@@ -52,6 +54,12 @@ class Change:
     properties: tuple[Property, ...] = ()
 
 
+def ordered(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Changes in an order that does not depend on the engine."""
+    kinds = list(Kind)
+    return tuple(sorted(changes, key=lambda each: (kinds.index(each.kind), each.type, each.name)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class StackPreview:
     """The preview of one stack.
@@ -66,7 +74,7 @@ class StackPreview:
 
     stack: str
     against: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: Annotated[tuple[Change, ...], AfterValidator(ordered)] = ()
     unchanged: int = 0
     failure: str = ""
 
@@ -97,10 +105,7 @@ class Previews:
         return any(preview.failure for preview in self.stacks)
 
 
-def ordered(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Changes in an order that does not depend on the engine."""
-    kinds = list(Kind)
-    return tuple(sorted(changes, key=lambda each: (kinds.index(each.kind), each.type, each.name)))
+_SAVED: Final = TypeAdapter(Previews)
 
 
 def as_json(previews: Previews) -> str:
@@ -112,53 +117,13 @@ def from_json(text: str) -> Previews:
     """Reads what `as_json` wrote, or what somebody wants to pass off as that.
 
     Raises:
-        ValueError: When it is anything else.
+        ValueError: When it is anything else; the text is not repeated.
     """
     try:
-        return _previews(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"this is not a file that `preview-comment --save` wrote: {error}") from None
-
-
-def _previews(value: Any) -> Previews:
-    return Previews(
-        commit=_text(value["commit"]),
-        stacks=tuple(_stack(each) for each in value["stacks"]),
-        untouched=tuple(_text(each) for each in value["untouched"]),
-        removed=tuple(_text(each) for each in value["removed"]),
-    )
-
-
-def _stack(value: Mapping[str, Any]) -> StackPreview:
-    return StackPreview(
-        stack=_text(value["stack"]),
-        against=_text(value["against"]),
-        changes=ordered([_change(each) for each in value["changes"]]),
-        unchanged=int(value["unchanged"]),
-        failure=_text(value["failure"]),
-    )
-
-
-def _change(value: Mapping[str, Any]) -> Change:
-    return Change(
-        kind=Kind(value["kind"]),
-        type=_text(value["type"]),
-        name=_text(value["name"]),
-        reason=_text(value["reason"]),
-        properties=tuple(_property(each) for each in value["properties"]),
-    )
-
-
-def _property(value: Mapping[str, Any]) -> Property:
-    return Property(
-        path=_text(value["path"]),
-        old=_text(value["old"]),
-        new=_text(value["new"]),
-        forces=value["forces"] is True,
-    )
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a text")
-    return value
+        return _SAVED.validate_json(text, strict=True)
+    except ValidationError as error:
+        fault = error.errors(include_input=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise ValueError(
+            f"this is not a file that `preview-comment --save` wrote: {where}: {fault['msg']}"
+        ) from None
