@@ -13,7 +13,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT: Final = Path(__file__).parent.parent.parent
-DOCUMENTS: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+WALKTHROUGH: Final = ROOT / "docs" / "walkthrough"
+# The page that the walkthrough adds is tried where it is added.
+DOCUMENTS: Final = [
+    path
+    for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
+    if not path.is_relative_to(WALKTHROUGH / "files")
+]
 ROOMS: Final = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0].isalpha())
 # Text in backticks that begins like this is a command to be tried.
 _TRIED: Final = re.compile(r"(make|pulumi|(\.venv[\w-]*/bin/)?python) ")

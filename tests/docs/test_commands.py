@@ -24,11 +24,11 @@ from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
 from stacks.reader import hint_of, keys_of
 from tests import plans
-from tests.docs.documents import DOCUMENTS, ROOT, Command, blocks, commands
+from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, blocks, commands
 from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and those that every shell has.
-UNTRIED: Final = {"gcloud", "kubectl", "cd", "echo", "export", "git", "mkdir", "mktemp", "rm"}
+UNTRIED: Final = {"gcloud", "kubectl", "cd", "cp", "echo", "export", "git", "mkdir", "mktemp", "rm"}
 MAKEFILES: Final = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
 COMMANDS: Final = [command for document in DOCUMENTS for command in commands(document)]
 
@@ -74,7 +74,7 @@ def test_make_has_the_target(command: Command) -> None:
         if equals:
             assert re.search(rf"^{name} \?=", MAKEFILES, re.MULTILINE)
         if name == "STACK" and not is_placeholder(value):
-            assert value in known_stacks()
+            assert value in (*known_stacks(), *known_stacks(WALKTHROUGH / "files"))
 
 
 # The project's own programs

@@ -1,5 +1,6 @@
 """A project in which every stack finds what it needs, planted in the server; tests take something away."""
 
+import re
 from typing import Any, Final
 
 from cloud.machines import MACHINES
@@ -8,7 +9,7 @@ from operations.checks.hub import repositories
 from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
-from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned
+from tests.operations.planned import PROJECT, RESERVATION, planned
 
 REGION: Final = "us-central1"
 ZONES: Final = ("us-central1-a", "us-central1-b", "us-central1-c")
@@ -57,7 +58,7 @@ class GoodProject:
         self.quotas()
         self.subnet()
         self.hub(plan)
-        self.registry()
+        self.registry(plan)
         return plan
 
     def project(self, state: str = "ACTIVE", billing: bool = True) -> None:
@@ -155,15 +156,17 @@ class GoodProject:
         for kind, name in repositories(plan):
             self.server.plant_page(access(kind, name), Page(content={}))
 
-    def registry(self) -> None:
-        """Docker Hub with the image that serves, to which anybody gets a token, and our own with ours."""
+    def registry(self, plan: StackPlan) -> None:
+        """Docker Hub with the image that serves, to which anybody gets a token, and ours with the plan's."""
         where = f"{self.server.address}/registry/token"
         realm = f'Bearer realm="{where}",service="registry.docker.io",scope="pull"'
         self.server.plant_page("registry/token", Page(content={"token": "anybody"}))
         rejected = Page(code=401, headers={"WWW-Authenticate": realm})
         self.server.plant_page(MANIFEST, Page(rejected=rejected))
-        image = IMAGE.rpartition("/")[2]
-        self.server.plant("artifactregistry.v1", DOCKER_IMAGE, {"uri": IMAGE}, dockerImagesId=image)
+        uris = re.findall(r"[\w-]+-docker\.pkg\.dev/[\w./-]+@sha256:[0-9a-f]{64}", str(plan.resources))
+        for uri in set(uris):
+            image = uri.rpartition("/")[2]
+            self.server.plant("artifactregistry.v1", DOCKER_IMAGE, {"uri": uri}, dockerImagesId=image)
 
 
 def access(kind: str, name: str) -> str:

@@ -4,6 +4,8 @@ from contextlib import AbstractContextManager
 from functools import cache
 from unittest.mock import patch
 
+from engine.configuration import configuration
+from engine.project import parse_override
 from operations.plan import StackPlan, load
 
 PROJECT = "my-project"
@@ -27,8 +29,10 @@ def planned(stack: str, *settings: str) -> StackPlan:
 
 
 def settings_of(stack: str, *settings: str) -> list[str]:
-    """The settings that `planned` gives."""
-    return [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
+    """The settings that `planned` gives, and what stands in for others that only the stack's user has."""
+    given = [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
+    found = configuration(stack, dict(parse_override(text) for text in given))
+    return [*given, *(f"{key}={found.plain[key]}" for key in found.stood_in if key in found.plain)]
 
 
 def planned_once() -> AbstractContextManager[object]:

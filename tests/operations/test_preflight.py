@@ -45,7 +45,7 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
     for topic in preflight.CHECKS:
         found = check(plan, topic)
         assert not {each.level for each in found} & {Level.PROBLEM, Level.UNKNOWN}, found
-        assert found or topic in ("reservation", "network"), topic
+        assert found or topic in ("reservation", "network", "names"), topic
 
 
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.

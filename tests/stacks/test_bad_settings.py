@@ -6,6 +6,7 @@ import stacks
 from stacks.reader import choices, keys_of, something, values_of
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
 
+SCENARIOS = sorted(stacks.scenarios())
 V6E = (
     "asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, us-east5-b, "
     "us-east5-a"
@@ -65,13 +66,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"llm-stacks:scenario": None},
-        "scenario: missing; set it with `pulumi config set scenario "
-        "a4-accelerate|a4-ray|cloudrun-vllm|l4-kueue|tpu-maxtext`",
+        f"scenario: missing; set it with `pulumi config set scenario {'|'.join(SCENARIOS)}`",
     ),
     (
         {"llm-stacks:scenario": "a4ray"},
-        "scenario: 'a4ray' is not one of a4-accelerate, a4-ray, cloudrun-vllm, l4-kueue, tpu-maxtext; "
-        "did you mean a4-ray?",
+        f"scenario: 'a4ray' is not one of {', '.join(SCENARIOS)}; did you mean a4-ray?",
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},

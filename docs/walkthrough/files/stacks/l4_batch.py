@@ -1,0 +1,71 @@
+"""l4-batch: a batch Job of any image on one L4 spot machine, and a bucket that keeps what it writes."""
+
+from typing import Annotated
+
+import pulumi
+from pydantic import AfterValidator, Field
+
+from components.batch_job import BatchJob, BatchJobArgs
+from components.capacity import CapacityType
+from components.image import Image
+from stacks.platform import CapacityKind, CapacitySettings, GkeSettings, Site, gke_platform
+from stacks.reader import Hint, Unchecked
+
+
+class _SpotCapacity(CapacitySettings):
+    """Where the machine comes from."""
+
+    type: CapacityKind = CapacityType.SPOT
+
+
+class Settings(GkeSettings):
+    """Settings of l4-batch."""
+
+    capacity: _SpotCapacity
+    image: Annotated[
+        Image,
+        Unchecked,
+        AfterValidator(Image.parse),
+        Hint(
+            values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST",
+            # A rehearsal pulls nothing: any digest will do.
+            stand_in=f"us-docker.pkg.dev/rehearsal-project/images/batch@sha256:{'0' * 64}",
+        ),
+    ] = Field(examples=["REGISTRY/IMAGE@sha256:DIGEST"], description="What the job runs.")
+    wait_for_job: bool = Field(
+        False, description="Whether `pulumi up` ends only when the job does, and fails if the job failed."
+    )
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
+    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
+    site = Site(settings)
+    platform = gke_platform(site, settings, namespace="batch", account="batch", images=[settings.image])
+    bucket = site.bucket({"batch": platform.account}, hierarchical=True)
+    # The same image is the same run: its folder in the bucket.
+    run = settings.image.fingerprint
+    job = BatchJob(
+        site.name,
+        BatchJobArgs(
+            namespace=platform.namespace,
+            job_name=site.name,
+            manifest=site.manifests / "job.yaml",
+            values={
+                "image": settings.image.uri,
+                "serviceAccount": platform.account.account_name,
+                "capacity": settings.accelerators.pod_selectors(),
+                "bucket": bucket.bucket_name,
+                "run": run,
+            },
+            depends_on=[*platform.depends_on, *bucket.access],
+            wait=settings.wait_for_job,
+            max_hours=settings.max_run_hours,
+        ),
+    )
+    output = pulumi.Output.concat("gs://", bucket.bucket_name, "/", run)
+    return {
+        "connect": platform.cluster.connect,
+        **job.commands(),
+        "listOutput": pulumi.Output.concat("gcloud storage ls --recursive ", output),
+        "copyOutput": pulumi.Output.concat("gcloud storage cp --recursive ", output, " ."),
+    }

@@ -1,0 +1,102 @@
+"""A sixth scenario is the walkthrough's own files and nothing else, whatever it is called."""
+
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, WALKTHROUGH
+
+FILES = WALKTHROUGH / "files"
+PAGE = WALKTHROUGH / "README.md"
+# What holds of every stack, and says so of this one.
+TESTS = (
+    "tests/stacks/test_invariants.py",
+    "tests/stacks/test_inventories.py",
+    "tests/stacks/test_faults.py",
+    "tests/docs",
+    "tests/operations/test_cost.py",
+    "tests/operations/test_preflight.py",
+)
+GENERATED = {"README.md", "docs/settings.md"}
+
+
+@pytest.fixture(scope="module")
+def name() -> str:
+    return f"my-{secrets.token_hex(3)}"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A copy of the checkout with the walkthrough's files in it, renamed."""
+    copy = tmp_path_factory.mktemp("checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for file in filter(None, listed.stdout.split("\0")):
+        if (ROOT / file).is_file():
+            put(copy / file, (ROOT / file).read_bytes())
+    (copy / ".tools").symlink_to(ROOT / ".tools")
+    for path in filter(Path.is_file, FILES.rglob("*")):
+        renamed = rename(path.relative_to(FILES).as_posix(), name)
+        put(copy / renamed, rename(path.read_text(), name).encode())
+    return copy
+
+
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def rename(text: str, name: str) -> str:
+    return text.replace("l4-batch", name).replace("l4_batch", name.replace("-", "_"))
+
+
+@pytest.fixture(scope="module")
+def run(checkout: Path) -> Callable[..., str]:
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments], cwd=checkout, capture_output=True, text=True, check=False
+        )
+        assert not done.returncode, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], name: str) -> None:
+    (shown,) = re.findall(r"```text\n(rehearsal .*)\n```", PAGE.read_text())
+    assert run("rehearsal", name).splitlines()[-1] == rename(shown, name)
+
+
+def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
+    run("tests.inventory", name)
+    run("documentation")
+    chosen = f"{name} or committed_pages"
+    said = run("pytest", "-o", "addopts=", "-p", "no:cacheprovider", *TESTS, "-k", chosen)
+    passed = re.search(r"(\d+) passed", said)
+    assert passed and int(passed[1]) > 25, said
+    assert f"docs/stacks/{name}.md" in (checkout / "README.md").read_text()
+
+
+def test_nothing_else_was_edited(checkout: Path) -> None:
+    changed = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob("**/*.*")
+        if path.is_file() and (checkout / path.relative_to(ROOT)).is_file()
+        if path.read_bytes() != (checkout / path.relative_to(ROOT)).read_bytes()
+    }
+    assert changed <= GENERATED
+
+
+def test_no_other_file_knows_of_it() -> None:
+    search = ["git", "grep", "-nE", "l4.?batch", "--", ":!docs", ":!tests"]
+    assert not subprocess.run(search, cwd=ROOT, capture_output=True, check=False).stdout
