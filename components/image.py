@@ -17,8 +17,7 @@ _ARTIFACT_REGISTRY: Final = re.compile(
 
 # Versions of each image that stay whatever their age, so that an older commit still runs.
 _KEPT_VERSIONS: Final = 5
-_OLDEST_UNTAGGED: Final = "86400s"
-_OLDEST: Final = "2592000s"
+_DELETIONS: Final = (("delete-old-untagged", "UNTAGGED", "86400s"), ("delete-old", "ANY", "2592000s"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,18 +164,14 @@ def _cleanup_policies() -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs
                 keep_count=_KEPT_VERSIONS
             ),
         ),
-        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-            id="delete-old-untagged",
-            action="DELETE",
-            condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                tag_state="UNTAGGED", older_than=_OLDEST_UNTAGGED
-            ),
-        ),
-        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-            id="delete-old",
-            action="DELETE",
-            condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                tag_state="ANY", older_than=_OLDEST
-            ),
+        *(
+            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                id=policy,
+                action="DELETE",
+                condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                    tag_state=state, older_than=age
+                ),
+            )
+            for policy, state, age in _DELETIONS
         ),
     ]

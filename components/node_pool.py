@@ -106,6 +106,12 @@ class NodePool(Component):
     def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         cluster = args.cluster
+        # Limits for all zones together, and nodes from whichever zone has them.
+        autoscaling = gcp.container.NodePoolAutoscalingArgs(
+            total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
+        )
+        # Node by node without a spare one, which GKE would add first by default and there may not be.
+        one_by_one = gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
             project=cluster.resource.project,
@@ -113,14 +119,14 @@ class NodePool(Component):
             cluster=cluster.resource.name,
             node_locations=list(args.zones),
             node_count=args.maximum // len(args.zones) if args.fixed_size else None,
-            autoscaling=None if args.fixed_size else _autoscaling(args),
+            autoscaling=None if args.fixed_size else autoscaling,
             management=gcp.container.NodePoolManagementArgs(
                 # GKE rejects it for flex-start pools.
                 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
                 auto_repair=not (args.capacity and args.capacity.flex_start),
                 auto_upgrade=True,
             ),
-            upgrade_settings=_one_by_one() if args.scarce else None,
+            upgrade_settings=one_by_one if args.scarce else None,
             placement_policy=_placement(args),
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
@@ -133,18 +139,6 @@ class NodePool(Component):
             ),
         )
         self.register_outputs({})
-
-
-def _autoscaling(args: NodePoolArgs) -> gcp.container.NodePoolAutoscalingArgs:
-    """Limits for all zones together, and nodes from whichever zone has them."""
-    return gcp.container.NodePoolAutoscalingArgs(
-        total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
-    )
-
-
-def _one_by_one() -> gcp.container.NodePoolUpgradeSettingsArgs:
-    """Node by node without a spare one, which GKE would add first by default and there may not be."""
-    return gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
 
 
 def _placement(args: NodePoolArgs) -> gcp.container.NodePoolPlacementPolicyArgs | None:

@@ -15,10 +15,9 @@ from tenacity import (
 )
 from tenacity.retry import retry_base
 
-from components.cloud_build.api import BuildApi
+from components.cloud_build.api import BuildApi, Kind, Trouble
 from components.cloud_build.clock import Clock, Interrupted
 from components.cloud_build.inputs import BuildError, BuildInputs
-from components.cloud_build.trouble import Kind, Trouble
 
 # How long a build may wait for a machine, in seconds.
 _QUEUE_S: Final = 1800

@@ -342,7 +342,11 @@ def test_interrupting_the_provider_process_cancels_the_build(bench: Bench, plugi
     bench.server.next_build(BuildLifecycle(states=["WORKING"]))
     creation = plugin.create()
     assert bench.server.created.wait(30)
-    plugin.process.send_signal(signal.SIGINT)
-    assert bench.server.cancelled.wait(30)
+    for _ in range(10):
+        plugin.process.send_signal(signal.SIGINT)
+        # Where another thread than the main one got the signal, Python handles it with the next one.
+        if bench.server.cancelled.wait(3):
+            break
+    assert bench.server.cancelled.is_set()
     assert creation.exception()
     assert plugin.process.wait(30) == 0
