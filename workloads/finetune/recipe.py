@@ -210,19 +210,13 @@ def _told(error: ValidationError) -> Iterator[str]:
                 section = section.model_fields[part].annotation
             yield f"unknown key {key}{_did_you_mean(str(each['loc'][-1]), section.model_fields)}"
         elif each["type"] == "missing":
-            yield f"missing key {key}"
+            yield f"{key} is missing"
         elif each["type"] == "value_error":
             yield f"{key} {each['ctx']['error']}".strip()
         elif each["type"] == "model_type":
-            yield f"{key or 'the file'} must be a mapping of keys, not {_shown(value)}"
+            yield f"{key or 'the file'} must be a mapping of keys, not {value!r}"
         else:
-            yield f"{key} {each['msg'].replace('Input should be', 'must be')}, not {_shown(value)}"
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "nothing"
-    return "a list" if isinstance(value, list) else "a section" if isinstance(value, dict) else repr(value)
+            yield f"{key} {each['msg'].replace('Input should be', 'must be')}, not {value!r}"
 
 
 def _placeholder_problems(data: Data) -> list[str]:
