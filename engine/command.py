@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -76,15 +76,17 @@ class Engine(automation.PulumiCommand):
             errors="replace",
             start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
         )
-        try:
-            output, errors = _Lines(process.stdout, on_output), _Lines(process.stderr, on_error)
-            if process.stdin:
-                with suppress(BrokenPipeError), process.stdin as stdin:
-                    stdin.write(text)
-            return automation.CommandResult(output.read(), errors.read(), process.wait())
-        finally:
-            process.kill()
-            process.wait()
+        with ThreadPoolExecutor(2) as readers:
+            try:
+                output = readers.submit(_read, process.stdout, on_output)
+                errors = readers.submit(_read, process.stderr, on_error)
+                if process.stdin:
+                    with suppress(BrokenPipeError), process.stdin as stdin:
+                        stdin.write(text)
+                return automation.CommandResult(output.result(), errors.result(), process.wait())
+            finally:
+                process.kill()
+                process.wait()
 
     def run(
         self,
@@ -106,21 +108,11 @@ class Engine(automation.PulumiCommand):
         return done
 
 
-class _Lines:
-    """Reads a stream to its end, beside whatever else goes on."""
-
-    def __init__(self, stream: IO[str] | None, tell: Log | None) -> None:
-        self._lines: list[str] = []
-        self._thread = threading.Thread(target=self._collect, args=(stream, tell), daemon=True)
-        self._thread.start()
-
-    def read(self) -> str:
-        """Everything, once the stream has ended."""
-        self._thread.join()
-        return "\n".join(self._lines)
-
-    def _collect(self, stream: IO[str] | None, tell: Log | None) -> None:
-        for line in stream or ():
-            self._lines.append(line.rstrip())
-            if tell:
-                tell(line.rstrip())
+def _read(stream: IO[str] | None, tell: Log | None) -> str:
+    """Reads a stream to its end."""
+    lines: list[str] = []
+    for line in stream or ():
+        lines.append(line.rstrip())
+        if tell:
+            tell(lines[-1])
+    return "\n".join(lines)

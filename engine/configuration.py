@@ -20,19 +20,19 @@ class Configuration:
     Args:
         plain: Values in plain text, by full key.
         secret: Values to be stored encrypted.
-        stood_in: Keys whose values are stand-ins.
+        fake: Keys whose values are fake ones.
     """
 
     plain: dict[str, Any] = field(default_factory=dict)
     secret: dict[str, str] = field(default_factory=dict)
-    stood_in: list[str] = field(default_factory=list)
+    fake: list[str] = field(default_factory=list)
 
 
 def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROOT) -> Configuration:
-    """Committed stack file, then overrides, then stand-ins for what the program finds missing in both.
+    """Committed stack file, then overrides, then fake values for what the program misses in both.
 
     Args:
-        stack: Name of the stack; one without a file has only overrides and stand-ins.
+        stack: Name of the stack; one without a file has only overrides and fake values.
         overrides: Values by key; a key without a namespace is one of the project's.
         checkout: Where stack file and program are. The program says which keys are secrets, and which values
             only the stack's user has.
@@ -43,12 +43,12 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     with checkouts.restored():
         checkouts.use(checkout)
-        secrets, stand_ins = importlib.import_module("stacks").rehearsed(stack, project, texts)
-    values |= stand_ins
+        secrets, fakes = importlib.import_module("stacks").rehearsed(stack, project, texts)
+    values |= fakes
     return Configuration(
         plain={key: value for key, value in values.items() if key not in secrets},
         secret={key: values[key] for key in secrets if key in values},
-        stood_in=list(stand_ins),
+        fake=list(fakes),
     )
 
 

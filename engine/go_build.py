@@ -4,7 +4,6 @@ Each is got once, into the ignored `.tools/bin`. Files of a module that are need
 there too, so that Go's module cache need not stay.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import EngineError
+from engine.lock import held
 
 Log = Callable[[str], None]
 
@@ -163,7 +163,7 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
         return
     if problem := missing(modules):
         raise EngineError(problem)
-    with _only_builder(log):
+    with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
         wanted = [module for module in modules if not module.is_built]
         for module in wanted:
             if module.download(log):
@@ -200,19 +200,3 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copyfile(each, target / each.name)
     else:
         shutil.copyfile(source, target)
-
-
-@contextmanager
-def _only_builder(log: Log) -> Generator[None]:
-    """Holds the folder of the tools; the lock leaves no file behind and dies with the process."""
-    TOOLS.mkdir(parents=True, exist_ok=True)
-    handle = os.open(TOOLS, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log(f"another process is building into {TOOLS}; waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -62,7 +62,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         found = configuration(stack, dict(parse_override(text) for text in overrides))
         # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
         # A secret's value is not in the plan, so a fake one does no harm.
-        missing = [key for key in found.stood_in if key not in found.secret]
+        missing = [key for key in found.fake if key not in found.secret]
         if missing:
             commands = "; ".join(f"pulumi config set {_short(key)} VALUE --stack {stack}" for key in missing)
             raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")

@@ -10,13 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from rich.console import Console
-
 from engine import project
 from engine.errors import EngineError
 from engine.project import parse_override
 from rehearsal import Rehearsal
-from rehearsal.lifecycle import Lifecycle, Options
+from rehearsal.lifecycle import Lifecycle
 
 _INTERRUPTED: Final = 130
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -74,15 +72,15 @@ def main(arguments: list[str] | None = None) -> int:
         if parsed.json:
             print(_report(parsed.stack, overrides, parsed.base))
             return 0
-        options = Options(
+        lifecycle = Lifecycle(
             stack=parsed.stack,
             overrides=overrides,
-            preview_only=parsed.preview,
+            preview=parsed.preview,
             fail_at=parsed.fail_at,
             clock=parsed.clock,
             cluster=parsed.cluster,
         )
-        return 0 if Lifecycle(options, Console()).run() else 1
+        return 0 if lifecycle.run() else 1
     except EngineError as error:
         print(f"rehearsal {parsed.stack}: {error}", file=sys.stderr)
         return 1

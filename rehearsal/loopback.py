@@ -1,4 +1,4 @@
-"""An HTTP server on loopback: what the stand-ins for Google's APIs and for other servers listen with."""
+"""An HTTP server on loopback, for what plays Google's APIs and other servers."""
 
 import json
 import ssl

@@ -14,11 +14,10 @@ from subprocess import PIPE
 import pytest
 
 from engine import project
+from engine.lock import held
 from rehearsal import lifecycle
 from rehearsal.__main__ import main
-from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud
-from rehearsal.lock import alone
 
 STACK = "a4-ray"
 
@@ -179,32 +178,16 @@ def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
     assert errors == "rehearsal a4-ray: interrupted; nothing is left behind\n"
     assert list((tmp_path / "tmp").iterdir()) == []
     assert not any(exists(pid) for pid in engines)
-    with alone(results):
+    with held(results, pytest.fail):
         pass
 
 
 def test_a_second_rehearsal_of_the_stack_is_refused(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with alone(results):
+    with held(results, pytest.fail):
         assert main([STACK]) == 1
     assert "a rehearsal of a4-ray is under way" in capsys.readouterr().err
-
-
-def test_a_lock_dies_with_its_process(results: Path) -> None:
-    hold = (
-        "import pathlib, sys; from rehearsal.lock import alone\n"
-        "with alone(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", hold, str(results)]
-    with subprocess.Popen(command, cwd=project.ROOT, stdin=PIPE, stdout=PIPE, text=True) as holder:
-        read_until(holder, "held")
-        with pytest.raises(RehearsalError, match="under way"), alone(results):
-            pass
-        holder.kill()
-        holder.wait()
-        with alone(results):
-            pass
 
 
 def test_a_dynamic_provider_ends_with_its_engine() -> None:

@@ -1,4 +1,4 @@
-"""Node pools, Helm releases and Kueue on the stand-in platform."""
+"""Node pools, Helm releases and Kueue in the fake cloud."""
 
 from typing import Any
 

@@ -11,9 +11,9 @@ from engine.errors import EngineError
 STACK = "a4-ray"
 
 
-def test_stand_ins_fill_exactly_what_the_stack_file_leaves_out() -> None:
+def test_fake_values_fill_exactly_what_the_stack_file_leaves_out() -> None:
     found = configuration(STACK, {})
-    assert found.stood_in == [
+    assert found.fake == [
         "gcp:project",
         "llm-stacks:hfToken",
         "llm-stacks:capacity.reservation",
@@ -28,30 +28,30 @@ def test_the_token_is_a_secret_and_never_plain() -> None:
         assert "llm-stacks:hfToken" not in found.plain
 
 
-def test_an_override_needs_no_stand_in() -> None:
+def test_an_override_needs_no_fake_value() -> None:
     found = configuration(STACK, {"imageUri": "mine", "gcp:project": "p"})
     assert found.plain["llm-stacks:imageUri"] == "mine"
     assert found.plain["gcp:project"] == "p"
-    assert set(found.stood_in) == {"llm-stacks:hfToken", "llm-stacks:capacity.reservation"}
+    assert set(found.fake) == {"llm-stacks:hfToken", "llm-stacks:capacity.reservation"}
 
 
-def test_a_reservation_stands_in_only_where_one_is_used() -> None:
+def test_a_fake_reservation_is_given_only_where_one_is_used() -> None:
     found = configuration(STACK, {"capacity.type": "spot"})
     assert "llm-stacks:capacity.reservation" not in found.plain
 
 
-def test_no_token_stands_in_where_none_is_needed() -> None:
+def test_no_fake_token_is_given_where_none_is_needed() -> None:
     found = configuration("tpu-maxtext", {})
-    assert found.stood_in == ["gcp:project"]
+    assert found.fake == ["gcp:project"]
 
 
-def test_a_value_that_is_encrypted_in_the_stack_file_is_stood_in_for(tmp_path: Path) -> None:
+def test_a_value_that_is_encrypted_in_the_stack_file_is_replaced_by_a_fake_one(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text(
         "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
         "  llm-stacks:hfToken:\n    secure: v1:abc\nencryptionsalt: v1:def\n"
     )
     found = configuration("mine", {}, tmp_path)
-    assert "llm-stacks:hfToken" in found.stood_in
+    assert "llm-stacks:hfToken" in found.fake
     assert found.plain["gcp:project"] == "p"
 
 
