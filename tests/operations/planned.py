@@ -32,7 +32,7 @@ def settings_of(stack: str, *settings: str) -> list[str]:
     """The settings that `planned` gives, and what stands in for others that only the stack's user has."""
     given = [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
     found = configuration(stack, dict(parse_override(text) for text in given))
-    return [*given, *(f"{key}={found.plain[key]}" for key in found.stood_in if key in found.plain)]
+    return [*given, *(f"{key}={found.plain[key]}" for key in found.fake if key in found.plain)]
 
 
 def planned_once() -> AbstractContextManager[object]:
