@@ -148,6 +148,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
     @field_validator("zones")
     @classmethod
     def _have_l4(cls, zones: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        zones = tuple(dict.fromkeys(zones))
         region, nodes = info.data.get("region"), info.data.get("nodes")
         offered = L4.zones.get(region, zones)
         strangers = [zone for zone in zones if zone not in offered]
@@ -160,7 +161,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
                 f"{nodes} machines do not spread evenly over {len(zones)} zones; give one zone, or set "
                 "minNodes below nodes and let the autoscaler spread them"
             )
-        return tuple(dict.fromkeys(zones))
+        return zones
 
 
 def _kept(capacity: CapacityType, nodes: int) -> int:

@@ -66,7 +66,7 @@ class CapacitySettings(ConfigModel):
     reservation: Annotated[
         Reservation | None,
         Unchecked,
-        AfterValidator(lambda text: text and Reservation.parse(text)),
+        AfterValidator(lambda text: None if text is None else Reservation.parse(text)),
         Hint(values="the name or the path of a reservation", stand_in="rehearsal-reservation"),
     ] = Field(
         None,

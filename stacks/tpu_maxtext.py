@@ -134,12 +134,12 @@ class Settings(AwaitableSettings):
         offered = _zones(capacity)
         known = "it is in " + ", ".join(each for zones in offered.values() for each in zones)
         lacks = f"has no TPU v6e{' with flex-start' if capacity is CapacityType.FLEX_START else ''}"
-        if not zone:
+        if not zone and region not in offered:
             if capacity is CapacityType.RESERVATION:
                 known = f"set the zone of the reservation with `pulumi config set zone ZONE`; {known}"
             raise ValueError(f"{region} {lacks}; {known}")
         if zone.rpartition("-")[0] != region:
-            raise ValueError(f"{zone} is no zone of {region}, the stack's gcp:region")
+            raise ValueError(f"{zone or 'an empty text'} is no zone of {region}, the stack's gcp:region")
         if capacity is not CapacityType.RESERVATION and zone not in offered.get(region, ()):
             raise ValueError(f"{zone} {lacks}; {known}")
         return zone

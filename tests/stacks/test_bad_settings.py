@@ -58,6 +58,15 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "capacity.reservation: 'https://compute.googleapis.com/r/1' is neither the name of a reservation nor "
         "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
     ),
+    (
+        {"llm-stacks:capacity.reservation": ""},
+        "capacity.reservation: '' is neither the name of a reservation nor "
+        "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": ""},
+        "zone: an empty text is no zone of us-east5, the stack's gcp:region",
+    ),
     ({"llm-stacks:imageUrl": "x"}, "imageUrl: unknown key; did you mean imageUri?"),
     ({"llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
     (

@@ -57,6 +57,7 @@ def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
     [
         ({"llm-stacks:zones": "us-central1-c"}, ("us-central1-c",)),
         ({"gcp:region": "europe-west1"}, ("europe-west1-b",)),
+        ({"llm-stacks:zones": '["us-central1-a", "us-central1-a"]'}, ("us-central1-a",)),
         (
             {"llm-stacks:zones": '["us-central1-a", "us-central1-b"]', "llm-stacks:minNodes": "1"},
             ("us-central1-a", "us-central1-b"),
