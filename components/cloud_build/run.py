@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections.abc import Callable
 from typing import Any, Final
 
 from tenacity import (
@@ -97,11 +98,21 @@ class BuildRun:
         return Retrying(
             retry=retry,
             wait=_BACKOFF,
-            stop=_is_hopeless,
+            stop=self._is_hopeless_since(self._clock.now()),
             sleep=self._clock.wait,
             before_sleep=self._log_retry,
             retry_error_callback=_outcome,
         )
+
+    def _is_hopeless_since(self, began: float) -> Callable[[RetryCallState], bool]:
+        """Whether the next attempt would come after the time that its kind of failure can last."""
+
+        def is_hopeless(state: RetryCallState) -> bool:
+            error = state.outcome and state.outcome.exception()
+            timeout_s = error.timeout_s if isinstance(error, Trouble) else Kind.PROPAGATION.value[0]
+            return self._clock.now() - began + state.upcoming_sleep > timeout_s
+
+        return is_hopeless
 
     def _watch(self, build: Build) -> Build:
         """The build once it has ended; whatever else happens, it does not go on running."""
@@ -169,7 +180,8 @@ class BuildRun:
         if isinstance(error, Trouble):
             self._log(f"{error.reason}; trying again in {state.upcoming_sleep:.0f} s")
         else:
-            detail = outcome.result()["failureInfo"]["detail"]
+            failure = outcome.result()["failureInfo"]
+            detail = failure.get("detail", failure["type"])
             self._log(f"{detail}; a new grant may need minutes, trying again")
 
     def _log(self, line: str) -> None:
@@ -179,13 +191,6 @@ class BuildRun:
 
 def _is_too_early(build: Build) -> bool:
     return build.get("failureInfo", {}).get("type") in _TOO_EARLY
-
-
-def _is_hopeless(state: RetryCallState) -> bool:
-    """Whether the next attempt would come after the time that its kind of failure can last."""
-    error = state.outcome and state.outcome.exception()
-    timeout_s = error.timeout_s if isinstance(error, Trouble) else Kind.PROPAGATION.value[0]
-    return state.idle_for + state.upcoming_sleep > timeout_s
 
 
 def _outcome(state: RetryCallState) -> Any:

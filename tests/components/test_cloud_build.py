@@ -18,7 +18,7 @@ from google.auth.exceptions import DefaultCredentialsError
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from components.cloud_build import CloudBuildProvider
-from components.cloud_build.api import BuildApi
+from components.cloud_build.api import BuildApi, Trouble
 from components.cloud_build.clock import Clock, Interrupted
 from components.cloud_build.inputs import BuildError, BuildInputs
 from components.cloud_build.run import BuildRun
@@ -222,6 +222,19 @@ def test_what_does_not_pass_is_reported_in_time_with_its_remedy(
     assert failure.message in message
     assert remedy in message
     assert earliest_s <= bench.clock.time <= latest_s
+
+
+def test_calls_that_take_long_count_as_time_that_was_tried(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(*_: object) -> None:
+        bench.clock.time += 30
+        raise Trouble(TimeoutError())
+
+    monkeypatch.setattr(BuildApi, "create", create)
+    monkeypatch.setattr(BuildApi, "find", lambda *_: None)
+    assert "tried for 5 minutes" in bench.failure()
+    assert bench.clock.time <= 5 * 60
 
 
 def test_a_project_that_is_not_ready_yet_is_asked_again(bench: Bench) -> None:
