@@ -196,6 +196,7 @@ def test_an_override_takes_the_place_of_what_the_file_says() -> None:
     assert changed.data.prompt == "Emoji, please: {text}"
     assert changed.data.fields == {"text": "topic"}
     assert changed.lora == load_recipe("gemma-3-1b-emoji").lora
+    assert load_recipe("gemma-3-1b-emoji", ["data.fields={text: topic}"]).data.fields == {"text": "topic"}
 
 
 @pytest.mark.parametrize(

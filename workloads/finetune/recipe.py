@@ -8,7 +8,7 @@ import re
 import string
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
 from pydantic import (
@@ -272,7 +272,8 @@ def _parsed(kind: Any, text: str) -> Any:
     """The value of an override: a text as it stands, anything else as in the file."""
     if type(None) in get_args(kind) and text in ("null", ""):
         return None
-    if str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part))):
+    of_text = str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part)))
+    if of_text and get_origin(kind) is not dict:
         return text
     try:
         return yaml.load(text, Loader=_Loader)
