@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from engine import checkouts
+from engine.errors import EngineError
 from engine.project import ROOT, project_name
 
 
@@ -36,6 +37,9 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
         overrides: Values by key; a key without a namespace is one of the project's.
         checkout: Where stack file and program are. The program says which keys are secrets, and which values
             only the stack's user has.
+
+    Raises:
+        EngineError: When the program is too old to say that.
     """
     project = project_name()
     values = _committed(stack, checkout)
@@ -43,7 +47,10 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     with checkouts.restored():
         checkouts.use(checkout)
-        secrets, fakes = importlib.import_module("stacks").rehearsed(stack, project, texts)
+        rehearsed = getattr(importlib.import_module("stacks"), "rehearsed", None)
+        if not rehearsed:
+            raise EngineError("the program is too old: its stacks/ has no function `rehearsed`")
+        secrets, fakes = rehearsed(stack, project, texts)
     values |= fakes
     return Configuration(
         plain={key: value for key, value in values.items() if key not in secrets},

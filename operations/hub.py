@@ -63,7 +63,7 @@ class Hub:
         Raises:
             GatedRepoError: When its licence has not been accepted.
             RepositoryNotFoundError: When it does not exist, or not for this account.
-            HfHubHTTPError: For any other rejected.
+            HfHubHTTPError: When the Hub rejects it for any other reason.
             HubError: Without an answer.
         """
         self._ask(lambda: self._api.auth_check(name, repo_type=kind))

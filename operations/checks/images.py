@@ -109,7 +109,7 @@ def _head(url: str, headers: Mapping[str, str]) -> requests.Response:
 
 
 def _token(rejected: requests.Response, host: str) -> str:
-    """A token for anybody, from where the rejected says."""
+    """A token for anybody, from where the answer to a call without one says."""
     challenge = dict(re.findall(r'(\w+)="([^"]*)"', rejected.headers.get("WWW-Authenticate", "")))
     realm = challenge.pop("realm", "")
     try:

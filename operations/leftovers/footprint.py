@@ -66,7 +66,8 @@ class Footprint:
             return None
         if _in(self.past, type_, thing.name):
             return Belonging(why="in an earlier state of the stack")
-        if self.labels and self.labels.items() <= thing.labels.items():
+        # A revision that has its service's labels lives as long as the service.
+        if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
             label = ", ".join(f"{key}={value}" for key, value in self.labels.items())
             return Belonging(why=f"labelled {label}")
         # What exists in a cluster that lives, lives with it, whatever its network is.

@@ -123,7 +123,5 @@ def from_json(text: str) -> Previews:
         return _SAVED.validate_json(text, strict=True)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
-        where = ".".join(map(str, fault["loc"]))
-        raise ValueError(
-            f"this is not a file that `preview-comment --save` wrote: {where}: {fault['msg']}"
-        ) from None
+        what = ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
+        raise ValueError(f"this is not a file that `preview-comment --save` wrote: {what}") from None

@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,19 @@ def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
     project.add("services", f"{AT}/services/{service}")
     # The revision goes with its service.
     assert looking.names(destroyed) == {service, job, address}
+
+
+def test_a_revision_with_its_services_labels_lives_as_long_as_that(
+    looking: Search, cloudrun: Lived, project: Project
+) -> None:
+    service, labels = (
+        cloudrun.name("cloudrunv2/service:Service"),
+        {"stack": "dev", "scenario": "cloudrun-vllm"},
+    )
+    up = replace(footprint(cloudrun.plan, cloudrun.alive, [], []), labels=labels)
+    project.add("services", f"{AT}/services/{service}", labels=labels)
+    project.add("revisions", f"{AT}/services/{service}/revisions/{service}-1", service=service, labels=labels)
+    assert looking.names(up) == set()
 
 
 # What is in the state is no leftover

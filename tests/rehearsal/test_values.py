@@ -64,3 +64,10 @@ def test_an_override_is_key_and_value() -> None:
 def test_an_unknown_stack_is_refused_with_the_known_ones() -> None:
     with pytest.raises(EngineError, match=r"no stack a5-ray; known: .*a4-ray"):
         project.require_stack("a5-ray")
+
+
+def test_a_program_from_before_the_rehearsal_asked_it_is_rejected_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "__init__.py").touch()
+    with pytest.raises(EngineError, match="too old"):
+        configuration(STACK, {}, tmp_path)
