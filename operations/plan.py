@@ -109,7 +109,9 @@ def rehearsed(stack: str, *options: str) -> str:
             process.terminate()
             raise
     if process.returncode:
-        raise OperationError(errors.strip().removeprefix(f"rehearsal {stack}: "))
+        # One that the system ends for its memory says nothing.
+        said = errors.strip() or f"python -m rehearsal {stack} ended with status {process.returncode}"
+        raise OperationError(said.removeprefix(f"rehearsal {stack}: "))
     return report
 
 

@@ -1,6 +1,7 @@
 """The command that writes the comment of a merge request, and the one that looks for drift."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -231,6 +232,13 @@ def test_a_stack_that_is_not_deployed_is_rehearsed(
     assert "| `dev` | 0 | 0 | 0 | 0 | 9 |" in text
     assert "rehearsed without a cloud" in text
     assert not [call for call in pulumi.calls if call[0] == "preview"]
+
+
+def test_a_rehearsal_that_ends_without_a_word_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(shutil.which("false")))
+    assert "ended with status 1" in rehearsed.preview("dev", tmp_path, Redaction([])).failure
 
 
 def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(pulumi: FakePulumi) -> None:
