@@ -73,7 +73,7 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
     except SettingsError:
         return [], {}
     secrets = [config.full(key) for key, field in keys_of(model).items() if hint_of(field).secret]
-    return secrets, config.stand_ins(model)
+    return secrets, config.fakes(model)
 
 
 def _modules() -> list[str]:

@@ -44,28 +44,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ray_version=pins.RAY_VERSION,
         image=ground.image,
         service_account=ground.account.account_name,
-        workers=RayWorkers(
-            group="b200",
-            replicas=settings.workers,
-            # A part of the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform keeps some for itself, and a
-            # pod that asks for too much is never scheduled.
-            size={
-                "cpu": "160",
-                "memory": "1024Gi",
-                "ephemeral-storage": "240Gi",
-                GPU_RESOURCE: str(GPUS_PER_WORKER),
-            },
-            node_selector={
-                GPU_LABEL: "nvidia-b200",
-                # B200 needs R570 or newer.
-                "cloud.google.com/gke-gpu-driver-version": "latest",
-                **settings.accelerators.pod_selectors(),
-            },
-            shared_memory="64Gi",
-            scratch="200Gi",
-            # Time for the checkpoint that a SIGTERM asks for.
-            grace_s=120,
-        ),
+        workers=_workers(settings),
         depends_on=ground.depends_on,
     )
     # The same code on the same libraries and as many GPUs is the same run, and resumes.
@@ -94,3 +73,29 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         **ground.bucket.commands(run),
         "result": job.result,
     }
+
+
+def _workers(settings: Settings) -> RayWorkers:
+    """A pod on each A4 node, with all of its GPUs."""
+    return RayWorkers(
+        group="b200",
+        replicas=settings.workers,
+        # A part of the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform keeps some for itself, and a
+        # pod that asks for too much is never scheduled.
+        size={
+            "cpu": "160",
+            "memory": "1024Gi",
+            "ephemeral-storage": "240Gi",
+            GPU_RESOURCE: str(GPUS_PER_WORKER),
+        },
+        node_selector={
+            GPU_LABEL: "nvidia-b200",
+            # B200 needs R570 or newer.
+            "cloud.google.com/gke-gpu-driver-version": "latest",
+            **settings.accelerators.pod_selectors(),
+        },
+        shared_memory="64Gi",
+        scratch="200Gi",
+        # Time for the checkpoint that a SIGTERM asks for.
+        grace_s=120,
+    )

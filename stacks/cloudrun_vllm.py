@@ -97,7 +97,27 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             max_hours=settings.max_run_hours,
         ),
     )
-    service = CloudRunService(
+    service = _service(
+        site,
+        settings,
+        model=BucketFolder(bucket=bucket.bucket_name, folder=f"{run}/model"),
+        account=server,
+        subnet=subnet,
+        depends_on=[job.finished, *egress, *bucket.access],
+    )
+    return _outputs(settings, bucket, job, service, run)
+
+
+def _service(
+    site: Site,
+    settings: Settings,
+    *,
+    model: BucketFolder,
+    account: GoogleServiceAccount,
+    subnet: pulumi.Input[str],
+    depends_on: list[pulumi.Resource],
+) -> CloudRunService:
+    return CloudRunService(
         site.name,
         CloudRunServiceArgs(
             project=site.project_for(CloudRunService),
@@ -106,7 +126,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             image=pins.VLLM_IMAGE,
             command=_VLLM.command,
             environment=model_server.ENVIRONMENT,
-            folders={_VLLM.model: BucketFolder(bucket=bucket.bucket_name, folder=f"{run}/model")},
+            folders={_VLLM.model: model},
             port=model_server.PORT,
             health=model_server.HEALTH,
             # The least that Cloud Run has an L4 with: vLLM works on the GPU.
@@ -116,12 +136,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 minimum=settings.min_instances, maximum=settings.max_instances, requests=_VLLM.requests
             ),
             invokers=settings.invokers,
-            service_account=server.email,
+            service_account=account.email,
             subnet=subnet,
-            depends_on=[job.finished, *egress, *bucket.access],
+            depends_on=depends_on,
         ),
     )
-    return _outputs(settings, bucket, job, service, run)
 
 
 def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:

@@ -67,7 +67,7 @@ class CapacitySettings(ConfigModel):
         Reservation | None,
         Unchecked,
         AfterValidator(lambda text: None if text is None else Reservation.parse(text)),
-        Hint(values="the name or the path of a reservation", stand_in="rehearsal-reservation"),
+        Hint(values="the name or the path of a reservation", fake="rehearsal-reservation"),
     ] = Field(
         None,
         validate_default=True,

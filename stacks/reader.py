@@ -37,12 +37,12 @@ class Hint:
 
     Args:
         values: What it may be, in words, where type and limits do not say it.
-        stand_in: Value with which a rehearsal runs where it is missing: only the user of the stack has one.
+        fake: Value with which a rehearsal runs where it is missing: only the user of the stack has one.
         secret: Whether it must be stored encrypted; its value is an output and never comes near a message.
     """
 
     values: str = ""
-    stand_in: str | None = None
+    fake: str | None = None
     secret: bool = False
 
 
@@ -57,7 +57,7 @@ class GoogleSettings(ConfigModel):
         str,
         Hint(
             values="a project id (6 to 30 lower-case letters, digits and hyphens, not the project's number)",
-            stand_in="rehearsal-project",
+            fake="rehearsal-project",
         ),
     ] = Field(
         alias="gcp:project",
@@ -151,13 +151,13 @@ class ConfigReader:
         """The text of a key, None where it is not set."""
         return self._values.get(key)
 
-    def stand_ins(self, model: type[ConfigModel]) -> dict[str, str]:
+    def fakes(self, model: type[ConfigModel]) -> dict[str, str]:
         """What a rehearsal puts in for keys that are refused because they are missing, by full key."""
         try:
             self.read(model)
         except SettingsError as error:
             missing = {problem.key for problem in error.problems} - set(self._values)
-            known = {key: hint_of(field).stand_in for key, field in keys_of(model).items() if key in missing}
+            known = {key: hint_of(field).fake for key, field in keys_of(model).items() if key in missing}
             return {self.full(key): value for key, value in known.items() if value is not None}
         return {}
 

@@ -168,21 +168,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ray_version=pins.RAY_VERSION,
         image=ground.image,
         service_account=ground.account.account_name,
-        workers=RayWorkers(
-            group="tpu",
-            # One slice: all of its hosts or none.
-            replicas=1,
-            slice_hosts=tpu_slice.hosts,
-            size={
-                "cpu": str(tpu_slice.machine.pod_cpus),
-                "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
-                "ephemeral-storage": "50Gi",
-                tpu_slice.machine.resource: str(tpu_slice.machine.count),
-            },
-            node_selector=tpu_slice.node_labels,
-            shared_memory="32Gi",
-            scratch="40Gi",
-        ),
+        workers=_workers(settings),
         head_storage="10Gi",
         token_optional=settings.hf_token is None,
         mount=BucketMount(bucket=ground.bucket.bucket_name, path=BUCKET_MOUNT),
@@ -216,6 +202,26 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         **ground.bucket.commands(run, result="checkpoints"),
         "result": job.result,
     }
+
+
+def _workers(settings: Settings) -> RayWorkers:
+    """A pod on each host of the slice, with all of its chips."""
+    tpu_slice = settings.slice
+    return RayWorkers(
+        group="tpu",
+        # One slice: all of its hosts or none.
+        replicas=1,
+        slice_hosts=tpu_slice.hosts,
+        size={
+            "cpu": str(tpu_slice.machine.pod_cpus),
+            "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",
+            "ephemeral-storage": "50Gi",
+            tpu_slice.machine.resource: str(tpu_slice.machine.count),
+        },
+        node_selector=tpu_slice.node_labels,
+        shared_memory="32Gi",
+        scratch="40Gi",
+    )
 
 
 def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:

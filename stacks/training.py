@@ -58,7 +58,7 @@ GemmaRecipe = Annotated[
     Hint(values="the name of a recipe"),
 ]
 HUGGING_FACE_TOKEN: Final = Hint(
-    values="a Hugging Face read token", stand_in="hf_rehearsal_not_a_token", secret=True
+    values="a Hugging Face read token", fake="hf_rehearsal_not_a_token", secret=True
 )
 
 

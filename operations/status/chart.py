@@ -6,14 +6,14 @@ from typing import Final
 import pygal
 
 from operations.errors import OperationError
-from operations.status.metrics import Course
+from operations.status.metrics import Progress
 
 _SUFFIX: Final = ".svg"
 _WIDTH: Final = 900
 _HEIGHT: Final = 480
 
 
-def draw(course: Course, file: Path) -> None:
+def draw(progress: Progress, file: Path) -> None:
     """Writes an SVG that stands alone: nothing is fetched when it is shown.
 
     Raises:
@@ -23,15 +23,15 @@ def draw(course: Course, file: Path) -> None:
         js=[],
         width=_WIDTH,
         height=_HEIGHT,
-        title=course.run,
+        title=progress.run,
         x_title="step",
         y_title="loss",
         show_dots=False,
         legend_at_bottom=True,
     )
-    chart.add("training", [*course.losses])
-    if course.evaluations:
-        chart.add("evaluation", [*course.evaluations], show_dots=True)
+    chart.add("training", [*progress.losses])
+    if progress.evaluations:
+        chart.add("evaluation", [*progress.evaluations], show_dots=True)
     try:
         file.write_bytes(chart.render())
     except OSError as error:

@@ -104,8 +104,8 @@ def drawn(report: Report, now: datetime) -> RenderableType:
         state = Text(line.state, style=_STYLES[line.health])
         table.add_row(line.kind, line.name, state, line.detail, line.why.text if line.why else "")
     parts: list[RenderableType] = [table]
-    if report.course:
-        parts.append(Text(f"training {report.course.run}: {report.course.line(now)}"))
+    if report.progress:
+        parts.append(Text(f"training {report.progress.run}: {report.progress.line(now)}"))
     parts += [Text(f"{what}: {remedy}") for what, remedy in _remedies(report)]
     parts += [Text(f"could not look at {problem}") for problem in report.unseen]
     return Group(*parts)
@@ -132,9 +132,9 @@ def _called(lines: list[Line]) -> str:
 
 
 def _plot(report: Report, file: Path) -> None:
-    if not report.course or not report.course.losses:
+    if not report.progress or not report.progress.losses:
         raise OperationError(f"--plot {file}: the training has not logged a loss yet")
-    chart.draw(report.course, file)
+    chart.draw(report.progress, file)
 
 
 def _plain(value: Any) -> str:

@@ -55,19 +55,19 @@ class Look:
             lines += _seen("job", unseen, lambda each=resource: cloud_run.job(self._clients, each.id))
         for resource in self._state.of_type(SERVICE.type):
             lines += _seen("service", unseen, lambda each=resource: cloud_run.service(self._clients, each.id))
-        courses = _seen("metrics", unseen, self._course)
+        progress = _seen("metrics", unseen, self._progress)
         return Report(
             stack=self._stack,
             lines=tuple(lines),
-            course=courses[0] if courses else None,
+            progress=progress[0] if progress else None,
             unseen=tuple(unseen),
         )
 
-    def _course(self) -> Iterator[metrics.Course]:
+    def _progress(self) -> Iterator[metrics.Progress]:
         address = metrics.address(self._state.outputs)
-        course = metrics.read_course(self._clients, *address) if address else None
-        if course:
-            yield course
+        progress = metrics.read_progress(self._clients, *address) if address else None
+        if progress:
+            yield progress
 
     def _gke(self, resource: Resource, unseen: Unseen) -> Iterator[Line]:
         """The cluster, its pools, and what is in it."""

@@ -18,7 +18,7 @@ Point = tuple[int, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class Progress:
     """A run so far.
 
     Args:
@@ -60,8 +60,8 @@ def address(outputs: Mapping[str, str]) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def read_course(clients: Clients, bucket: str, name: str) -> Course | None:
-    """The course of a run; None while it has logged nothing.
+def read_progress(clients: Clients, bucket: str, name: str) -> Progress | None:
+    """The progress of a run; None while it has logged nothing.
 
     Raises:
         CallError: When the bucket cannot be read.
@@ -76,8 +76,8 @@ def read_course(clients: Clients, bucket: str, name: str) -> Course | None:
     return parse(content, run, finished=bool(complete), written=_time(about.get("updated")))
 
 
-def parse(content: bytes, run: str, *, finished: bool = False, written: datetime | None = None) -> Course:
-    """The course of a run from what its file holds.
+def parse(content: bytes, run: str, *, finished: bool = False, written: datetime | None = None) -> Progress:
+    """The progress of a run from what its file holds.
 
     Raises:
         OperationError: When that is no metrics file.
@@ -89,7 +89,7 @@ def parse(content: bytes, run: str, *, finished: bool = False, written: datetime
         except (ValueError, TypeError, AttributeError):
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]
-    return Course(
+    return Progress(
         run=run,
         last=(steps or lines)[-1],
         losses=tuple((int(line["step"]), line["loss"]) for line in steps),

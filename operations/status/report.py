@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from operations.status.metrics import Course
+from operations.status.metrics import Progress
 
 
 class Health(Enum):
@@ -58,13 +58,13 @@ class Report:
     Args:
         stack: Name of the stack.
         lines: Everything, in the order in which it is shown.
-        course: What the training has logged, None before its first step.
+        progress: What the training has logged, None before its first step.
         unseen: What could not be looked at, and why.
     """
 
     stack: str
     lines: tuple[Line, ...]
-    course: Course | None
+    progress: Progress | None
     unseen: tuple[str, ...]
 
     @property

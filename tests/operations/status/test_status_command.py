@@ -72,7 +72,7 @@ def test_a_program_reads_the_same(
     cluster.plant(samples.NODES, samples.node("a"))
     assert run("--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["course"]["last"]["loss"] == 2.0
+    assert said["progress"]["last"]["loss"] == 2.0
     assert {each["kind"]: each["health"] for each in said["lines"]} == {"cluster": "good", "nodes": "good"}
 
 
@@ -126,7 +126,7 @@ def test_follow_shows_one_look_after_the_other_until_it_is_interrupted() -> None
         Report(
             stack="s",
             lines=(Line(kind="job", name="j", state=state, health=health),),
-            course=None,
+            progress=None,
             unseen=(),
         )
         for state, health in (("starting", Health.WAITING), ("running", Health.GOOD), ("failed", Health.BAD))

@@ -29,7 +29,7 @@ class Settings(GkeSettings):
         Hint(
             values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST",
             # A rehearsal pulls nothing: any digest will do.
-            stand_in=f"us-docker.pkg.dev/rehearsal-project/images/batch@sha256:{'0' * 64}",
+            fake=f"us-docker.pkg.dev/rehearsal-project/images/batch@sha256:{'0' * 64}",
         ),
     ] = Field(examples=["REGISTRY/IMAGE@sha256:DIGEST"], description="What the job runs.")
     wait_for_job: bool = Field(

@@ -13,19 +13,19 @@ def test_the_training_shows_step_loss_speed_and_time_to_go(
     look: Callable[[], Report], metrics: Callable[..., None]
 ) -> None:
     metrics(lines_of(*METRICS))
-    course = look().course
-    assert course
+    progress = look().progress
+    assert progress
     now = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
     words = "step 2 of 40, loss 2.0000, evaluation loss 2.2500, 1000 tokens/s, 1 h 05 min to go"
-    assert course.line(now) == f"{words}, written 2 min ago"
-    assert (course.losses, course.evaluations) == (((1, 2.5), (2, 2.0)), ((2, 2.25),))
+    assert progress.line(now) == f"{words}, written 2 min ago"
+    assert (progress.losses, progress.evaluations) == (((1, 2.5), (2, 2.0)), ((2, 2.25),))
 
 
 def test_a_finished_training_says_so(look: Callable[[], Report], metrics: Callable[..., None]) -> None:
     metrics(lines_of(*METRICS), finished=True)
-    course = look().course
-    assert course
-    assert course.line(datetime.now(UTC)).endswith("1000 tokens/s, finished")
+    progress = look().progress
+    assert progress
+    assert progress.line(datetime.now(UTC)).endswith("1000 tokens/s, finished")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n"])
@@ -35,7 +35,7 @@ def test_a_training_that_has_logged_nothing_is_no_problem(
     if content is not None:
         metrics(content)
     report = look()
-    assert (report.course, report.unseen) == (None, ())
+    assert (report.progress, report.unseen) == (None, ())
 
 
 @pytest.mark.parametrize("content", [b"<html>", b'{"loss": 1}\n', b"[1]\n", b'{"step": 1, "loss"', b"\xff\n"])
@@ -44,5 +44,5 @@ def test_metrics_that_are_none_are_said(
 ) -> None:
     metrics(content)
     report = look()
-    assert report.course is None
+    assert report.progress is None
     assert "line 1 is not what the training writes" in report.unseen[0]
