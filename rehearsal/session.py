@@ -91,6 +91,7 @@ class Rehearsal:
         engine = lookup.find(self._log)
         with ExitStack() as started:
             started.enter_context(silence())
+            started.enter_context(checkouts.restored())
             temporary = TemporaryDirectory(prefix=f"rehearsal-{self.stack}-", ignore_cleanup_errors=True)
             directory = Path(started.enter_context(temporary))
             self._workspace = Workspace(directory, self.stack, engine)

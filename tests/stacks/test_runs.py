@@ -2,11 +2,13 @@
 
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import stacks
 from documentation.scenarios import stack_file
 from engine.plan import Plan
 from engine.project import ROOT
@@ -120,6 +122,13 @@ def test_libraries_are_built_once_and_run_anew_and_code_is_run_without_a_build(
         assert not plans.runs(plans.made(rehearsal)) & plans.runs(second)
         assert rehearsal.preview().changed == 0
         assert len(rehearsal.builds.builds) == 2
+
+
+def test_a_rehearsal_of_another_checkout_leaves_the_modules_of_this_one_alone(checkout: Path) -> None:
+    with Rehearsal("a4-ray", checkout=checkout) as rehearsal:
+        rehearsal.preview()
+        assert sys.modules["stacks"] is not stacks
+    assert sys.modules["stacks"] is stacks
 
 
 def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() -> None:
