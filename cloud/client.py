@@ -29,6 +29,37 @@ CALL_ERRORS: Final = (
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
 
 
+class _Http(httplib2.Http):
+    """Sends a POST once.
+
+    httplib2 sends a request again when its connection ends without an answer. What creates something may have
+    done so the first time; whoever called finds out before the next attempt.
+    """
+
+    def _conn_request(self, conn: Any, request_uri: str, method: str, body: Any, headers: Any) -> Any:
+        conn = _Once(conn) if method == "POST" else conn
+        return super()._conn_request(conn, request_uri, method, body, headers)
+
+
+class _Once:
+    """A connection for one request."""
+
+    def __init__(self, conn: Any) -> None:
+        self._conn = conn
+        self._sent = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._conn, name)
+
+    def request(self, *arguments: Any) -> None:
+        """Sends the first request, and no other."""
+        if self._sent:
+            self._conn.close()
+            raise ConnectionResetError("the connection ended without an answer")
+        self._sent = True
+        self._conn.request(*arguments)
+
+
 def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str | None = None) -> Any:
     """The client of an API, `client("compute.v1", ...).regions().get(region=...).execute()`.
 
@@ -41,5 +72,5 @@ def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str |
     return build_from_document(
         discovery(api).document,
         client_options={"api_endpoint": endpoint} if endpoint else None,
-        http=AuthorizedHttp(credentials, http=httplib2.Http(timeout=timeout_s)),
+        http=AuthorizedHttp(credentials, http=_Http(timeout=timeout_s)),
     )

@@ -130,9 +130,9 @@ def test_a_task_may_take_as_long_as_cloud_run_allows_and_is_tried_again(plan: Pl
 
 
 def test_up_waits_longer_than_all_tries_of_the_job_take(standing: Rehearsal) -> None:
-    patience = _timeouts(standing, JOB)
+    timeouts = _timeouts(standing, JOB)
     tries = _live(standing, JOB)["template"]["template"]["maxRetries"] + 1
-    assert min(patience["create"], patience["update"]) > tries * LONGEST_GPU_TASK
+    assert min(timeouts["create"], timeouts["update"]) > tries * LONGEST_GPU_TASK
 
 
 def _timeouts(rehearsal: Rehearsal, name: str) -> dict[str, float]:

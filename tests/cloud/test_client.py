@@ -1,0 +1,34 @@
+"""The clients of Google's APIs."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+
+from cloud.client import CALL_ERRORS, client
+
+
+def test_a_creation_without_an_answer_is_not_sent_again() -> None:
+    """A second build would run, and nobody would know of it."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+        server.settimeout(1)
+        sent = pool.submit(_requests, server)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        api = client("cloudbuild.v1", AnonymousCredentials(), 5, address)
+        builds = api.projects().locations().builds()
+        with pytest.raises(CALL_ERRORS):
+            builds.create(parent="projects/my-project/locations/us-central1", body={}).execute()
+        assert len(sent.result()) == 1
+
+
+def _requests(server: socket.socket) -> list[bytes]:
+    """Ends every connection without an answer; what was sent, until nobody connects for a second."""
+    received = []
+    while True:
+        try:
+            connection, _ = server.accept()
+        except TimeoutError:
+            return [each for each in received if each]
+        with connection:
+            received.append(connection.recv(65536))
