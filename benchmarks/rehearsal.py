@@ -69,7 +69,7 @@ def main() -> None:
     print(
         f"preview of an empty program that imports the same SDK modules: {empty:.2f} s (median of {ROUNDS})"
     )
-    print(f"preview of {STACK}: {stack:.2f} s, {stack / empty:.2f} times as long (bar: 2)")
+    print(f"preview of {STACK}: {stack:.2f} s, {stack / empty:.2f} times as long (bar: 1.7)")
     print(f"whole rehearsal of {STACK}: {_rehearsal():.1f} s (bar: 20)")
 
 
