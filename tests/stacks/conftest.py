@@ -3,16 +3,13 @@
 `STACK` of the test module names the stack.
 """
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from engine.plan import Plan
 from rehearsal import Rehearsal
-from stacks import training
 from tests import plans
 
 _GIVEN = {"imageUri": plans.IMAGE}
@@ -25,7 +22,7 @@ def plan_with(request: pytest.FixtureRequest) -> Iterator[Callable[..., Plan]]:
 
         @cache
         def plan(**settings: str) -> Plan:
-            rehearsal.configure(_keys(settings))
+            rehearsal.configure(plans.keys(settings))
             return rehearsal.preview()
 
         yield plan
@@ -50,23 +47,10 @@ def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
     """What the next `up` of the standing stack would do, with other settings or as it is."""
 
     def plan(**settings: str) -> Plan:
-        standing.configure({**_GIVEN, **_keys(settings)})
+        standing.configure({**_GIVEN, **plans.keys(settings)})
         try:
             return standing.preview()
         finally:
             standing.configure(_GIVEN)
 
     return plan
-
-
-@pytest.fixture
-def training_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A module of a copy of the fine-tuning package that the program uses and a test may edit."""
-    copy = tmp_path / "finetune"
-    shutil.copytree(training.FINETUNE, copy)
-    monkeypatch.setattr(training, "FINETUNE", copy)
-    return copy / "training.py"
-
-
-def _keys(settings: Mapping[str, str]) -> dict[str, str]:
-    return {key.replace("_", "."): value for key, value in settings.items()}

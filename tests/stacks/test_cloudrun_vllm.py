@@ -33,15 +33,6 @@ def container(template: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def changed(plan: Plan) -> set[tuple[str, str]]:
-    """Name and operation of what a plan would change, the shipped code files aside."""
-    return {
-        (each.name, each.op)
-        for each in plan.resources
-        if each.op != "same" and not each.type.endswith(":BucketObject")
-    }
-
-
 # Identities and what they may do
 
 
@@ -254,33 +245,6 @@ def test_a_job_that_fails_leaves_the_service_unmade() -> None:
 
 
 # What runs again, and what does not
-
-
-def test_one_changed_line_of_training_code_runs_the_job_again_and_serves_its_model(
-    training_code: Path,
-) -> None:
-    with Rehearsal(STACK) as rehearsal:
-        rehearsal.up()
-        before = _run_of(rehearsal)
-        training_code.write_text(training_code.read_text() + "# one line more\n")
-        preview = rehearsal.preview()
-        rehearsal.up()
-        after = _run_of(rehearsal)
-        assert rehearsal.preview().changed == 0
-    assert changed(preview) == {(JOB, "update"), (SERVICE, "update")}
-    assert all(one != other for one, other in zip(before, after, strict=True))
-
-
-def _run_of(rehearsal: Rehearsal) -> tuple[str, str, str]:
-    """The job's execution token, its run, and the folder that is served."""
-    job, service = _live(rehearsal, JOB), _live(rehearsal, SERVICE)
-    command = container(job["template"]["template"])["commands"]
-    (volume,) = service["template"]["volumes"]
-    return (
-        job["runExecutionToken"],
-        command[command.index("--run") + 1],
-        volume["gcs"]["mountOptions"][0],
-    )
 
 
 @pytest.mark.parametrize("overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}])

@@ -1,7 +1,6 @@
 """What must hold of every stack that trains: its image, what is run again, how long it runs."""
 
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from engine.project import ROOT
 from rehearsal import Rehearsal, RehearsalError
 from stacks import pins
 from tests import plans
+from tests.checkout import copy_of_program
 
 STACKS = plans.taking("recipe")
 ON_GKE = plans.taking("recipe", "clusterName")
@@ -57,11 +57,7 @@ def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the program that a test may edit."""
-    for name in ("cloud", "components", "stacks", "workloads"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [ROOT / "__main__.py", *ROOT.glob("Pulumi*.yaml")]:
-        shutil.copy(path, tmp_path)
-    return tmp_path
+    return copy_of_program(tmp_path)
 
 
 def edit(checkout: Path, *files: str) -> None:
