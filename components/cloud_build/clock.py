@@ -25,6 +25,10 @@ class Clock:
 
     def __init__(self) -> None:
         self._parent = os.getppid()
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        # Its thread starts now: a thread that is started while a signal is on its way can take the signal from
+        # the main thread, which then sleeps on.
+        self._pool.submit(int)
 
     def now(self) -> float:
         """Seconds on a clock that only goes forward."""
@@ -38,16 +42,14 @@ class Clock:
         """
         until = self.now() + seconds
         while (left := until - self.now()) > 0:
-            if os.getppid() != self._parent or _exiting():
+            if os.getppid() != self._parent or self._exiting():
                 raise Interrupted
             time.sleep(min(left, _STEP_S))
 
-
-def _exiting() -> bool:
-    """Once the interpreter waits for its threads to end, it takes no new work."""
-    try:
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            pool.submit(int)
-    except RuntimeError:
-        return True
-    return False
+    def _exiting(self) -> bool:
+        """Once the interpreter waits for its threads to end, it takes no new work."""
+        try:
+            self._pool.submit(int)
+        except RuntimeError:
+            return True
+        return False
