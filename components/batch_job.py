@@ -8,67 +8,42 @@ from typing import Final
 import pulumi
 
 from components.component import Component
-from components.fingerprint import hashed_name
-from components.manifest import MANIFESTS, Manifest, Values, run_limit
+from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
+from components.run import Run, RunArgs
 
-_MAX_NAME: Final = 63
-# Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
-_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
 # The provider awaits a Job's completion unless it is told not to, and fails when the Job fails.
 _DO_NOT_WAIT: Final = {"pulumi.com/skipAwait": "true"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchJobArgs:
-    """Arguments of `BatchJob`.
+class BatchJobArgs(RunArgs):
+    """Arguments of `BatchJob`, besides those of every `Run`.
 
     Args:
         namespace: Namespace that it runs in.
-        job_name: Start of the job's name; a digest of all it consists of follows.
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
         values: For the manifest's other holes.
         depends_on: What its pods need and the manifest names.
-        wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
-        max_hours: Hours after which the job is ended and fails, None for no limit.
     """
 
     namespace: Namespace
-    job_name: str
     manifest: Path
     values: Values
     depends_on: Sequence[pulumi.Resource]
-    wait: bool
-    max_hours: int | None = None
 
 
-class BatchJob(Component):
-    """A job that runs once for what it consists of: its pod template cannot be edited.
+class BatchJob(Run):
+    """A Kubernetes Job."""
 
-    Attributes:
-        job_name: Name of the Job.
-    """
-
-    group = "workload"
+    _longest_name = 63
 
     def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        values = {
-            **args.values,
-            "namespace": args.namespace.namespace,
-            "limit": run_limit(args.max_hours),
-        }
-        content = Manifest(args.manifest, {**values, "name": args.job_name, "annotations": {}})
-        self.job_name = hashed_name(args.job_name, _MAX_NAME, content.tree)
+        annotations = {} if args.wait else _DO_NOT_WAIT
         options = args.namespace.running_in(self, args.depends_on)
-        if args.wait:
-            options.custom_timeouts = _LONGEST_RUN
-        Manifest(
-            args.manifest,
-            {**values, "name": self.job_name, "annotations": {} if args.wait else _DO_NOT_WAIT},
-        ).create(f"{name}-job", options)
-        self._kubectl = args.namespace.kubectl
+        self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
         self.register_outputs({"name": self.job_name})
 
     def commands(self) -> dict[str, pulumi.Input[str]]:

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, L4
+from components.hugging_face_token import HuggingFaceToken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,37 +24,9 @@ class BucketFolder:
     bucket: pulumi.Input[str]
     folder: str
 
-
-@dataclass(frozen=True, kw_only=True)
-class SecretVersion:
-    """One version of a secret; the container gets its value when it starts.
-
-    Args:
-        secret_id: Id in Secret Manager.
-        version: Number of the version, never `latest`: a container must not change by itself.
-    """
-
-    secret_id: pulumi.Input[str]
-    version: pulumi.Input[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class L4Machine:
-    """What a container runs on: one L4 GPU, and this.
-
-    Args:
-        cpu: Number of CPUs; Cloud Run asks for 4 at least.
-        memory_gib: Memory, the container's file system included; 16 at least.
-    """
-
-    cpu: int
-    memory_gib: int
-
-    def __post_init__(self) -> None:
-        if self.cpu not in (4, 6, 8):
-            raise ValueError(f"{self.cpu} CPUs: Cloud Run has an L4 with 4, 6 or 8")
-        if not 16 <= self.memory_gib <= 32:
-            raise ValueError(f"{self.memory_gib} GiB of memory: Cloud Run has an L4 with 16 to 32")
+    def mounted(self) -> dict[str, Any]:
+        """Arguments of a volume with this folder alone, whose directories are but parts of object names."""
+        return {"bucket": self.bucket, "mount_options": [f"only-dir={self.folder}", "implicit-dirs"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +40,11 @@ class CloudRunArgs:
         image: Container image by digest.
         command: What it runs.
         environment: Its environment.
-        secrets: Environment variables whose values are secrets.
+        tokens: Environment variables with a token, always the same version: a container must not change by
+            itself.
         folders: Path in the container to the folder of a bucket that is mounted there.
-        machine: CPU and memory beside the GPU.
+        cpu: Number of CPUs beside the GPU.
+        memory_gib: Memory, the container's file system included.
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.
         depends_on: What must exist before it and is not among these arguments.
@@ -81,9 +56,10 @@ class CloudRunArgs:
     image: pulumi.Input[str]
     command: Sequence[pulumi.Input[str]]
     environment: Mapping[str, str]
-    secrets: Mapping[str, SecretVersion] = field(default_factory=dict)
+    tokens: Mapping[str, HuggingFaceToken] = field(default_factory=dict)
     folders: Mapping[str, BucketFolder]
-    machine: L4Machine
+    cpu: int
+    memory_gib: int
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
     depends_on: Sequence[pulumi.Resource]
@@ -103,7 +79,8 @@ class CloudRunArgs:
             container: Fields of the container that only jobs or only services have.
         """
         sdk = partial(_sdk_args, kind)
-        limits = {"cpu": str(self.machine.cpu), "memory": f"{self.machine.memory_gib}Gi", GPU_RESOURCE: "1"}
+        limits = {"cpu": str(self.cpu), "memory": f"{self.memory_gib}Gi", GPU_RESOURCE: "1"}
+        names = {path: path.strip("/").replace("/", "-") for path in self.folders}
         return {
             "containers": [
                 sdk(
@@ -113,14 +90,14 @@ class CloudRunArgs:
                     envs=self._environment(sdk),
                     resources=sdk("ContainerResources", limits=limits, **(resources or {})),
                     volume_mounts=[
-                        sdk("ContainerVolumeMount", name=_volume_name(path), mount_path=path)
-                        for path in self.folders
+                        sdk("ContainerVolumeMount", name=name, mount_path=path)
+                        for path, name in names.items()
                     ],
                     **container,
                 )
             ],
             "volumes": [
-                sdk("Volume", name=_volume_name(path), gcs=sdk("VolumeGcs", **_mount(folder)))
+                sdk("Volume", name=names[path], gcs=sdk("VolumeGcs", read_only=True, **folder.mounted()))
                 for path, folder in self.folders.items()
             ],
             "service_account": self.service_account,
@@ -137,10 +114,9 @@ class CloudRunArgs:
 
     def _environment(self, sdk: Callable[..., Any]) -> list[Any]:
         variables = [sdk("ContainerEnv", name=name, value=value) for name, value in self.environment.items()]
-        for name, secret in self.secrets.items():
-            reference = sdk(
-                "ContainerEnvValueSourceSecretKeyRef", secret=secret.secret_id, version=secret.version
-            )
+        for name, token in self.tokens.items():
+            key = {"secret": token.secret_id, "version": token.version}
+            reference = sdk("ContainerEnvValueSourceSecretKeyRef", **key)
             source = sdk("ContainerEnvValueSource", secret_key_ref=reference)
             variables.append(sdk("ContainerEnv", name=name, value_source=source))
         return variables
@@ -149,17 +125,3 @@ class CloudRunArgs:
 def _sdk_args(kind: str, noun: str, **fields: Any) -> Any:
     """The SDK has the same classes twice, such as `ServiceTemplateVolumeArgs`."""
     return getattr(gcp.cloudrunv2, f"{kind}{noun}Args")(**fields)
-
-
-def _volume_name(path: str) -> str:
-    """Name of the volume that is mounted at a path."""
-    return path.strip("/").replace("/", "-")
-
-
-def _mount(folder: BucketFolder) -> dict[str, Any]:
-    """This folder alone, whose directories are but parts of object names."""
-    return {
-        "bucket": folder.bucket,
-        "read_only": True,
-        "mount_options": [f"only-dir={folder.folder}", "implicit-dirs"],
-    }

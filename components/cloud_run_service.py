@@ -27,34 +27,23 @@ _FIRST_START: Final = pulumi.CustomTimeouts(create="40m", update="40m")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling:
-    """How many instances there are, and how much each takes on.
-
-    Args:
-        minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
-        maximum: Instances at most; each counts in the region's quota of GPUs.
-        requests: Requests that one instance works on at the same time.
-    """
-
-    minimum: int
-    maximum: int
-    requests: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class CloudRunServiceArgs(CloudRunArgs):
     """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
 
     Args:
         port: Port that its HTTP server listens on.
         health: Path that answers once it can work, and as long as it can.
-        scaling: Number of instances.
+        minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
+        maximum: Instances at most; each counts in the region's quota of GPUs.
+        requests: Requests that one instance works on at the same time.
         invokers: IAM members who may call it, besides those who may by a role on the project.
     """
 
     port: int
     health: str
-    scaling: Scaling
+    minimum: int
+    maximum: int
+    requests: int
     invokers: Sequence[str]
 
 
@@ -105,9 +94,9 @@ class CloudRunService(Component):
 def _template(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateArgs:
     return gcp.cloudrunv2.ServiceTemplateArgs(
         scaling=gcp.cloudrunv2.ServiceTemplateScalingArgs(
-            min_instance_count=args.scaling.minimum, max_instance_count=args.scaling.maximum
+            min_instance_count=args.minimum, max_instance_count=args.maximum
         ),
-        max_instance_request_concurrency=args.scaling.requests,
+        max_instance_request_concurrency=args.requests,
         timeout=_REQUEST_TIMEOUT,
         **args.template(
             "ServiceTemplate",

@@ -22,15 +22,6 @@ _HOLE: Final = re.compile(r"\$\{(\w+)\}")
 Values = Mapping[str, Any]
 
 
-def run_limit(max_hours: int | None) -> dict[str, int]:
-    """Entries of the spec of a Job or RayJob that ends the run after so many hours, none without a limit.
-
-    A Job that Kueue suspends starts its time anew when it goes on.
-    https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job
-    """
-    return {} if max_hours is None else {"activeDeadlineSeconds": max_hours * 3600}
-
-
 class ManifestError(Exception):
     """A manifest and the values for it do not fit; says which hole or value."""
 

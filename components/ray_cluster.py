@@ -1,7 +1,7 @@
 """A Ray cluster on Kubernetes, run by the KubeRay operator."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -17,6 +17,8 @@ INGRESS_FROM_PLATFORM: Final = MANIFESTS / "ingress-from-platform.yaml"
 # https://github.com/ray-project/kuberay: longer names make services whose names are too long.
 _MAX_NAME: Final = 53
 
+# Where pods see a bucket that is mounted.
+BUCKET_MOUNT: Final = "/data"
 # What the GCS FUSE sidecar that GKE adds to a pod may use; requests are equal to these limits.
 _HEAD_SIDECAR: Final = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "5Gi"}
 # Every worker writes its part of a checkpoint at the same time, large files in streams.
@@ -55,19 +57,6 @@ class RayWorkers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BucketMount:
-    """A bucket that pods see as a folder.
-
-    Args:
-        bucket: Name of the bucket.
-        path: The folder.
-    """
-
-    bucket: pulumi.Input[str]
-    path: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class RayClusterArgs:
     """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
 
@@ -80,7 +69,7 @@ class RayClusterArgs:
         head_storage: Ephemeral storage of the head; Autopilot's general-purpose pods may have 10 GiB.
         token_optional: Whether pods start without the secret with the Hugging Face token; None when the
             manifest need not say it, and they do not.
-        mount: A bucket in all of its pods.
+        bucket: Name of a bucket that all of its pods see as the folder `BUCKET_MOUNT`.
         depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
     """
 
@@ -91,12 +80,12 @@ class RayClusterArgs:
     workers: RayWorkers
     head_storage: str = "9Gi"
     token_optional: bool | None = None
-    mount: BucketMount | None = None
-    depends_on: list[pulumi.Resource] = field(default_factory=list)
+    bucket: pulumi.Input[str] | None = None
+    depends_on: Sequence[pulumi.Resource]
 
     def filled(self, name: str) -> Manifest:
         """The manifest of a cluster called `name`."""
-        workers, mount = self.workers, self.mount
+        workers, mounted = self.workers, self.bucket is not None
         return Manifest(
             MANIFESTS / "ray-cluster.yaml",
             {
@@ -107,11 +96,11 @@ class RayClusterArgs:
                 "image": self.image.uri,
                 "tokenOptional": _given(optional=self.token_optional),
                 "headStorage": self.head_storage,
-                "headMetadata": _sidecar(_HEAD_SIDECAR) if mount else {},
+                "headMetadata": _sidecar(_HEAD_SIDECAR) if mounted else {},
                 "workers": workers.group,
                 "replicas": workers.replicas,
                 "hosts": _given(numOfHosts=workers.slice_hosts),
-                "workerMetadata": _sidecar(_WORKER_SIDECAR) if mount else {},
+                "workerMetadata": _sidecar(_WORKER_SIDECAR) if mounted else {},
                 "workerPod": {
                     "nodeSelector": dict(workers.node_selector),
                     **_given(terminationGracePeriodSeconds=workers.grace_s),
@@ -119,8 +108,8 @@ class RayClusterArgs:
                 "workerSize": dict(workers.size),
                 "workerSharedMemory": workers.shared_memory,
                 "workerScratch": workers.scratch,
-                "bucketMounts": [{"name": "bucket", "mountPath": mount.path}] if mount else [],
-                "bucketVolumes": [_volume(mount)] if mount else [],
+                "bucketMounts": [{"name": "bucket", "mountPath": BUCKET_MOUNT}] if mounted else [],
+                "bucketVolumes": [_volume(self.bucket)] if mounted else [],
             },
         )
 
@@ -130,6 +119,7 @@ class RayCluster(Component):
 
     Attributes:
         cluster_name: Name of the RayCluster.
+        image: What its pods run in.
         namespace: Namespace that it runs in.
         access: What a job on it must wait for.
     """
@@ -139,6 +129,7 @@ class RayCluster(Component):
     def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         self.cluster_name = hashed_name(name, _MAX_NAME, args.image.fingerprint, args.filled(name).tree)
+        self.image = args.image
         self.namespace = args.namespace
         self.access: pulumi.Resource = args.filled(self.cluster_name).create(
             f"{name}-ray-cluster", args.namespace.running_in(self, args.depends_on)
@@ -157,8 +148,8 @@ def _sidecar(limits: Mapping[str, str]) -> dict[str, Any]:
     return {"metadata": {"annotations": {"gke-gcsfuse/volumes": "true", **sizes}}}
 
 
-def _volume(mount: BucketMount) -> dict[str, Any]:
-    attributes = {"bucketName": mount.bucket, "mountOptions": _MOUNT_OPTIONS}
+def _volume(bucket: pulumi.Input[str] | None) -> dict[str, Any]:
+    attributes = {"bucketName": bucket, "mountOptions": _MOUNT_OPTIONS}
     return {
         "name": "bucket",
         "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes},

@@ -5,14 +5,12 @@ from typing import Annotated, Final
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from components import model_server
 from components.bucket import Bucket
-from components.cloud_run import BucketFolder, L4Machine, SecretVersion
+from components.cloud_run import BucketFolder
 from components.cloud_run_job import CloudRunJob, CloudRunJobArgs
-from components.cloud_run_service import CloudRunService, CloudRunServiceArgs, Scaling
+from components.cloud_run_service import CloudRunService, CloudRunServiceArgs
 from components.fingerprint import fingerprint
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
-from components.model_server import Vllm
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
 from stacks import pins, training
@@ -26,9 +24,29 @@ from stacks.training import GemmaRecipe, GemmaSettings, hugging_face_token, trai
 _SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
-# A sentence and a few emoji, with room for a chat. 64 of the longest keep 7 GB of keys and values
-# beside 2 GB of weights; an L4 has 24.
-_VLLM: Final = Vllm(model="/model", served_model="gemma-emoji", longest_request=4096, requests=64)
+_MODEL: Final = "/model"
+_SERVED_MODEL: Final = "gemma-emoji"
+_PORT: Final = 8000
+# Requests that are decoded together: with a sentence and a few emoji, and room for a chat, 64 of the longest
+# keep 7 GB of keys and values beside 2 GB of weights; an L4 has 24.
+_REQUESTS: Final = 64
+_VLLM: Final = [
+    *("vllm", "serve", _MODEL),
+    *("--served-model-name", _SERVED_MODEL),
+    *("--port", str(_PORT)),
+    *("--max-model-len", "4096"),
+    *("--max-num-seqs", str(_REQUESTS)),
+    # Scaled to zero, a first answer waits for the start: nothing is compiled or captured in it.
+    "--enforce-eager",
+]
+_VLLM_ENVIRONMENT: Final = {
+    "HF_HUB_OFFLINE": "1",
+    # The driver that Cloud Run mounts, not the one of the image: that one and an older kernel module
+    # are an "unsupported display driver / cuda driver combination".
+    # https://github.com/gpustack/gpustack/issues/4678
+    "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
+    "VLLM_NO_USAGE_STATS": "1",
+}
 
 
 class Settings(GemmaSettings):
@@ -88,9 +106,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             ],
             # Whatever is written in a container is kept in its memory; 2 GB of model are welcome there.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
-            secrets={"HF_TOKEN": SecretVersion(secret_id=token.secret_id, version=token.version)},
+            tokens={"HF_TOKEN": token},
             folders={_CODE: code.folder},
-            machine=L4Machine(cpu=8, memory_gib=32),
+            cpu=8,
+            memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
             depends_on=[*egress, *bucket.access, *token.access, *code.access],
@@ -124,17 +143,18 @@ def _service(
             location=settings.region,
             labels=site.labels,
             image=pins.VLLM_IMAGE,
-            command=_VLLM.command,
-            environment=model_server.ENVIRONMENT,
-            folders={_VLLM.model: model},
-            port=model_server.PORT,
-            health=model_server.HEALTH,
+            command=_VLLM,
+            environment=_VLLM_ENVIRONMENT,
+            folders={_MODEL: model},
+            port=_PORT,
+            health="/health",
             # The least that Cloud Run has an L4 with: vLLM works on the GPU.
-            machine=L4Machine(cpu=4, memory_gib=16),
+            cpu=4,
+            memory_gib=16,
             # More requests than are decoded together start another instance instead of waiting.
-            scaling=Scaling(
-                minimum=settings.min_instances, maximum=settings.max_instances, requests=_VLLM.requests
-            ),
+            minimum=settings.min_instances,
+            maximum=settings.max_instances,
+            requests=_REQUESTS,
             invokers=settings.invokers,
             service_account=account.email,
             subnet=subnet,
@@ -172,7 +192,7 @@ def _outputs(
     """The address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
     question = (
-        f'{{"model": "{_VLLM.served_model}", "messages": [{{"role": "user", "content": '
+        f'{{"model": "{_SERVED_MODEL}", "messages": [{{"role": "user", "content": '
         '"Translate to emoji: I ate a banana for breakfast"}]}'
     )
     return {
@@ -180,7 +200,7 @@ def _outputs(
         "ask": pulumi.Output.concat(
             "curl --fail-with-body ",
             service.url,
-            f'{model_server.CHAT} --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
+            '/v1/chat/completions --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
             f"--header 'Content-Type: application/json' --data '{question}'",
         ),
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),

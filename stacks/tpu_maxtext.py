@@ -14,7 +14,7 @@ from components.capacity import CapacityType
 from components.fingerprint import fingerprint
 from components.namespace import INGRESS_FROM_INSIDE
 from components.node_pool import NodePool, NodePoolArgs
-from components.ray_cluster import INGRESS_FROM_PLATFORM, BucketMount, RayClusterArgs, RayWorkers
+from components.ray_cluster import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
@@ -37,8 +37,6 @@ _HEAD_MACHINE: Final = MACHINES["e2-standard-16"]
 _HEAD_DISK_GB: Final = 100
 # Images, and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
-# Where the pods see the stack's bucket.
-BUCKET_MOUNT: Final = "/data"
 
 _Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES})
 
@@ -171,7 +169,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         workers=_workers(settings),
         head_storage="10Gi",
         token_optional=settings.hf_token is None,
-        mount=BucketMount(bucket=ground.bucket.bucket_name, path=BUCKET_MOUNT),
+        bucket=ground.bucket.bucket_name,
         depends_on=[*ground.depends_on, *nodes],
     )
     # The same code on the same libraries, data and chips is the same run, and resumes.
@@ -187,10 +185,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
             f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology} "
             f"--accelerator TPU-V6E{overrides}",
-            image=ground.image.uri,
-            code=ground.code.volume,
+            code=ground.code,
             cluster=ray,
-            depends_on=[ground.code.access],
             wait=settings.wait_for_training,
             max_hours=settings.max_run_hours,
             alone=True,

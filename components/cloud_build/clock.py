@@ -26,8 +26,8 @@ class Clock:
     def __init__(self) -> None:
         self._parent = os.getppid()
         self._pool = ThreadPoolExecutor(max_workers=1)
-        # Its thread starts now: a thread that is started while a signal is on its way can take the signal from
-        # the main thread, which then sleeps on.
+        # Its thread starts now: a thread that is started while a signal is on its way can take the signal
+        # from the main thread, which then sleeps on.
         self._pool.submit(int)
 
     def now(self) -> float:

@@ -1,0 +1,65 @@
+"""What runs once for all that it consists of: Jobs and RayJobs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pulumi
+
+from components.component import Component
+from components.fingerprint import hashed_name
+from components.manifest import KubernetesObject, Manifest, Values
+from components.namespace import Namespace
+
+# Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
+_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunArgs:
+    """Arguments of every `Run`.
+
+    Args:
+        job_name: Start of the job's name; a digest of all it consists of follows.
+        wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
+        max_hours: Hours after which the job is ended and fails, None for no limit.
+    """
+
+    job_name: str
+    wait: bool
+    max_hours: int | None = None
+
+
+class Run(Component):
+    """A job whose template cannot be edited: another one is another job.
+
+    Attributes:
+        job_name: Name of the job.
+    """
+
+    group = "workload"
+    _longest_name: ClassVar[int]
+
+    def _start(
+        self,
+        name: str,
+        args: RunArgs,
+        namespace: Namespace,
+        manifest: Path,
+        values: Values,
+        annotations: Mapping[str, Any],
+        opts: pulumi.ResourceOptions,
+    ) -> KubernetesObject:
+        """Creates the object of a manifest with the holes `name`, `namespace`, `annotations` and `limit`."""
+        # A Job that Kueue suspends starts its time anew when it goes on.
+        # https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job
+        limit = {} if args.max_hours is None else {"activeDeadlineSeconds": args.max_hours * 3600}
+        values = {**values, "namespace": namespace.namespace, "limit": limit}
+        content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}})
+        self.job_name = hashed_name(args.job_name, self._longest_name, content.tree)
+        self._kubectl = namespace.kubectl
+        if args.wait:
+            opts.custom_timeouts = _LONGEST_RUN
+        named = Manifest(manifest, {**values, "name": self.job_name, "annotations": annotations})
+        return named.create(name, opts)
