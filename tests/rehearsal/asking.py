@@ -8,26 +8,31 @@ from rehearsal.fake_google import FakeGoogle
 from rehearsal.fake_kubernetes import FakeKubernetes
 from rehearsal.fake_provider import Diff, FakeProvider, Resource
 from rehearsal.faults import Faults
+from tests.rehearsal.right import CLUSTER, NAMESPACE, SERVICE
 
 PROJECT = "p"
+AUTOPILOT = {"name": "c", "location": "us-central1", "enableAutopilot": True, "deletionProtection": False}
+STANDARD = {**AUTOPILOT, "enableAutopilot": False, "initialNodeCount": 1, "removeDefaultNodePool": True}
 
 
 class Platform:
-    """A fake cloud with both providers.
+    """A fake cloud with both providers, and some APIs on.
 
     Args:
-        folder: For faults.
+        apis: First parts of their names.
     """
 
-    def __init__(self, folder: Path = Path("/nowhere")) -> None:
+    def __init__(self, *apis: str) -> None:
         self.cloud = FakeCloud()
-        self.faults = Faults(folder)
-        self.kubernetes = FakeKubernetes(self.cloud, self.faults)
-        self._google = FakeGoogle(self.cloud, self.faults)
+        faults = Faults(Path("/nowhere"))
+        self.kubernetes = FakeKubernetes(self.cloud, faults)
+        self._google = FakeGoogle(self.cloud, faults)
         self._configs: dict[str, dict[str, Any]] = {"gcp": {"project": PROJECT}}
+        self.enable(*apis)
 
-    def configure(self, package: str, config: dict[str, Any]) -> None:
-        self._configs[package] = config
+    def configure(self, **config: str) -> None:
+        """Configures the Kubernetes provider."""
+        self._configs["kubernetes"] = config
 
     def check(
         self,
@@ -72,7 +77,19 @@ class Platform:
         """Enables APIs by the first part of their names."""
         for api in apis:
             service = f"{api}.googleapis.com"
-            self.create("gcp:projects/service:Service", api, {"service": service, "project": PROJECT})
+            self.create(SERVICE, api, {"service": service, "project": PROJECT})
+
+    def make_cluster(self, inputs: dict[str, Any], *namespaces: str) -> None:
+        """A cluster with namespaces in it, and a Kubernetes provider for it."""
+        _, cluster = self.create(CLUSTER, "c", inputs)
+        address = f"server: https://{cluster['endpoint']}"
+        self.configure(kubeconfig=address, clusterIdentifier=cluster["selfLink"])
+        for name in namespaces:
+            self.make_namespace(name)
+
+    def make_namespace(self, name: str, **labels: str) -> None:
+        metadata = {"name": name, "labels": labels}
+        self.create(NAMESPACE, name, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
     def _asked(self, type_token: str, name: str) -> tuple[FakeProvider, Resource]:
         package = type_token.partition(":")[0]

@@ -86,15 +86,16 @@ def exists(pid: str) -> bool:
     return True
 
 
-def test_an_unknown_stack_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stack_is_rejected_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["a5-ray"]) == 1
     error = capsys.readouterr().err
     assert "rehearsal a5-ray: there is no stack a5-ray; known: " in error and STACK in error
 
 
-def test_an_override_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_override_without_a_value_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([STACK, "--set", "capacity.type"]) == 1
     assert "write key=value" in capsys.readouterr().err
+    assert project.parse_override("a.b=c=d") == ("a.b", "c=d")
 
 
 def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
@@ -138,14 +139,14 @@ def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str])
     assert "0 changed on the second preview" in output.splitlines()[-1]
 
 
-def test_a_fault_at_an_unknown_resource_is_refused_with_near_names(
+def test_a_fault_at_an_unknown_resource_is_rejected_with_near_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([STACK, "--fail-at", "a4-ray-buckt"]) == 1
     assert "did you mean a4-ray-bucket" in capsys.readouterr().err
 
 
-def test_a_stack_whose_scenario_does_not_exist_yet_is_refused_without_a_traceback(
+def test_a_stack_whose_scenario_does_not_exist_yet_is_rejected_without_a_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main([STACK, "--set", "scenario=nowhere"]) == 1
@@ -182,7 +183,7 @@ def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
         pass
 
 
-def test_a_second_rehearsal_of_the_stack_is_refused(
+def test_a_second_rehearsal_of_the_stack_is_rejected(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with held(results, pytest.fail):

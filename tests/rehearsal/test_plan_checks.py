@@ -2,19 +2,28 @@
 
 from typing import Any
 
+import pytest
+
 from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
 from engine.plan import Plan, Planned
 from rehearsal.plan_checks import problems
 from rehearsal.rules import pods
-from tests.rehearsal.right import SLICE_POOL
+from tests.rehearsal.right import (
+    CLUSTER,
+    KUBE_SECRET,
+    NAMESPACE,
+    NETWORK,
+    NODE_POOL,
+    POD,
+    RIGHT,
+    SERVICE,
+    SLICE_POOL,
+    SUBNETWORK,
+)
 
-SERVICE = "gcp:projects/service:Service"
-NETWORK = "gcp:compute/network:Network"
-NAMESPACE = "kubernetes:core/v1:Namespace"
-POD = "kubernetes:core/v1:Pod"
-SECRET = "kubernetes:core/v1:Secret"
-
-COMPUTE = {"service": "compute.googleapis.com"}
+ENFORCE = "pod-security.kubernetes.io/enforce"
+RESTRICTED = {ENFORCE: "restricted"}
+KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
 def planned(type_token: str, name: str, inputs: dict[str, Any], *waits_for: str) -> Planned:
@@ -23,242 +32,185 @@ def planned(type_token: str, name: str, inputs: dict[str, Any], *waits_for: str)
     )
 
 
-def plan(*resources: Planned) -> Plan:
-    return Plan(resources=resources, changes={})
+def api(name: str) -> Planned:
+    return planned(SERVICE, name, {"service": f"{name}.googleapis.com"})
 
 
-def kube(kind: str, name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
+def kube(
+    kind: str, name: str, namespace: str | None = "ray", version: str = "v1", **fields: Any
+) -> dict[str, Any]:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **fields}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
 
 
-RAY = planned(NAMESPACE, "ns", kube("Namespace", "ray"))
-USES_SECRET = {
-    "containers": [
-        {"name": "main", "env": [{"name": "T", "valueFrom": {"secretKeyRef": {"name": "token", "key": "t"}}}]}
-    ]
-}
+def namespace(**labels: str) -> Planned:
+    inputs = kube("Namespace", "ray", None)
+    return planned(NAMESPACE, "ns", {**inputs, "metadata": {"name": "ray", "labels": labels}})
 
 
-def test_a_resource_waits_for_its_api_directly_or_through_others() -> None:
-    api = planned(SERVICE, "compute", COMPUTE)
-    network = planned(NETWORK, "net", {"name": "net"}, "compute")
-    subnet = planned(
-        "gcp:compute/subnetwork:Subnetwork", "sub", {"ipCidrRange": "10.0.0.0/20", "network": "n"}, "net"
-    )
-    assert problems(plan(api, network, subnet)) == []
+def secret(*waits_for: str, **fields: Any) -> Planned:
+    return planned(KUBE_SECRET, "token", kube("Secret", "token", **fields), *waits_for)
 
 
-def test_a_resource_that_does_not_wait_for_its_api_is_found() -> None:
-    found = problems(plan(planned(SERVICE, "compute", COMPUTE), planned(NETWORK, "net", {"name": "net"})))
-    assert found == ["net: is not made to wait for compute.googleapis.com: add depends_on compute"]
+def pod(annotations: dict[str, str] | None = None, **spec: Any) -> Planned:
+    inputs = kube("Pod", "pod", spec={"containers": [{"name": "main"}], **spec})
+    inputs["metadata"]["annotations"] = annotations or {}
+    return planned(POD, "pod", inputs, "ns")
 
 
-def test_an_api_that_nothing_enables_is_found() -> None:
-    found = problems(plan(planned(NETWORK, "net", {"name": "net"})))
-    assert found == ["net: nothing in the plan enables compute.googleapis.com"]
-
-
-def test_an_object_waits_for_its_namespace() -> None:
-    secret = kube("Secret", "token", "ray", stringData={"t": "x"})
-    assert problems(plan(RAY, planned(SECRET, "token", secret, "ns"))) == []
-    (found,) = problems(plan(RAY, planned(SECRET, "token", secret)))
-    assert "not made to wait for Namespace ray" in found
-
-
-def test_a_namespace_that_nothing_makes_is_found() -> None:
-    (found,) = problems(plan(planned(SECRET, "token", kube("Secret", "token", "raz"))))
-    assert "names Namespace raz, which nothing in the plan makes" in found
-
-
-def test_objects_are_checked_although_the_engine_does_not_ask_the_provider_yet() -> None:
-    (found,) = problems(plan(RAY, planned(SECRET, "token", kube("Secret", "token", "ray", dta={}), "ns")))
-    assert "'dta' was unexpected" in found
-
-
-def test_secret_values_that_a_plan_does_not_show_are_not_held_against_it() -> None:
-    hidden = kube("Secret", "token", "ray", stringData="[secret]")
-    assert problems(plan(RAY, planned(SECRET, "token", hidden, "ns"))) == []
-
-
-def test_what_a_pod_names_must_be_made_by_the_plan() -> None:
-    pod = planned(POD, "pod", kube("Pod", "pod", "ray", spec=USES_SECRET), "ns")
-    (found,) = problems(plan(RAY, pod))
-    assert "names Secret token, which nothing in the plan makes in namespace ray" in found
-    token = planned(SECRET, "token", kube("Secret", "token", "ray"), "ns")
-    assert problems(plan(RAY, pod, token)) == []
-
-
-def test_a_pod_s_service_account_must_be_made_by_the_plan() -> None:
-    spec = {"containers": [{"name": "main"}], "serviceAccountName": "trainer"}
-    (found,) = problems(plan(RAY, planned(POD, "pod", kube("Pod", "pod", "ray", spec=spec), "ns")))
-    assert "names ServiceAccount trainer" in found
-
-
-def test_pods_that_the_namespace_would_not_let_in_are_found() -> None:
-    home = kube("Namespace", "ray")
-    home["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "restricted"}
-    pod = planned(POD, "pod", kube("Pod", "pod", "ray", spec={"containers": [{"name": "main"}]}), "ns")
-    found = problems(plan(planned(NAMESPACE, "ns", home), pod))
-    assert any("violates PodSecurity restricted: container main: runAsNonRoot" in line for line in found)
-
-
-def test_a_restricted_ray_job_needs_a_submitter_of_its_own() -> None:
-    home = kube("Namespace", "ray")
-    home["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "restricted"}
+def ray_job() -> Planned:
     spec = {"entrypoint": "x", "clusterSelector": {"a": "b"}}
-    job = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayJob",
-        "metadata": {"name": "j", "namespace": "ray"},
-        "spec": spec,
-    }
-    (found,) = problems(
-        plan(planned(NAMESPACE, "ns", home), planned("kubernetes:ray.io/v1:RayJob", "j", job, "ns"))
+    return planned(
+        "kubernetes:ray.io/v1:RayJob", "j", kube("RayJob", "j", version="ray.io/v1", spec=spec), "ns"
     )
-    assert "the default submitter pod is not restricted" in found
-
-
-QUEUED = {"kueue.x-k8s.io/queue-name": "llm", "kueue.x-k8s.io/priority-class": "low"}
-RELEASE = planned(
-    "kubernetes:helm.sh/v3:Release",
-    "kueue",
-    {"name": "kueue", "namespace": "ray", "chart": "oci://r/kueue", "version": "1"},
-    "ns",
-)
 
 
 def of_kueue(kind: str, name: str, *waits_for: str, **fields: Any) -> Planned:
-    version = "kueue.x-k8s.io/v1beta2"
-    inputs = {**kube(kind, name, "ray" if kind == "LocalQueue" else None, **fields), "apiVersion": version}
-    return planned(f"kubernetes:{version}:{kind}", f"{kind}-{name}", inputs, *waits_for)
+    inputs = kube(kind, name, "ray" if kind == "LocalQueue" else None, KUEUE, **fields)
+    return planned(f"kubernetes:{KUEUE}:{kind}", f"{kind}-{name}", inputs, *waits_for)
 
 
 def job(*waits_for: str) -> Planned:
-    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
-    inputs: dict[str, Any] = {**kube("Job", "job", "ray", spec={"template": pods}), "apiVersion": "batch/v1"}
-    inputs["metadata"]["labels"] = QUEUED
+    """A Job in a queue."""
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i"}]}}
+    inputs = kube("Job", "job", version="batch/v1", spec={"template": template})
+    labels = {"kueue.x-k8s.io/queue-name": "llm", "kueue.x-k8s.io/priority-class": "low"}
+    inputs["metadata"]["labels"] = labels
     return planned("kubernetes:batch/v1:Job", "job", inputs, "ns", *waits_for)
 
 
-LOW = of_kueue("WorkloadPriorityClass", "low", "kueue", value=1)
-CLUSTER_QUEUE = of_kueue("ClusterQueue", "llm", "kueue", spec={})
-LOCAL_QUEUE = of_kueue("LocalQueue", "llm", "ns", "ClusterQueue-llm", spec={"clusterQueue": "llm"})
+def cluster(**inputs: Any) -> Planned:
+    """A Standard cluster that enforces policies, unless the inputs say otherwise."""
+    usual = {"name": "c", "location": "us-east5-b", "initialNodeCount": 1}
+    return planned(CLUSTER, "c", {**usual, "datapathProvider": "ADVANCED_DATAPATH", **inputs}, "container")
 
 
-def test_a_queued_job_whose_queue_and_priority_are_there_before_it_passes() -> None:
-    queued = job("LocalQueue-llm", "WorkloadPriorityClass-low")
-    assert problems(plan(RAY, RELEASE, LOW, CLUSTER_QUEUE, LOCAL_QUEUE, queued)) == []
-
-
-def test_a_job_in_a_queue_or_of_a_priority_that_nothing_makes_would_wait_without_a_word() -> None:
-    found = problems(plan(RAY, RELEASE, job()))
-    assert found == [
-        "job: metadata.labels: names LocalQueue llm, which nothing in the plan makes in namespace ray",
-        "job: metadata.labels: names WorkloadPriorityClass low, which nothing in the plan makes",
-    ]
-
-
-def test_a_job_that_is_not_made_to_wait_for_its_queue_is_found() -> None:
-    found = problems(plan(RAY, RELEASE, LOW, CLUSTER_QUEUE, LOCAL_QUEUE, job("WorkloadPriorityClass-low")))
-    assert found == ["job: metadata.labels: is not made to wait for LocalQueue llm: add depends_on"]
-
-
-def test_a_queue_waits_for_what_it_draws_on() -> None:
-    early = of_kueue("LocalQueue", "llm", "ns", "kueue", spec={"clusterQueue": "llm"})
-    (found,) = problems(plan(RAY, RELEASE, CLUSTER_QUEUE, early))
-    assert "spec.clusterQueue: is not made to wait for ClusterQueue llm" in found
-
-
-def test_an_object_of_kueue_waits_for_the_release_that_defines_it() -> None:
-    (found,) = problems(plan(RAY, RELEASE, of_kueue("ResourceFlavor", "l4", spec={})))
-    assert "is not made to wait for the release that defines its kind" in found
-
-
-def test_network_policies_that_nothing_enforces_are_found() -> None:
-    api = planned(SERVICE, "container", {"service": "container.googleapis.com"})
-    policy = kube("NetworkPolicy", "closed", "ray", spec={"podSelector": {}})
-    closed = planned("kubernetes:networking.k8s.io/v1:NetworkPolicy", "closed", policy, "ns")
-    closed.inputs["apiVersion"] = "networking.k8s.io/v1"
-
-    def with_cluster(**inputs: Any) -> list[str]:
-        cluster = planned("gcp:container/cluster:Cluster", "c", {"name": "c", **inputs}, "container")
-        return problems(plan(api, cluster, RAY, closed))
-
-    assert with_cluster(enableAutopilot=True) == []
-    assert with_cluster(initialNodeCount=1, datapathProvider="ADVANCED_DATAPATH") == []
-    (found,) = with_cluster(initialNodeCount=1)
-    assert "nothing enforces the plan's NetworkPolicies" in found
-
-
-# Nodes
-
-
-STANDARD_CLUSTER: dict[str, Any] = {
-    "name": "c",
-    "location": "us-east5-b",
-    "initialNodeCount": 1,
-    "datapathProvider": "ADVANCED_DATAPATH",
-}
-CONTAINER = planned(SERVICE, "container", {"service": "container.googleapis.com"})
-
-
-def standard(**addons: Any) -> Planned:
-    return planned(
-        "gcp:container/cluster:Cluster", "c", {**STANDARD_CLUSTER, "addonsConfig": addons}, "container"
-    )
+def autopilot() -> Planned:
+    return planned(CLUSTER, "c", {"location": "us-east5", "enableAutopilot": True}, "container")
 
 
 def slice_pool(topology: str, hosts: int) -> Planned:
-    inputs = {
-        **SLICE_POOL,
-        "placementPolicy": {"type": "COMPACT", "tpuTopology": topology},
-        "nodeCount": hosts,
-    }
-    return planned("gcp:container/nodePool:NodePool", "slice", inputs, "container")
+    placed = {"placementPolicy": {"type": "COMPACT", "tpuTopology": topology}, "nodeCount": hosts}
+    return planned(NODE_POOL, "slice", {**SLICE_POOL, **placed}, "container", "containerfilesystem")
 
 
-def trainer(**spec: Any) -> Planned:
-    return planned(POD, "trainer", kube("Pod", "trainer", "ray", spec=spec), "ns")
+NS = namespace()
+COMPUTE, CONTAINER = api("compute"), api("container")
+APIS = (CONTAINER, api("containerfilesystem"))
+NET = {"name": "net"}
+FROM_SECRET = {"name": "T", "valueFrom": {"secretKeyRef": {"name": "token", "key": "t"}}}
+READS_SECRET = pod(containers=[{"name": "main", "env": [FROM_SECRET]}])
+RELEASE = planned("kubernetes:helm.sh/v3:Release", "kueue", {**RIGHT["kubernetes:helm.sh/v3:Release"]}, "ns")
+RELEASE.inputs["namespace"] = "ray"
+LOW = of_kueue("WorkloadPriorityClass", "low", "kueue", value=1)
+CLUSTER_QUEUE = of_kueue("ClusterQueue", "llm", "kueue", spec={})
+LOCAL_QUEUE = of_kueue("LocalQueue", "llm", "ns", "ClusterQueue-llm", spec={"clusterQueue": "llm"})
+EARLY_QUEUE = of_kueue("LocalQueue", "llm", "ns", "kueue", spec={"clusterQueue": "llm"})
+WITH_KUEUE = (NS, RELEASE, LOW, CLUSTER_QUEUE, LOCAL_QUEUE)
+POLICY = planned(
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy",
+    "closed",
+    kube("NetworkPolicy", "closed", version="networking.k8s.io/v1", spec={"podSelector": {}}),
+    "ns",
+)
+CHIPS = {"requests": {TPU_RESOURCE: "4"}, "limits": {TPU_RESOURCE: "4"}}
+ON_4X4 = pod(
+    nodeSelector={TPU_LABEL: "tpu-v6e-slice", TOPOLOGY_LABEL: "4x4"},
+    containers=[{"name": "main", "resources": CHIPS}],
+)
+MOUNTS_BUCKET = pod(
+    {"gke-gcsfuse/volumes": "true"}, volumes=[{"name": "bucket", "csi": {"driver": pods.GCS_FUSE}}]
+)
 
-
-ON_4X4: dict[str, Any] = {
-    "nodeSelector": {TPU_LABEL: "tpu-v6e-slice", TOPOLOGY_LABEL: "4x4"},
-    "containers": [
-        {
-            "name": "main",
-            "resources": {"requests": {TPU_RESOURCE: "4"}, "limits": {TPU_RESOURCE: "4"}},
-        }
-    ],
+PASSES: dict[str, tuple[Planned, ...]] = {
+    "a resource waits for its API directly or through others": (
+        COMPUTE,
+        planned(NETWORK, "net", NET, "compute"),
+        planned(SUBNETWORK, "sub", {"ipCidrRange": "10.0.0.0/20", "network": "n"}, "net"),
+    ),
+    "an object waits for its namespace": (NS, secret("ns", stringData={"t": "x"})),
+    "values that a plan does not show are not held against it": (NS, secret("ns", stringData="[secret]")),
+    "what a pod names is made by the plan": (NS, READS_SECRET, secret("ns")),
+    "queue and priority are there before the job": (
+        *WITH_KUEUE,
+        job("LocalQueue-llm", "WorkloadPriorityClass-low"),
+    ),
+    "Autopilot enforces policies": (CONTAINER, autopilot(), NS, POLICY),
+    "and so does the data plane": (CONTAINER, cluster(), NS, POLICY),
+    "pods select a slice of the plan": (*APIS, cluster(), slice_pool("4x4", 4), NS, ON_4X4),
+    "Autopilot makes the slice that pods select": (CONTAINER, autopilot(), NS, ON_4X4),
+    "the cluster has the driver of a mounted bucket": (
+        CONTAINER,
+        cluster(addonsConfig={"gcsFuseCsiDriverConfig": {"enabled": True}}),
+        NS,
+        MOUNTS_BUCKET,
+    ),
 }
+FOUND: list[tuple[tuple[Planned, ...], list[str]]] = [
+    (
+        (COMPUTE, planned(NETWORK, "net", NET)),
+        ["net: is not made to wait for compute.googleapis.com: add depends_on compute"],
+    ),
+    ((planned(NETWORK, "net", NET),), ["net: nothing in the plan enables compute.googleapis.com"]),
+    ((NS, secret()), ["not made to wait for Namespace ray"]),
+    ((secret(),), ["names Namespace ray, which nothing in the plan makes"]),
+    # The engine does not ask the provider about objects of a cluster that is still to come.
+    ((NS, secret("ns", dta={})), ["'dta' was unexpected"]),
+    ((NS, READS_SECRET), ["names Secret token, which nothing in the plan makes in namespace ray"]),
+    ((NS, pod(serviceAccountName="trainer")), ["names ServiceAccount trainer"]),
+    (
+        (namespace(**RESTRICTED), pod(securityContext={"seccompProfile": {"type": "RuntimeDefault"}})),
+        [
+            "violates PodSecurity restricted: container main: allowPrivilegeEscalation",
+            "capabilities.drop must have ALL",
+            "violates PodSecurity restricted: container main: runAsNonRoot",
+        ],
+    ),
+    ((namespace(**RESTRICTED), ray_job()), ["the default submitter pod is not restricted"]),
+    # Kueue would let such a job wait without a word.
+    (
+        (NS, RELEASE, job()),
+        [
+            "job: metadata.labels: names LocalQueue llm, which nothing in the plan makes in namespace ray",
+            "job: metadata.labels: names WorkloadPriorityClass low, which nothing in the plan makes",
+        ],
+    ),
+    (
+        (*WITH_KUEUE, job("WorkloadPriorityClass-low")),
+        ["job: metadata.labels: is not made to wait for LocalQueue llm: add depends_on"],
+    ),
+    (
+        (NS, RELEASE, CLUSTER_QUEUE, EARLY_QUEUE),
+        ["spec.clusterQueue: is not made to wait for ClusterQueue llm"],
+    ),
+    (
+        (NS, RELEASE, of_kueue("ResourceFlavor", "l4", spec={})),
+        ["is not made to wait for the release that defines its kind"],
+    ),
+    (
+        (CONTAINER, cluster(datapathProvider=None), NS, POLICY),
+        ["nothing enforces the plan's NetworkPolicies"],
+    ),
+    (
+        (*APIS, cluster(), slice_pool("4x8", 8), NS, ON_4X4),
+        ["asks for chips of tpu-v6e-slice 4x4 nodes, and no node pool in the plan has them"],
+    ),
+    (
+        (CONTAINER, cluster(), NS, MOUNTS_BUCKET),
+        ["mounts a bucket, and the cluster's addonsConfig.gcsFuseCsiDriverConfig.enabled is not set"],
+    ),
+]
 
 
-def test_pods_that_select_a_slice_of_the_plan_pass() -> None:
-    assert problems(plan(CONTAINER, standard(), slice_pool("4x4", 4), RAY, trainer(**ON_4X4))) == []
+@pytest.mark.parametrize("resources", PASSES.values(), ids=PASSES)
+def test_a_plan_passes_where(resources: tuple[Planned, ...]) -> None:
+    assert problems(Plan(resources=resources, changes={})) == []
 
 
-def test_pods_that_select_a_slice_that_nothing_makes_are_found() -> None:
-    (found,) = problems(plan(CONTAINER, standard(), slice_pool("4x8", 8), RAY, trainer(**ON_4X4)))
-    assert "asks for chips of tpu-v6e-slice 4x4 nodes, and no node pool in the plan has them" in found
-
-
-def test_autopilot_makes_the_slice_that_pods_select() -> None:
-    cluster = planned(
-        "gcp:container/cluster:Cluster", "c", {"location": "us-east5", "enableAutopilot": True}, "container"
-    )
-    assert problems(plan(CONTAINER, cluster, RAY, trainer(**ON_4X4))) == []
-
-
-def test_a_mounted_bucket_needs_the_driver_in_the_cluster() -> None:
-    tree = kube("Pod", "trainer", "ray")
-    tree["metadata"]["annotations"] = {"gke-gcsfuse/volumes": "true"}
-    tree["spec"] = {
-        "containers": [{"name": "main"}],
-        "volumes": [{"name": "bucket", "csi": {"driver": pods.GCS_FUSE}}],
-    }
-    pod = planned(POD, "trainer", tree, "ns")
-    assert problems(plan(CONTAINER, standard(gcsFuseCsiDriverConfig={"enabled": True}), RAY, pod)) == []
-    (found,) = problems(plan(CONTAINER, standard(), RAY, pod))
-    assert (
-        "mounts a bucket, and the cluster's addonsConfig.gcsFuseCsiDriverConfig.enabled is not set" in found
-    )
+@pytest.mark.parametrize(("resources", "messages"), FOUND)
+def test_what_would_not_work_or_only_by_luck_is_found(
+    resources: tuple[Planned, ...], messages: list[str]
+) -> None:
+    found = problems(Plan(resources=resources, changes={}))
+    assert len(found) == len(messages)
+    assert all(message in line for message, line in zip(messages, found, strict=True))

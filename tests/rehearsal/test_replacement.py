@@ -6,48 +6,55 @@ import pytest
 
 from engine.plan import changed_paths
 from tests.rehearsal.asking import Platform
-
-CLUSTER = "gcp:container/cluster:Cluster"
-NODE_POOL = "gcp:container/nodePool:NodePool"
-BUCKET = "gcp:storage/bucket:Bucket"
-SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
-BUCKET_MEMBER = "gcp:storage/bucketIAMMember:BucketIAMMember"
-CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
-JOB = "kubernetes:batch/v1:Job"
-SERVICE = "kubernetes:core/v1:Service"
+from tests.rehearsal.right import (
+    BUCKET,
+    BUCKET_MEMBER,
+    CLUSTER,
+    CONFIG_MAP,
+    JOB,
+    KUBE_SERVICE,
+    NODE_POOL,
+    RELEASE,
+    SUBNETWORK,
+)
 
 
 def kube(kind: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "namespace": "n"}, **fields}
 
 
+def pool(**config: Any) -> dict[str, Any]:
+    return {"nodeConfig": config}
+
+
+def channel(name: str) -> dict[str, Any]:
+    return {"releaseChannel": {"channel": name}}
+
+
+def private(block: str) -> dict[str, Any]:
+    return {"privateClusterConfig": {"masterIpv4CidrBlock": block, "enablePrivateNodes": True}}
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    return kube("Job", spec=spec)
+
+
+RELEASED = {"name": "kueue", "namespace": "kueue-system", "version": "1"}
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
     # type, old inputs, new inputs, what updates, what replaces
     (BUCKET, {"labels": {"a": "b"}}, {"labels": {"a": "c"}}, ["labels"], []),
     (BUCKET, {"location": "us"}, {"location": "eu"}, [], ["location"]),
     (BUCKET, {"location": "us"}, {"location": "us"}, [], []),
-    (
-        CLUSTER,
-        {"releaseChannel": {"channel": "RAPID"}},
-        {"releaseChannel": {"channel": "STABLE"}},
-        ["releaseChannel"],
-        [],
-    ),
+    (CLUSTER, channel("RAPID"), channel("STABLE"), ["releaseChannel"], []),
     (CLUSTER, {"enableAutopilot": True}, {}, [], ["enableAutopilot"]),
-    (
-        CLUSTER,
-        {"privateClusterConfig": {"masterIpv4CidrBlock": "a", "enablePrivateNodes": True}},
-        {"privateClusterConfig": {"masterIpv4CidrBlock": "b", "enablePrivateNodes": True}},
-        [],
-        ["privateClusterConfig"],
-    ),
+    (CLUSTER, private("a"), private("b"), [], ["privateClusterConfig"]),
     (NODE_POOL, {"nodeCount": 1}, {"nodeCount": 2}, ["nodeCount"], []),
-    (NODE_POOL, {"nodeConfig": {"spot": True}}, {"nodeConfig": {"spot": False}}, [], ["nodeConfig"]),
-    (NODE_POOL, {"nodeConfig": {"labels": {"a": "b"}}}, {"nodeConfig": {"labels": {}}}, ["nodeConfig"], []),
+    (NODE_POOL, pool(spot=True), pool(spot=False), [], ["nodeConfig"]),
+    (NODE_POOL, pool(labels={"a": "b"}), pool(labels={}), ["nodeConfig"], []),
     (
         NODE_POOL,
-        {"nodeConfig": {"guestAccelerators": [{"type": "a", "count": 1}]}},
-        {"nodeConfig": {"guestAccelerators": [{"type": "a", "count": 2}]}},
+        pool(guestAccelerators=[{"count": 1}]),
+        pool(guestAccelerators=[{"count": 2}]),
         [],
         ["nodeConfig"],
     ),
@@ -55,15 +62,11 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
     (SUBNETWORK, {"ipCidrRange": "10.0.0.0/16"}, {"ipCidrRange": "10.0.0.0/20"}, [], ["ipCidrRange"]),
     (BUCKET_MEMBER, {"role": "a"}, {"role": "b"}, [], ["role"]),
     (CONFIG_MAP, kube("ConfigMap", data={"a": "b"}), kube("ConfigMap", data={"a": "c"}), [], ["data"]),
-    (
-        JOB,
-        kube("Job", spec={"template": {"spec": {"x": 1}}}),
-        kube("Job", spec={"template": {"spec": {"x": 2}}}),
-        [],
-        ["spec"],
-    ),
-    (JOB, kube("Job", spec={"backoffLimit": 1}), kube("Job", spec={"backoffLimit": 2}), ["spec"], []),
-    (SERVICE, kube("Service", spec={"clusterIP": "None"}), kube("Service", spec={}), [], ["spec"]),
+    (JOB, job(template={"spec": {"x": 1}}), job(template={"spec": {"x": 2}}), [], ["spec"]),
+    (JOB, job(backoffLimit=1), job(backoffLimit=2), ["spec"], []),
+    (KUBE_SERVICE, kube("Service", spec={"clusterIP": "None"}), kube("Service", spec={}), [], ["spec"]),
+    (RELEASE, RELEASED, {**RELEASED, "namespace": "elsewhere"}, [], ["namespace"]),
+    (RELEASE, RELEASED, {**RELEASED, "version": "2"}, ["version"], []),
 ]
 
 
@@ -83,20 +86,26 @@ def test_another_namespace_is_another_object() -> None:
     assert not found.delete_before_replace
 
 
-def test_a_fixed_name_must_be_free_before_the_new_resource_takes_it() -> None:
-    fixed = Platform().diff(BUCKET, "b", {"name": "b", "location": "us"}, {"name": "b", "location": "eu"})
-    automatic = {"name": "b-1234567", "__defaults": ["name"]}
-    random = Platform().diff(BUCKET, "b", {**automatic, "location": "us"}, {**automatic, "location": "eu"})
-    assert fixed.delete_before_replace
-    assert not random.delete_before_replace
-
-
-def test_a_fixed_kubernetes_name_must_be_free_first_and_an_automatic_one_need_not() -> None:
-    fixed = Platform().diff(CONFIG_MAP, "x", kube("ConfigMap", data={"a": "b"}), kube("ConfigMap", data={}))
-    metadata = {"name": "a", "namespace": "n", "annotations": {"pulumi.com/autonamed": "true"}}
-    olds, news = ({**kube("ConfigMap", data=data), "metadata": metadata} for data in ({"a": "b"}, {}))
-    assert fixed.delete_before_replace
-    assert not Platform().diff(CONFIG_MAP, "x", olds, news).delete_before_replace
+@pytest.mark.parametrize(
+    ("type_token", "named", "old", "new", "first"),
+    [
+        (BUCKET, {"name": "b"}, {"location": "us"}, {"location": "eu"}, True),
+        (BUCKET, {"name": "b-1", "__defaults": ["name"]}, {"location": "us"}, {"location": "eu"}, False),
+        (CONFIG_MAP, kube("ConfigMap"), {"data": {"a": "b"}}, {"data": {}}, True),
+        (
+            CONFIG_MAP,
+            {"metadata": {"name": "a", "annotations": {"pulumi.com/autonamed": "true"}}},
+            {"data": {"a": "b"}},
+            {"data": {}},
+            False,
+        ),
+    ],
+)
+def test_a_fixed_name_must_be_free_first_and_an_automatic_one_need_not(
+    type_token: str, named: dict[str, Any], old: dict[str, Any], new: dict[str, Any], first: bool
+) -> None:
+    found = Platform().diff(type_token, "x", {**named, **old}, {**named, **new})
+    assert found.replaces and found.delete_before_replace is first
 
 
 def test_paths_of_changes_go_as_deep_as_the_change() -> None:
@@ -106,18 +115,16 @@ def test_paths_of_changes_go_as_deep_as_the_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("olds", "news", "replaces"),
+    ("old", "new", "replaces"),
     [
-        ({"kubeconfig": "a", "clusterIdentifier": "c"}, {"kubeconfig": "b", "clusterIdentifier": "c"}, []),
-        (
-            {"kubeconfig": "a", "clusterIdentifier": "c"},
-            {"kubeconfig": "a", "clusterIdentifier": "d"},
-            ["clusterIdentifier"],
-        ),
-        ({"kubeconfig": "a"}, {"kubeconfig": "b"}, ["kubeconfig"]),
+        (("a", "c"), ("b", "c"), []),
+        (("a", "c"), ("a", "d"), ["clusterIdentifier"]),
+        (("a",), ("b",), ["kubeconfig"]),
     ],
 )
 def test_a_provider_is_replaced_for_another_cluster_and_not_for_another_kubeconfig(
-    olds: dict[str, Any], news: dict[str, Any], replaces: list[str]
+    old: tuple[str, ...], new: tuple[str, ...], replaces: list[str]
 ) -> None:
+    keys = ("kubeconfig", "clusterIdentifier")
+    olds, news = (dict(zip(keys, values, strict=False)) for values in (old, new))
     assert Platform().kubernetes.diff_config(olds, news).replaces == replaces

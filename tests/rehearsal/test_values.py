@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from engine import project
 from engine.configuration import configuration
 from engine.errors import EngineError
 
@@ -53,17 +52,6 @@ def test_a_value_that_is_encrypted_in_the_stack_file_is_replaced_by_a_fake_one(t
     found = configuration("mine", {}, tmp_path)
     assert "llm-stacks:hfToken" in found.fake
     assert found.plain["gcp:project"] == "p"
-
-
-def test_an_override_is_key_and_value() -> None:
-    assert project.parse_override("a.b=c=d") == ("a.b", "c=d")
-    with pytest.raises(EngineError, match="write key=value"):
-        project.parse_override("a.b")
-
-
-def test_an_unknown_stack_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(EngineError, match=r"no stack a5-ray; known: .*a4-ray"):
-        project.require_stack("a5-ray")
 
 
 def test_a_program_from_before_the_rehearsal_asked_it_is_rejected_in_a_line(tmp_path: Path) -> None:

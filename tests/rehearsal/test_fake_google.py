@@ -1,0 +1,217 @@
+"""What the fake Google provider does with resources, asked without the engine."""
+
+from typing import Any
+
+import pytest
+
+from cloud.inputs import UNKNOWN
+from rehearsal.fake_cloud import Rejected
+from tests.rehearsal.asking import AUTOPILOT, STANDARD, Platform
+from tests.rehearsal.right import (
+    ACCOUNT,
+    BUCKET,
+    BUCKET_MEMBER,
+    CLUSTER,
+    NAT,
+    NETWORK,
+    NODE_POOL,
+    RUN_JOB,
+    SUBNETWORK,
+)
+
+PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+REGIONAL = {"region": "us-central1", "ipCidrRange": "10.0.0.0/20"}
+POOL: dict[str, Any] = {"name": "pool", "cluster": "c", "location": "us-central1", "nodeCount": 1}
+IDENTITIES = "iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p.svc.id.goog"
+
+
+@pytest.fixture
+def platform() -> Platform:
+    return Platform("compute", "container", "iam", "cloudresourcemanager", "run")
+
+
+def run_job(token: str) -> dict[str, Any]:
+    template = {"template": {}}
+    return {"name": "tune", "location": "us-central1", "runExecutionToken": token, "template": template}
+
+
+# Names and previews
+
+
+def test_a_resource_without_a_name_gets_one_with_seven_random_digits_and_keeps_it(platform: Platform) -> None:
+    first, _ = platform.check(BUCKET, "a4-ray-bucket", {"location": "us"})
+    assert first == {"location": "us", "name": "a4-ray-bucket-6162636", "__defaults": ["name"]}
+    assert platform.check(BUCKET, "b", {"location": "us"}, olds=first, seed=b"different")[0] == first
+
+
+def test_an_automatic_account_id_fits_into_thirty_characters(platform: Platform) -> None:
+    checked, problems = platform.check(ACCOUNT, "an-account-with-quite-a-long-name", {})
+    assert len(checked["accountId"]) == 30
+    assert problems == []
+
+
+def test_a_given_name_stays_as_it_is(platform: Platform) -> None:
+    checked, _ = platform.check(BUCKET, "b", {"location": "us", "name": "mine"})
+    assert checked == {"location": "us", "name": "mine"}
+
+
+def test_a_preview_knows_the_inputs_and_that_outputs_are_to_come_and_creates_nothing(
+    platform: Platform,
+) -> None:
+    planned = platform.plan(CLUSTER, "c", AUTOPILOT)
+    assert planned["name"] == "c"
+    assert planned["endpoint"] == planned["masterAuth"] == UNKNOWN
+    assert not list(platform.cloud.of_type(CLUSTER))
+
+
+# What must exist
+
+
+def test_a_resource_needs_its_api() -> None:
+    with pytest.raises(Rejected, match=r"compute\.googleapis\.com has not been used"):
+        Platform().create(NETWORK, "n", {"name": "n"})
+
+
+def test_nodes_that_stream_images_need_the_api_for_it(platform: Platform) -> None:
+    platform.make_cluster(STANDARD)
+    streaming = {**POOL, "nodeConfig": {"gcfsConfig": {"enabled": True}}}
+    with pytest.raises(Rejected, match=r"containerfilesystem\.googleapis\.com has not been used"):
+        platform.create(NODE_POOL, "pool", streaming)
+    platform.enable("containerfilesystem")
+    platform.create(NODE_POOL, "pool", streaming)
+
+
+@pytest.mark.parametrize(
+    ("type_token", "inputs"),
+    [
+        (SUBNETWORK, {"name": "s", "network": "missing", **REGIONAL}),
+        ("gcp:compute/router:Router", {"name": "r", "network": "missing", "region": "us-central1"}),
+        (NAT, {"name": "n", "router": "missing", "region": "us-central1"}),
+        (NODE_POOL, {"name": "p", "cluster": "missing"}),
+        (CLUSTER, {**AUTOPILOT, "network": "missing"}),
+        (
+            CLUSTER,
+            {**AUTOPILOT, "clusterAutoscaling": {"autoProvisioningDefaults": {"serviceAccount": "missing"}}},
+        ),
+        (BUCKET_MEMBER, {"bucket": "missing", "role": "roles/viewer", "member": "allUsers"}),
+    ],
+)
+def test_what_a_resource_refers_to_must_exist(
+    platform: Platform, type_token: str, inputs: dict[str, Any]
+) -> None:
+    with pytest.raises(Rejected, match="'missing' was not found"):
+        platform.create(type_token, "x", inputs)
+
+
+def test_references_by_id_link_and_name_all_count(platform: Platform) -> None:
+    network_id, network = platform.create(NETWORK, "n", {"name": "n"})
+    for number, reference in enumerate((network_id, network["selfLink"], "n")):
+        platform.create(SUBNETWORK, "s", {"name": f"s{number}", "network": reference, **REGIONAL})
+
+
+def test_a_service_account_must_exist_before_it_gets_a_role_unless_it_is_google_s_own(
+    platform: Platform,
+) -> None:
+    def grant(email: str) -> None:
+        member = {"project": "p", "role": "roles/x", "member": f"serviceAccount:{email}"}
+        platform.create(PROJECT_MEMBER, "m", member)
+
+    with pytest.raises(Rejected, match=r"service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
+        grant("nobody@p.iam.gserviceaccount.com")
+    grant("service-1@container-engine-robot.iam.gserviceaccount.com")
+    grant("1-compute@developer.gserviceaccount.com")
+
+
+@pytest.mark.parametrize(
+    "cluster", [AUTOPILOT, {**STANDARD, "workloadIdentityConfig": {"workloadPool": "p.svc.id.goog"}}]
+)
+def test_pods_have_identities_from_the_first_cluster_that_has_them(
+    platform: Platform, cluster: dict[str, Any]
+) -> None:
+    platform.create(BUCKET, "b", {"name": "b", "location": "us"})
+    platform.create(CLUSTER, "without", {**STANDARD, "name": "without"})
+    pod = f"principal://{IDENTITIES}/subject/ns/ray/sa/x"
+    member = {"bucket": "b", "role": "roles/storage.objectUser", "member": pod}
+    with pytest.raises(Rejected, match="identity pool does not exist"):
+        platform.create(BUCKET_MEMBER, "m", member)
+    platform.create(CLUSTER, "c", cluster)
+    platform.create(BUCKET_MEMBER, "m", member)
+
+
+def test_a_cluster_s_ranges_are_those_of_its_subnetwork(platform: Platform) -> None:
+    platform.create(NETWORK, "n", {"name": "n"})
+    ranges = {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/16"}]}
+    platform.create(SUBNETWORK, "s", {"name": "s", "network": "n", **REGIONAL, **ranges})
+    cluster = {**AUTOPILOT, "network": "n", "subnetwork": "s"}
+    with pytest.raises(Rejected, match="'pdos' not found"):
+        platform.create(
+            CLUSTER, "c", {**cluster, "ipAllocationPolicy": {"clusterSecondaryRangeName": "pdos"}}
+        )
+    platform.create(CLUSTER, "c", {**cluster, "ipAllocationPolicy": {"clusterSecondaryRangeName": "pods"}})
+
+
+def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
+    platform.make_cluster(AUTOPILOT)
+    with pytest.raises(Rejected, match="do not support mutating node pools"):
+        platform.create(NODE_POOL, "pool", POOL)
+
+
+# Jobs
+
+
+def test_a_cloud_run_job_writes_into_the_bucket_when_it_runs(platform: Platform) -> None:
+    bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us-central1"})
+    platform.create(RUN_JOB, "tune", run_job("one"))
+    with pytest.raises(Rejected, match="containing objects"):
+        platform.delete(BUCKET, "b", bucket_id)
+
+
+def test_a_cloud_run_job_that_fails_is_rejected(platform: Platform) -> None:
+    platform.cloud.outcome = "Failed"
+    with pytest.raises(Rejected, match="execution tune-one has failed"):
+        platform.create(RUN_JOB, "tune", run_job("one"))
+
+
+def test_a_changed_cloud_run_job_does_not_run_by_the_same_token(platform: Platform) -> None:
+    job_id, _ = platform.create(RUN_JOB, "tune", run_job("one"))
+    with pytest.raises(Rejected, match="'tune-one' already exists"):
+        platform.update(RUN_JOB, "tune", job_id, run_job("one"))
+    platform.update(RUN_JOB, "tune", job_id, run_job("two"))
+
+
+# Deletion
+
+
+def test_what_is_in_use_cannot_be_deleted(platform: Platform) -> None:
+    network_id, _ = platform.create(NETWORK, "n", {"name": "n"})
+    subnet_id, _ = platform.create(SUBNETWORK, "s", {"name": "s", "network": network_id, **REGIONAL})
+    cluster_id, _ = platform.create(CLUSTER, "c", {**AUTOPILOT, "network": "n", "subnetwork": subnet_id})
+    for type_token, item_id in ((NETWORK, network_id), (SUBNETWORK, subnet_id)):
+        with pytest.raises(Rejected, match="already being used"):
+            platform.delete(type_token, "x", item_id)
+    for type_token, item_id in ((CLUSTER, cluster_id), (SUBNETWORK, subnet_id), (NETWORK, network_id)):
+        platform.delete(type_token, "x", item_id)
+
+
+def test_deletion_protection_is_on_until_switched_off(platform: Platform) -> None:
+    unstated = {key: value for key, value in AUTOPILOT.items() if key != "deletionProtection"}
+    cluster_id, _ = platform.create(CLUSTER, "c", unstated)
+    with pytest.raises(Rejected, match="deletion_protection"):
+        platform.delete(CLUSTER, "c", cluster_id)
+
+
+def test_a_deletion_policy_prevents_or_leaves_behind(platform: Platform) -> None:
+    kept_id, _ = platform.create(BUCKET, "b", {"name": "kept", "location": "us", "deletionPolicy": "PREVENT"})
+    left_id, _ = platform.create(BUCKET, "b", {"name": "left", "location": "us", "deletionPolicy": "ABANDON"})
+    with pytest.raises(Rejected, match="PREVENT"):
+        platform.delete(BUCKET, "b", kept_id)
+    platform.delete(BUCKET, "b", left_id)
+    assert platform.exists(BUCKET, "b", left_id)
+
+
+def test_what_is_gone_reads_as_gone_and_can_be_deleted_again(platform: Platform) -> None:
+    bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us"})
+    assert platform.exists(BUCKET, "b", bucket_id)
+    platform.delete(BUCKET, "b", bucket_id)
+    platform.delete(BUCKET, "b", bucket_id)
+    assert not platform.exists(BUCKET, "b", bucket_id)
