@@ -1,21 +1,21 @@
 """Executions of Cloud Run jobs, and services."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from operations.clients import Clients
 from operations.leftovers.thing import last
 from operations.status import words
-from operations.status.report import Health, Line, Why
+from operations.status.report import Line, Why, line
 
-_PENDING: Final = ("CONDITION_PENDING", "CONDITION_RECONCILING", "STATE_UNSPECIFIED")
+_PENDING: Final = ("CONDITION_PENDING", "CONDITION_RECONCILING", "STATE_UNSPECIFIED", None)
 _SUCCEEDED: Final = "CONDITION_SUCCEEDED"
 _FAILED: Final = "CONDITION_FAILED"
 # Of an execution's log: where a traceback and its last line are.
 _LOG_LINES: Final = 50
 
 
-def job(clients: Clients, name: str) -> Iterator[Line]:
+def job(clients: Clients, name: str) -> Line:
     """The newest execution of a job.
 
     Args:
@@ -27,35 +27,36 @@ def job(clients: Clients, name: str) -> Iterator[Line]:
     """
     found = clients.every("run.v2", "projects.locations.jobs.executions.list", parent=name)
     if not found:
-        yield Line(kind="Cloud Run job", name=last(name), state="never run", health=Health.WAITING)
-        return
+        return line("Cloud Run job", last(name), "never run", waits=True)
     newest = max(found, key=lambda each: each.get("createTime", ""))
-    completed = _condition(newest.get("conditions") or (), "Completed")
-    counts = (newest.get(f"{what}Count", 0) for what in ("succeeded", "running", "failed", "retried"))
-    done, running, failed, retried = counts
-    tasks = f"{done} of {newest.get('taskCount', 1)} tasks done"
-    detail = [tasks, f"{running} running" if running else "", f"{retried} tries again" if retried else ""]
-    state, health, why = "running", Health.GOOD, None
+    conditions = newest.get("conditions") or ()
+    completed = next((each for each in conditions if each.get("type") == "Completed"), {})
+    counted = ("succeeded", "running", "retried")
+    done, running, retried = (newest.get(f"{what}Count", 0) for what in counted)
+    details = (
+        f"{done} of {newest.get('taskCount', 1)} tasks done",
+        f"{running} running" if running else "",
+        f"{retried} tries again" if retried else "",
+    )
+    state, why = "running", None
     if completed.get("state") == _SUCCEEDED:
         state = "complete"
     elif completed.get("state") == _FAILED:
-        state, health = "failed", Health.BAD
-        why = _why_failed(clients, newest, completed, failed)
+        state, why = "failed", _why_failed(clients, newest, completed)
     elif not running:
-        state, health = "pending", Health.WAITING
-        why = _why_pending(newest.get("conditions") or ())
-        health = Health.BAD if why.bad else Health.WAITING
-    yield Line(
-        kind="Cloud Run execution",
-        name=last(newest["name"]),
-        state=state,
-        detail=", ".join(filter(None, detail)),
-        health=health,
-        why=why,
-    )
+        waiting = [each for each in conditions if each.get("state") != _SUCCEEDED]
+        delayed = any("DELAYED_START" in str(each.get("executionReason") or "") for each in waiting)
+        free = "Cloud Run has no such machine free; it starts when there is one"
+        why = words.explain(
+            *(str(each.get("message") or "") for each in waiting),
+            otherwise=free if delayed else "Cloud Run is starting it",
+            bad=False,
+        )
+        state = "pending"
+    return line("Cloud Run execution", last(newest["name"]), state, *details, why=why)
 
 
-def service(clients: Clients, name: str) -> Iterator[Line]:
+def service(clients: Clients, name: str) -> Line:
     """A service.
 
     Args:
@@ -69,28 +70,18 @@ def service(clients: Clients, name: str) -> Iterator[Line]:
     ready = found.get("terminalCondition") or {}
     newest, serving = last(found.get("latestCreatedRevision")), last(found.get("latestReadyRevision"))
     if ready.get("state") == _SUCCEEDED:
-        yield Line(kind="Cloud Run service", name=last(name), state="ready", detail=serving)
-        return
-    waiting = ready.get("state") in (*_PENDING, None)
-    message = str(ready.get("message") or "")
-    why = words.plain(message, str(ready.get("revisionReason") or ""), str(ready.get("reason") or ""))
-    if not why:
-        said = words.first_sentence([message])
-        why = Why(text="it is being rolled out" if waiting else said, bad=not waiting)
-    detail = f"{newest} is not ready, {serving} serves" if serving else f"{newest} is not ready"
-    yield Line(
-        kind="Cloud Run service",
-        name=last(name),
-        state="starting" if waiting else "failed",
-        detail=detail,
-        health=Health.BAD if why.bad else Health.WAITING,
-        why=why,
+        return line("Cloud Run service", last(name), "ready", serving)
+    waiting = ready.get("state") in _PENDING
+    why = words.explain(
+        *(str(ready.get(key) or "") for key in ("message", "revisionReason", "reason")),
+        otherwise="it is being rolled out" if waiting else "{}",
+        bad=not waiting,
     )
+    detail = f"{newest} is not ready" + (f", {serving} serves" if serving else "")
+    return line("Cloud Run service", last(name), "starting" if waiting else "failed", detail, why=why)
 
 
-def _why_failed(
-    clients: Clients, execution: Mapping[str, Any], completed: Mapping[str, Any], failed: int
-) -> Why:
+def _why_failed(clients: Clients, execution: Mapping[str, Any], completed: Mapping[str, Any]) -> Why:
     """Its log is searched for known words and never shown.
 
     Raises:
@@ -102,17 +93,7 @@ def _why_failed(
         return found
     if completed.get("executionReason") == "CANCELLED":
         return Why(text="it was cancelled", remedy="pulumi up runs it again once something has changed")
-    return Why(text=words.first_sentence([message]), remedy="the stack's output readTraining shows its log")
-
-
-def _why_pending(conditions: Sequence[Mapping[str, Any]]) -> Why:
-    texts = [str(each.get("message") or "") for each in conditions if each.get("state") != _SUCCEEDED]
-    found = words.plain(*texts)
-    if found:
-        return found
-    if any("DELAYED_START" in str(each.get("executionReason") or "") for each in conditions):
-        return Why(text="Cloud Run has no such machine free; it starts when there is one", bad=False)
-    return Why(text="Cloud Run is starting it", bad=False)
+    return Why(text=words.first_sentence(message), remedy="the stack's output readTraining shows its log")
 
 
 def _log(clients: Clients, execution: Mapping[str, Any]) -> list[str]:
@@ -126,7 +107,3 @@ def _log(clients: Clients, execution: Mapping[str, Any]) -> list[str]:
     }
     answer = clients.call("logging.v2", "entries.list", body=body)
     return [str(entry.get("textPayload") or "") for entry in answer.get("entries") or ()]
-
-
-def _condition(conditions: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    return next((each for each in conditions if each.get("type") == name), {})

@@ -19,11 +19,7 @@ _CONNECT_S: Final = 5.0
 _READ_S: Final = 20.0
 # After a lost connection and an answer that it is busy, with pauses of 1 and 2 seconds.
 _RETRIES: Final = urllib3.Retry(
-    total=2,
-    status_forcelist=[429, 500, 502, 503, 504],
-    allowed_methods=["GET"],
-    backoff_factor=0.5,
-    raise_on_status=False,
+    total=2, status_forcelist=[429, 500, 502, 503, 504], backoff_factor=0.5, raise_on_status=False
 )
 
 
@@ -32,61 +28,44 @@ class Cluster:
 
     Args:
         settings: How to reach it.
-        clients: Whose token it is shown; None where the settings have credentials of their own.
     """
 
-    def __init__(self, settings: client.Configuration, clients: Clients | None = None) -> None:
+    def __init__(self, settings: client.Configuration) -> None:
         settings.retries = _RETRIES
         self._api = client.ApiClient(settings)
-        self._clients = clients
 
-    def every(self, path: str, **query: str) -> list[Object]:
+    def every(self, path: str) -> list[Object]:
         """The objects at a path such as `/api/v1/nodes`; none where the kind is not served.
 
         Raises:
             CallError: Without a usable answer.
         """
         try:
-            answer = json.loads(self._get(path, query))
+            return [dict(each) for each in json.loads(self.text(path))["items"] or ()]
         except CallError as error:
             if error.missing:
                 return []
             raise
-        except ValueError:
-            raise CallError(path, "the answer is not JSON, or not all of it") from None
-        items = answer.get("items") if isinstance(answer, Mapping) else None
-        if items is None and isinstance(answer, Mapping) and "items" in answer:
-            return []
-        if not isinstance(items, list) or not all(isinstance(each, Mapping) for each in items):
-            raise CallError(path, "the answer is not understood: it is no list of objects")
-        return [dict(each) for each in items]
+        except (ValueError, KeyError, TypeError):
+            raise CallError(path, "the answer is not understood: it is no list of objects") from None
 
     def text(self, path: str, **query: str) -> str:
         """What is at a path, such as a log.
 
         Raises:
-            CallError: As `every`.
+            CallError: Without an answer.
         """
-        return self._get(path, query).decode(errors="replace")
-
-    def _get(self, path: str, query: Mapping[str, str]) -> bytes:
-        header = {"Accept": "application/json"}
-        token = self._clients.token() if self._clients else ""
-        if token:
-            header["Authorization"] = f"Bearer {token}"
         try:
-            verb, url, header, body, form = self._api.param_serialize(
+            request = self._api.param_serialize(
                 "GET",
                 path,
                 query_params=[*query.items()],
-                header_params=header,
-                auth_settings=[] if token else ["BearerToken"],
+                header_params={"Accept": "application/json"},
+                auth_settings=["BearerToken"],
             )
-            answer = self._api.call_api(verb, url, header, body, form, _request_timeout=(_CONNECT_S, _READ_S))
-            content = answer.read()
-        except client.ApiException as error:
-            raise CallError(path, _first_line(error.reason)) from None
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+            answer = self._api.call_api(*request, _request_timeout=(_CONNECT_S, _READ_S))
+            content = answer.read().decode(errors="replace")
+        except (client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             raise CallError(path, f"no answer from the cluster ({type(error).__name__})") from None
         if answer.status >= 400:
             raise CallError(path, _reason(content, answer.reason), answer.status)
@@ -94,7 +73,7 @@ class Cluster:
 
 
 def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
-    """A cluster as GKE describes it.
+    """A cluster as GKE describes it, which is shown the operator's token.
 
     Raises:
         OperationError: When it has no address.
@@ -103,9 +82,11 @@ def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
     authority = (described.get("masterAuth") or {}).get("clusterCaCertificate")
     if not endpoint or not authority:
         raise OperationError("the cluster has no address yet")
-    settings = client.Configuration(host=f"https://{endpoint}")
+    settings = client.Configuration(
+        host=f"https://{endpoint}", api_key={"BearerToken": f"Bearer {clients.token()}"}
+    )
     settings.ca_cert_data = base64.b64decode(authority).decode()
-    return Cluster(settings, clients)
+    return Cluster(settings)
 
 
 def from_kubeconfig(file: Path) -> Cluster:
@@ -122,7 +103,7 @@ def from_kubeconfig(file: Path) -> Cluster:
     return Cluster(settings)
 
 
-def _reason(content: bytes, otherwise: Any) -> str:
+def _reason(content: str, otherwise: Any) -> str:
     """The API server's sentence; a proxy in between has none."""
     try:
         return _first_line(json.loads(content)["message"])

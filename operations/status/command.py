@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import pygal
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -19,20 +19,13 @@ from operations.clients import Clients
 from operations.errors import OperationError
 from operations.options import add_endpoint, add_json
 from operations.state import Backend, State
-from operations.status import chart
 from operations.status.look import Look
 from operations.status.report import Health, Line, Report
 
 HELP: Final = "what the stack's workloads are doing now, and why something of it waits"
 
-FINE: Final = 0
-NEEDS_SOMEBODY: Final = 1
-COULD_NOT_LOOK: Final = 2
-
 _BETWEEN_LOOKS_S: Final = 10.0
 _STYLES: Final = {Health.GOOD: "green", Health.WAITING: "yellow", Health.BAD: "red"}
-
-Clock = Callable[[], datetime]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.follow and (options.json or options.plot):
         raise OperationError("--follow shows a table again and again: leave --json and --plot out")
-    if options.plot:
-        chart.check(options.plot)
+    if options.plot and options.plot.suffix != ".svg":
+        raise OperationError(f"--plot {options.plot}: the picture is an SVG; name a file that ends in .svg")
     state = Backend(options.stack).now()
     project = _project(state)
     if not project:
@@ -71,15 +64,10 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         _plot(report, options.plot)
     if options.json:
-        print(json.dumps(as_json(report), indent=2))
+        print(json.dumps(asdict(report), indent=2, default=str))
     else:
         Console().print(drawn(report, datetime.now(UTC)))
-    return status(report)
-
-
-def status(report: Report) -> int:
-    """The exit status: what needs somebody weighs more than what could not be looked at."""
-    return NEEDS_SOMEBODY if any(report.bad) else COULD_NOT_LOOK if report.unseen else FINE
+    return report.exit_status
 
 
 def follow(look: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
@@ -92,38 +80,24 @@ def follow(look: Callable[[], Report], console: Console, pause: Callable[[float]
                 report = look()
                 live.update(drawn(report, datetime.now(UTC)), refresh=True)
     except KeyboardInterrupt:
-        return status(report)
+        return report.exit_status
 
 
 def drawn(report: Report, now: datetime) -> RenderableType:
-    """A report for a person."""
+    """A report for a person; what to do is said once for all that wait for the same."""
     table = Table(title=f"{report.stack}, {now:%Y-%m-%d %H:%M:%S} UTC", title_justify="left")
     for title in ("what", "name", "state", "", "why"):
         table.add_column(title, overflow="fold")
+    remedies: dict[str, list[Line]] = {}
     for line in report.lines:
         state = Text(line.state, style=_STYLES[line.health])
         table.add_row(line.kind, line.name, state, line.detail, line.why.text if line.why else "")
-    parts: list[RenderableType] = [table]
-    if report.progress:
-        parts.append(Text(f"training {report.progress.run}: {report.progress.line(now)}"))
-    parts += [Text(f"{what}: {remedy}") for what, remedy in _remedies(report)]
-    parts += [Text(f"could not look at {problem}") for problem in report.unseen]
-    return Group(*parts)
-
-
-def as_json(report: Report) -> dict[str, Any]:
-    """A report for a program."""
-    tree = asdict(report)
-    return json.loads(json.dumps(tree, default=_plain))
-
-
-def _remedies(report: Report) -> list[tuple[str, str]]:
-    """What to do, once for all that wait for the same."""
-    found: dict[str, list[Line]] = {}
-    for line in report.lines:
         if line.why and line.why.remedy:
-            found.setdefault(line.why.remedy, []).append(line)
-    return [(_called(lines), remedy) for remedy, lines in found.items()]
+            remedies.setdefault(line.why.remedy, []).append(line)
+    notes = [f"training {report.progress.run}: {report.progress.line(now)}"] if report.progress else []
+    notes += [f"{_called(lines)}: {remedy}" for remedy, lines in remedies.items()]
+    notes += [f"could not look at {problem}" for problem in report.unseen]
+    return Group(table, *map(Text, notes))
 
 
 def _called(lines: list[Line]) -> str:
@@ -132,18 +106,30 @@ def _called(lines: list[Line]) -> str:
 
 
 def _plot(report: Report, file: Path) -> None:
-    if not report.progress or not report.progress.losses:
+    """Writes the loss curve as an SVG that stands alone: nothing is fetched when it is shown."""
+    progress = report.progress
+    if not progress or not progress.losses:
         raise OperationError(f"--plot {file}: the training has not logged a loss yet")
-    chart.draw(report.progress, file)
-
-
-def _plain(value: Any) -> str:
-    return str(value.value) if isinstance(value, Enum) else str(value)
+    chart = pygal.XY(
+        js=[],
+        width=900,
+        height=480,
+        title=progress.run,
+        x_title="step",
+        y_title="loss",
+        show_dots=False,
+        legend_at_bottom=True,
+    )
+    chart.add("training", [*progress.losses])
+    if progress.evaluations:
+        chart.add("evaluation", [*progress.evaluations], show_dots=True)
+    try:
+        file.write_bytes(chart.render())
+    except OSError as error:
+        raise OperationError(f"{file}: {error.strerror}") from None
 
 
 def _project(state: State) -> str:
     """The project that the stack is in, as its resources name it."""
-    found = (
-        str(each.outputs.get("project") or "") for each in state.resources if each.type.startswith("gcp:")
-    )
-    return next(filter(None, found), "")
+    google = (each.outputs for each in state.resources if each.type.startswith("gcp:"))
+    return next((str(outputs["project"]) for outputs in google if outputs.get("project")), "")

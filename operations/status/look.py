@@ -1,6 +1,7 @@
 """One look at everything of a stack that works."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -13,14 +14,8 @@ from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google, from_kubeconfig
 from operations.status.pods import nodes, pods
-from operations.status.report import Health, Line, Report, Why
+from operations.status.report import Health, Line, Report, Why, line
 
-_WORKLOADS: Final = (
-    "kubernetes:apps/v1:Deployment",
-    "kubernetes:batch/v1:Job",
-    "kubernetes:ray.io/v1:RayCluster",
-    "kubernetes:ray.io/v1:RayJob",
-)
 _KUEUE: Final = "kueue.x-k8s.io"
 # The end of a log, where the reason of a failure is.
 _LOG_LINES: Final = "50"
@@ -51,23 +46,14 @@ class Look:
         lines: list[Line] = []
         for resource in self._state.of_type(CLUSTER.type):
             lines += self._gke(resource, unseen)
-        for resource in self._state.of_type(JOB.type):
-            lines += _seen("job", unseen, lambda each=resource: cloud_run.job(self._clients, each.id))
-        for resource in self._state.of_type(SERVICE.type):
-            lines += _seen("service", unseen, lambda each=resource: cloud_run.service(self._clients, each.id))
-        progress = _seen("metrics", unseen, self._progress)
-        return Report(
-            stack=self._stack,
-            lines=tuple(lines),
-            progress=progress[0] if progress else None,
-            unseen=tuple(unseen),
-        )
-
-    def _progress(self) -> Iterator[metrics.Progress]:
-        address = metrics.address(self._state.outputs)
-        progress = metrics.read_progress(self._clients, *address) if address else None
-        if progress:
-            yield progress
+        for record, read in ((JOB, cloud_run.job), (SERVICE, cloud_run.service)):
+            for resource in self._state.of_type(record.type):
+                with _noted(resource.physical_name, unseen):
+                    lines.append(read(self._clients, resource.id))
+        progress = None
+        with _noted("metrics", unseen):
+            progress = metrics.read(self._clients, self._state.outputs)
+        return Report(stack=self._stack, lines=tuple(lines), progress=progress, unseen=tuple(unseen))
 
     def _gke(self, resource: Resource, unseen: Unseen) -> Iterator[Line]:
         """The cluster, its pools, and what is in it."""
@@ -80,8 +66,7 @@ class Look:
         except CallError as error:
             if error.missing:
                 why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
-                name = resource.physical_name
-                yield Line(kind="cluster", name=name, state="gone", health=Health.BAD, why=why)
+                yield line("cluster", resource.physical_name, "gone", why=why)
                 return
             unseen.append(f"cluster: {error}")
         try:
@@ -90,32 +75,28 @@ class Look:
             if described:
                 unseen.append(f"inside the cluster: {error}")
             return
-        yield from self._inside(cluster, unseen)
+        with _noted("nodes", unseen):
+            yield from nodes(cluster.every("/api/v1/nodes"))
+        found = self._state.of_type(*workloads.KINDS)
+        for namespace in dict.fromkeys(each.id.partition("/")[0] for each in found):
+            yield from _inside(cluster, namespace, unseen)
 
-    def _inside(self, cluster: Cluster, unseen: Unseen) -> Iterator[Line]:
-        def every(path: str, **query: str) -> list[Object]:
-            return _seen(path, unseen, lambda: cluster.every(path, **query))
 
-        yield from _seen("nodes", unseen, lambda: nodes(every("/api/v1/nodes")))
-        for namespace in self._namespaces():
-            of = partial(_path, namespace)
-            for api, plural, lines in (
-                ("apis/batch/v1", "jobs", workloads.jobs),
-                ("apis/apps/v1", "deployments", workloads.servers),
-                ("apis/ray.io/v1", "rayjobs", workloads.ray_jobs),
-                ("apis/ray.io/v1", "rayclusters", workloads.ray_clusters),
-            ):
-                yield from _seen(plural, unseen, partial(lines, every(of(api, plural))))
-            found = every(of(f"apis/{_KUEUE}/v1beta2", "workloads"))
-            positions = _positions(cluster, namespace, found)
-            yield from _seen("workloads", unseen, partial(workloads.queue, found, positions))
-            members, events = every(of("api/v1", "pods")), every(of("api/v1", "events"))
-            yield from _seen("pods", unseen, partial(pods, members, events, partial(_log, cluster)))
-
-    def _namespaces(self) -> list[str]:
-        """Where the stack's workloads are."""
-        found = (each.id.partition("/")[0] for each in self._state.of_type(*_WORKLOADS))
-        return list(dict.fromkeys(found))
+def _inside(cluster: Cluster, namespace: str, unseen: Unseen) -> Iterator[Line]:
+    """What is in a namespace."""
+    for token, read in workloads.KINDS.items():
+        _, api, kind = token.split(":")
+        plural = f"{kind.lower()}s"
+        with _noted(plural, unseen):
+            yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
+    with _noted("queue", unseen):
+        found = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
+        yield from workloads.queue(found, _positions(cluster, namespace, found))
+    events: list[Object] = []
+    with _noted("events", unseen):
+        events = cluster.every(_path(namespace, "api/v1", "events"))
+    with _noted("pods", unseen):
+        yield from pods(cluster.every(_path(namespace, "api/v1", "pods")), events, partial(_log, cluster))
 
 
 def _described(cluster: dict[str, Any]) -> Iterator[Line]:
@@ -128,23 +109,21 @@ def _described(cluster: dict[str, Any]) -> Iterator[Line]:
         said = [str(part.get("message") or "") for part in each.get("conditions") or ()]
         said.append(str(each.get("statusMessage") or ""))
         bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR")
-        why = words.plain(*said) if any(said) else None
-        if bad and not why:
-            why = Why(text=words.first_sentence(said))
+        why = words.explain(*said) if bad else words.plain(*said)
         health = Health.BAD if bad else Health.GOOD if status == "RUNNING" else Health.WAITING
         yield Line(kind=kind, name=each["name"], state=status.lower(), health=health, why=why)
 
 
-def _seen(what: str, unseen: Unseen, ask: Callable[[], Iterable[Any]]) -> list[Any]:
-    """What is asked for; nothing, and a note, when it cannot be had or read."""
+@contextmanager
+def _noted(what: str, unseen: Unseen) -> Generator[None]:
+    """Notes what cannot be had or read, and goes on."""
     try:
-        return [*ask()]
+        yield
     except OperationError as error:
         unseen.append(f"{what}: {error}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         # An object without a name, a number that is none: the server is not what we take it for.
         unseen.append(f"{what}: the answer is not understood ({type(error).__name__}: {error})")
-    return []
 
 
 def _path(namespace: str, api: str, plural: str) -> str:
@@ -152,7 +131,7 @@ def _path(namespace: str, api: str, plural: str) -> str:
 
 
 def _positions(cluster: Cluster, namespace: str, found: list[Object]) -> dict[str, int] | None:
-    """Places in the queue as Kueue counts them; None where its visibility API is off or refused."""
+    """Places in the queue as Kueue counts them; None where its visibility API is off or rejects us."""
     queues = {str((each.get("spec") or {}).get("queueName") or "") for each in found} - {""}
     places: dict[str, int] = {}
     for name in sorted(queues):

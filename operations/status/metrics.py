@@ -48,58 +48,45 @@ class Progress:
         if self.finished:
             parts.append("finished")
         elif left is not None:
-            parts.append(f"{span(left)} to go")
+            parts.append(f"{_span(left)} to go")
         if self.written and not self.finished:
-            parts.append(f"written {span((now - self.written).total_seconds())} ago")
+            parts.append(f"written {_span((now - self.written).total_seconds())} ago")
         return ", ".join(parts)
 
 
-def address(outputs: Mapping[str, str]) -> tuple[str, str] | None:
-    """Bucket and name of the file, from the command that a stack's output `readMetrics` is."""
-    found = _ADDRESS.search(outputs.get("readMetrics", ""))
-    return (found[1], found[2]) if found else None
-
-
-def read_progress(clients: Clients, bucket: str, name: str) -> Progress | None:
-    """The progress of a run; None while it has logged nothing.
+def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
+    """The progress of the run whose file a stack's output `readMetrics` prints; None before its first step.
 
     Raises:
         CallError: When the bucket cannot be read.
         OperationError: When the file is something else.
     """
-    content = clients.read(bucket, name)
-    if not content or not content.strip():
+    address = _ADDRESS.search(outputs.get("readMetrics", ""))
+    content = clients.read(*address.groups()) if address else None
+    if not address or not content or not content.strip():
         return None
+    bucket, name = address.groups()
     run = name.rpartition("/")[0]
-    about = clients.call("storage.v1", "objects.get", bucket=bucket, object=name)
-    complete = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
-    return parse(content, run, finished=bool(complete), written=_time(about.get("updated")))
-
-
-def parse(content: bytes, run: str, *, finished: bool = False, written: datetime | None = None) -> Progress:
-    """The progress of a run from what its file holds.
-
-    Raises:
-        OperationError: When that is no metrics file.
-    """
     lines: list[dict[str, float]] = []
     for number, text in enumerate(content.splitlines(), start=1):
         try:
             lines.append(_numbers(json.loads(text)))
         except (ValueError, TypeError, AttributeError):
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
+    written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")
+    complete = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
     steps = [line for line in lines if "loss" in line]
     return Progress(
         run=run,
         last=(steps or lines)[-1],
         losses=tuple((int(line["step"]), line["loss"]) for line in steps),
         evaluations=tuple((int(line["step"]), line["eval_loss"]) for line in lines if "eval_loss" in line),
-        finished=finished,
-        written=written,
+        finished=bool(complete),
+        written=datetime.fromisoformat(written) if written else None,
     )
 
 
-def span(seconds: float) -> str:
+def _span(seconds: float) -> str:
     """A length of time for people."""
     minutes, hours = int(seconds) // 60, int(seconds) // 3600
     if hours:
@@ -113,10 +100,3 @@ def _numbers(tree: Any) -> dict[str, float]:
     if "step" not in line:
         raise ValueError("no step")
     return line
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text))
-    except ValueError:
-        return None

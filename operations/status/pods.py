@@ -7,7 +7,7 @@ from typing import Any, Final
 from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from operations.status import words
 from operations.status.cluster import Object
-from operations.status.report import Health, Line, Why
+from operations.status.report import Line, Why, line
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 _MACHINE: Final = "node.kubernetes.io/instance-type"
@@ -16,6 +16,8 @@ _BAD_INPUT: Final = 2
 _TOLD_TO_STOP: Final = 143
 
 Log = Callable[[Object, str], str]
+# What an event of some reason means, given its message.
+_Meanings = Mapping[str, Callable[[str], Why]]
 
 
 def nodes(found: Sequence[Object]) -> Iterator[Line]:
@@ -27,17 +29,13 @@ def nodes(found: Sequence[Object]) -> Iterator[Line]:
     for (pool, machine), members in sorted(pools.items()):
         ready = sum(holds(node, "Ready") for node in members)
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in members]
-        chips = {
-            name: sum(int(each.get(name, 0)) for each in allocatable) for name in (GPU_RESOURCE, TPU_RESOURCE)
-        }
-        detail = [machine, *(f"{count} {name}" for name, count in chips.items() if count)]
-        yield Line(
-            kind="nodes",
-            name=pool,
-            state=f"{ready} of {len(members)} ready",
-            detail=", ".join(filter(None, detail)),
-            health=Health.GOOD if ready == len(members) else Health.WAITING,
+        chips = (
+            (sum(int(each.get(name, 0)) for each in allocatable), name)
+            for name in (GPU_RESOURCE, TPU_RESOURCE)
         )
+        details = [machine, *(f"{count} {name}" for count, name in chips if count)]
+        state = f"{ready} of {len(members)} ready"
+        yield line("nodes", pool, state, *details, waits=ready < len(members))
 
 
 def pods(found: Sequence[Object], events: Sequence[Object], log: Log) -> Iterator[Line]:
@@ -49,7 +47,7 @@ def pods(found: Sequence[Object], events: Sequence[Object], log: Log) -> Iterato
         log: The end of the log of a container that has ended.
     """
     about: defaultdict[str, list[Object]] = defaultdict(list)
-    for event in sorted(events, key=_time):
+    for event in sorted(events, key=_time, reverse=True):
         about[(event.get("involvedObject") or {}).get("uid", "")].append(event)
     for pod in sorted(found, key=lambda each: each["metadata"]["name"]):
         yield _pod(pod, about[pod["metadata"].get("uid", "-")], log)
@@ -67,95 +65,79 @@ def condition_of(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _pod(pod: Object, events: Sequence[Object], log: Log) -> Line:
-    phase = (pod.get("status") or {}).get("phase", "Unknown")
-    containers = _containers(pod)
-    restarts = sum(int(each.get("restartCount", 0)) for each in containers)
-    node = (pod.get("spec") or {}).get("nodeName", "")
+    status = pod.get("status") or {}
+    phase = status.get("phase", "Unknown")
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     state, why = phase.lower(), None
     if pod["metadata"].get("deletionTimestamp"):
         state = "ending"
     elif phase in ("Pending", "Unknown"):
-        why = _why_pending(pod, containers, events)
+        why = _why_waiting(pod, containers, log) or _why_pending(pod, events)
     elif phase == "Running" and not holds(pod, "Ready"):
-        state, why = "starting", _why_not_ready(pod, containers, log)
+        state = "starting"
+        running = Why(text="it runs and does not answer yet", bad=False)
+        why = _why_waiting(pod, containers, log) or running
     elif phase == "Failed":
         why = _why_failed(pod, containers, log)
-    health = Health.GOOD
-    if why or state in ("pending", "starting", "ending", "unknown"):
-        health = Health.BAD if why and why.bad else Health.WAITING
-    return Line(
-        kind="pod",
-        name=pod["metadata"]["name"],
-        state=state,
-        detail=", ".join(filter(None, [node, f"{restarts} restarts" if restarts else ""])),
-        health=health,
-        why=why,
-    )
+    restarts = sum(int(each.get("restartCount", 0)) for each in containers)
+    details = (pod.get("spec") or {}).get("nodeName", ""), f"{restarts} restarts" if restarts else ""
+    return line("pod", pod["metadata"]["name"], state, *details, waits=state == "ending", why=why)
 
 
-def _why_pending(pod: Object, containers: Sequence[Object], events: Sequence[Object]) -> Why:
-    for container in containers:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        found = words.waiting(waiting.get("reason", ""), waiting.get("message", ""))
-        if found:
-            return found
-    scheduled = condition_of(pod, "PodScheduled")
-    if scheduled.get("reason") == "SchedulingGated":
-        return Why(text="waits in the queue: Kueue has not admitted it", bad=False)
-    if scheduled.get("status") == "True":
-        return _why_starting(events)
-    return _why_unscheduled(scheduled, events)
-
-
-def _why_unscheduled(scheduled: Mapping[str, Any], events: Sequence[Object]) -> Why:
-    """The autoscaler's newest word weighs more than the scheduler's, which only knows the nodes there are."""
-    for event in reversed(events):
-        reason, message = event.get("reason"), event.get("message") or ""
-        if reason == "TriggeredScaleUp":
-            return Why(text="a node is being made for it", bad=False)
-        if reason == "FailedScaleUp":
-            failed = words.first_sentence([message])
-            return words.plain(message) or Why(text=f"no node could be made: {failed}")
-        if reason == "NotTriggerScaleUp":
-            return words.no_node_to_make(message)
-    return words.unschedulable(scheduled.get("message") or _message(events, "FailedScheduling"))
-
-
-def _why_starting(events: Sequence[Object]) -> Why:
-    for event in reversed(events):
-        if event.get("reason") in ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"):
-            message = event.get("message") or ""
-            failed = words.first_sentence([message])
-            return words.plain(message) or Why(text=f"it cannot be set up: {failed}")
-        if event.get("reason") == "Pulling":
-            return Why(text="its image is being pulled", bad=False)
-    return Why(text="its containers are being made", bad=False)
-
-
-def _why_not_ready(pod: Object, containers: Sequence[Object], log: Log) -> Why:
+def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | None:
+    """Why a container waits; None when that is just how containers start."""
     for container in containers:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") == "CrashLoopBackOff":
             ended = (container.get("lastState") or {}).get("terminated") or {}
             return _why_ended(pod, container, ended, log)
-        found = words.waiting(waiting.get("reason", ""), waiting.get("message", ""))
+        found = words.plain(waiting.get("message", ""), waiting.get("reason", ""))
         if found:
             return found
-    return Why(text="it runs and does not answer yet", bad=False)
+    return None
+
+
+def _why_pending(pod: Object, events: Sequence[Object]) -> Why:
+    """The autoscaler's newest word weighs more than the scheduler's, which only knows the nodes there are."""
+    scheduled = condition_of(pod, "PodScheduled")
+    if scheduled.get("reason") == "SchedulingGated":
+        return Why(text="waits in the queue: Kueue has not admitted it", bad=False)
+    if scheduled.get("status") == "True":
+        return _newest(events, _STARTING) or Why(text="its containers are being made", bad=False)
+    return _newest(events, _SCALING) or words.unschedulable(scheduled.get("message") or "")
+
+
+def _cannot_be_set_up(message: str) -> Why:
+    return words.explain(message, otherwise="it cannot be set up: {}")
+
+
+_STARTING: Final[_Meanings] = {
+    "Pulling": lambda _: Why(text="its image is being pulled", bad=False),
+    **dict.fromkeys(("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"), _cannot_be_set_up),
+}
+_SCALING: Final[_Meanings] = {
+    "TriggeredScaleUp": lambda _: Why(text="a node is being made for it", bad=False),
+    "FailedScaleUp": lambda message: words.explain(message, otherwise="no node could be made: {}"),
+    "NotTriggerScaleUp": words.no_node_to_make,
+}
+
+
+def _newest(events: Sequence[Object], meanings: _Meanings) -> Why | None:
+    """What the newest event that means something means."""
+    known = (each for each in events if each.get("reason") in meanings)
+    return next((meanings[each["reason"]](each.get("message") or "") for each in known), None)
 
 
 def _why_failed(pod: Object, containers: Sequence[Object], log: Log) -> Why:
     status = pod.get("status") or {}
+    message = status.get("message") or ""
     if status.get("reason") in ("Evicted", "Preempted", "NodeLost", "Shutdown", "Terminated"):
-        message = status.get("message") or ""
-        return words.plain(message) or Why(
-            text=f"the node gave it up: {words.first_sentence([message])}", bad=False
-        )
+        return words.explain(message, otherwise="the node gave it up: {}", bad=False)
     for container in containers:
         ended = (container.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
             return _why_ended(pod, container, ended, log)
-    return Why(text=f"it failed: {words.first_sentence([status.get('message') or ''])}")
+    return Why(text=f"it failed: {words.first_sentence(message)}")
 
 
 def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Log) -> Why:
@@ -166,21 +148,12 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
     if code == _TOLD_TO_STOP:
         return Why(text="it was told to stop, and saved", bad=False)
     name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
-    found = words.plain(ended.get("message") or "", log(pod, container.get("name", "")))
-    if found:
-        return found
-    what = "its input is wrong" if code == _BAD_INPUT else f"it ended with exit code {code}"
-    return Why(text=what, remedy=f"kubectl --namespace {namespace} logs {name}")
-
-
-def _containers(pod: Object) -> list[Object]:
-    status = pod.get("status") or {}
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _message(events: Sequence[Object], reason: str) -> str:
-    found = (event.get("message") or "" for event in reversed(events) if event.get("reason") == reason)
-    return next(found, "")
+    return words.explain(
+        ended.get("message") or "",
+        log(pod, container.get("name", "")),
+        otherwise="its input is wrong" if code == _BAD_INPUT else f"it ended with exit code {code}",
+        remedy=f"kubectl --namespace {namespace} logs {name}",
+    )
 
 
 def _time(event: Object) -> str:

@@ -1,13 +1,12 @@
 """What `status` shows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from operations.status.metrics import Progress
 
 
-class Health(Enum):
+class Health(StrEnum):
     """Whether somebody must look at something."""
 
     GOOD = "good"
@@ -51,6 +50,16 @@ class Line:
     why: Why | None = None
 
 
+def line(
+    kind: str, name: str, state: str, *details: str, waits: bool = False, why: Why | None = None
+) -> Line:
+    """A line for something that is well unless it waits, or there is a reason why it is not."""
+    health = Health.BAD if why and why.bad else Health.WAITING if why or waits else Health.GOOD
+    return Line(
+        kind=kind, name=name, state=state, detail=", ".join(filter(None, details)), health=health, why=why
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """One look.
@@ -68,6 +77,8 @@ class Report:
     unseen: tuple[str, ...]
 
     @property
-    def bad(self) -> Iterator[Line]:
-        """What somebody must look at."""
-        return (line for line in self.lines if line.health is Health.BAD)
+    def exit_status(self) -> int:
+        """1 when something needs somebody, 2 when something could not be looked at, else 0."""
+        if any(line.health is Health.BAD for line in self.lines):
+            return 1
+        return 2 if self.unseen else 0

@@ -1,98 +1,66 @@
 """Jobs, servers and Ray, and what Kueue has decided about them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from operations.status import words
 from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
-from operations.status.report import Health, Line, Why
-
-_PREEMPTED: Final = "Preempted"
+from operations.status.report import Line, Why, line
 
 
-def jobs(found: Sequence[Object]) -> Iterator[Line]:
-    """Kubernetes Jobs."""
-    for job in found:
-        status, spec = job.get("status") or {}, job.get("spec") or {}
-        wanted = spec.get("completions") or 1
-        done = f"{status.get('succeeded', 0)} of {wanted} pods done"
-        failed = condition_of(job, "Failed")
-        if holds(job, "Complete"):
-            yield Line(kind="job", name=_name(job), state="complete", detail=done)
-        elif holds(job, "Failed"):
-            yield Line(
-                kind="job",
-                name=_name(job),
-                state="failed",
-                detail=done,
-                health=Health.BAD,
-                why=_job_failed(failed),
-            )
-        elif spec.get("suspend"):
-            yield Line(kind="job", name=_name(job), state="suspended", health=Health.WAITING)
-        else:
-            active = f"{status.get('active', 0)} of {spec.get('parallelism', 1)} pods"
-            waiting = not status.get("ready")
-            yield Line(
-                kind="job",
-                name=_name(job),
-                state="starting" if waiting else "running",
-                detail=active,
-                health=Health.WAITING if waiting else Health.GOOD,
-            )
+def job(tree: Object) -> Line:
+    """A Kubernetes Job."""
+    status, spec = tree.get("status") or {}, tree.get("spec") or {}
+    done = f"{status.get('succeeded', 0)} of {spec.get('completions') or 1} pods done"
+    if holds(tree, "Complete"):
+        return line("job", _name(tree), "complete", done)
+    if holds(tree, "Failed"):
+        return line("job", _name(tree), "failed", done, why=_job_failed(condition_of(tree, "Failed")))
+    if spec.get("suspend"):
+        return line("job", _name(tree), "suspended", waits=True)
+    state = "running" if status.get("ready") else "starting"
+    active = f"{status.get('active', 0)} of {spec.get('parallelism', 1)} pods"
+    return line("job", _name(tree), state, active, waits=not status.get("ready"))
 
 
-def servers(found: Sequence[Object]) -> Iterator[Line]:
-    """Deployments."""
-    for deployment in found:
-        wanted = (deployment.get("spec") or {}).get("replicas", 1)
-        ready = (deployment.get("status") or {}).get("readyReplicas", 0)
-        yield Line(
-            kind="server",
-            name=_name(deployment),
-            state=f"{ready} of {wanted} ready",
-            health=Health.GOOD if ready >= wanted else Health.WAITING,
-        )
+def server(tree: Object) -> Line:
+    """A Deployment."""
+    wanted = (tree.get("spec") or {}).get("replicas", 1)
+    ready = (tree.get("status") or {}).get("readyReplicas", 0)
+    return line("server", _name(tree), f"{ready} of {wanted} ready", waits=ready < wanted)
 
 
-def ray_jobs(found: Sequence[Object]) -> Iterator[Line]:
-    """RayJobs of KubeRay: `jobDeploymentStatus` is the operator's view, `jobStatus` Ray's."""
-    for job in found:
-        status = job.get("status") or {}
-        deployment, ray = status.get("jobDeploymentStatus") or "", status.get("jobStatus") or ""
-        message = status.get("message") or ""
-        failed = deployment == "Failed" or ray in ("FAILED", "STOPPED")
-        done = deployment == "Complete" and not failed
-        why = None
-        if failed:
-            said = words.first_sentence([message, status.get("reason") or ""])
-            why = words.plain(message) or Why(
-                text=said, remedy="the stack's output watchTraining shows its log"
-            )
-        yield Line(
-            kind="Ray job",
-            name=_name(job),
-            state="failed" if failed else "complete" if done else (deployment or "new").lower(),
-            detail=", ".join(filter(None, [ray.lower(), status.get("rayClusterName") or ""])),
-            health=Health.BAD if failed else Health.GOOD if done or ray == "RUNNING" else Health.WAITING,
-            why=why,
-        )
+def ray_job(tree: Object) -> Line:
+    """A RayJob of KubeRay: `jobDeploymentStatus` is the operator's view, `jobStatus` Ray's."""
+    status = tree.get("status") or {}
+    deployment, ray = status.get("jobDeploymentStatus") or "new", status.get("jobStatus") or ""
+    details = ray.lower(), status.get("rayClusterName") or ""
+    if deployment == "Failed" or ray in ("FAILED", "STOPPED"):
+        said = status.get("message") or "", status.get("reason") or ""
+        why = words.explain(*said, remedy="the stack's output watchTraining shows its log")
+        return line("Ray job", _name(tree), "failed", *details, why=why)
+    waits = deployment != "Complete" and ray != "RUNNING"
+    return line("Ray job", _name(tree), deployment.lower(), *details, waits=waits)
 
 
-def ray_clusters(found: Sequence[Object]) -> Iterator[Line]:
-    """Ray clusters."""
-    for cluster in found:
-        status = cluster.get("status") or {}
-        ready, wanted = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
-        provisioned = status.get("state") == "ready" or holds(cluster, "RayClusterProvisioned")
-        yield Line(
-            kind="Ray cluster",
-            name=_name(cluster),
-            state=status.get("state") or ("ready" if provisioned else "starting"),
-            detail=f"{ready} of {wanted} workers ready",
-            health=Health.GOOD if provisioned and ready >= wanted else Health.WAITING,
-        )
+def ray_cluster(tree: Object) -> Line:
+    """A Ray cluster."""
+    status = tree.get("status") or {}
+    ready, wanted = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
+    provisioned = status.get("state") == "ready" or holds(tree, "RayClusterProvisioned")
+    state = status.get("state") or ("ready" if provisioned else "starting")
+    waits = not provisioned or ready < wanted
+    return line("Ray cluster", _name(tree), state, f"{ready} of {wanted} workers ready", waits=waits)
+
+
+# By the type token of what a stack declares; a RayJob makes a cluster that no state has.
+KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
+    "kubernetes:batch/v1:Job": job,
+    "kubernetes:apps/v1:Deployment": server,
+    "kubernetes:ray.io/v1:RayJob": ray_job,
+    "kubernetes:ray.io/v1:RayCluster": ray_cluster,
+}
 
 
 def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Iterator[Line]:
@@ -103,40 +71,26 @@ def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Itera
         positions: Place in the cluster's queue by name, from zero, as Kueue itself counts; None when it
             does not say.
     """
-    living = [each for each in found if not holds(each, "Finished")]
-    pending = sorted((each for each in living if not holds(each, "QuotaReserved")), key=_order)
+    living = sorted((each for each in found if not holds(each, "Finished")), key=_order)
+    pending = [each for each in living if not holds(each, "QuotaReserved")]
     places = positions or {_name(each): place for place, each in enumerate(pending)}
-    for workload in sorted(living, key=lambda each: (each in pending, *_order(each))):
-        spec = workload.get("spec") or {}
-        detail = ", ".join(
-            filter(None, [spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")])
-        )
-        if workload not in pending:
-            yield _in_quota(workload, detail)
-            continue
-        place = places.get(_name(workload))
-        yield Line(
-            kind="queue",
-            name=_name(workload),
-            state=f"number {place + 1} in the queue" if place is not None else "pending",
-            detail=detail,
-            health=Health.WAITING,
-            why=_why_pending(workload),
-        )
-
-
-def _in_quota(workload: Object, detail: str) -> Line:
-    name = _name(workload)
-    # Kueue takes the quota back when the pods have gone, which training gives its time to save.
-    if holds(workload, "Evicted"):
-        why = Why(text="pre-empted by a higher priority" if _preempted(workload) else "evicted", bad=False)
-        return Line(kind="queue", name=name, state="stopping", detail=detail, health=Health.WAITING, why=why)
-    state = "admitted" if holds(workload, "Admitted") else "quota reserved"
-    return Line(kind="queue", name=name, state=state, detail=detail)
+    for workload in sorted(living, key=pending.__contains__):
+        spec, place = workload.get("spec") or {}, places.get(_name(workload))
+        details = spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")
+        if workload in pending:
+            state = "pending" if place is None else f"number {place + 1} in the queue"
+            why = _why_pending(workload)
+        elif holds(workload, "Evicted"):
+            # Kueue takes the quota back when the pods have gone, which training gives its time to save.
+            text = "pre-empted by a higher priority" if _preempted(workload) else "evicted"
+            state, why = "stopping", Why(text=text, bad=False)
+        else:
+            state, why = "admitted" if holds(workload, "Admitted") else "quota reserved", None
+        yield line("queue", _name(workload), state, *details, why=why)
 
 
 def _preempted(workload: Object) -> bool:
-    return holds(workload, "Evicted") and condition_of(workload, "Evicted").get("reason") == _PREEMPTED
+    return holds(workload, "Evicted") and condition_of(workload, "Evicted").get("reason") == "Preempted"
 
 
 def _why_pending(workload: Object) -> Why:
@@ -145,13 +99,14 @@ def _why_pending(workload: Object) -> Why:
     if (workload.get("spec") or {}).get("active") is False:
         return Why(text="it has been switched off", remedy="kubectl edit workload: spec.active")
     if reserved.get("reason") == "Inadmissible" or "doesn't exist" in message or "inactive" in message:
-        return Why(text=f"the queue does not take it: {words.first_sentence([message])}", remedy="pulumi up")
-    short = "waits for quota in the queue"
+        text = f"the queue does not take it: {words.first_sentence(message)}"
+        return Why(text=text, remedy="pulumi up")
+    text = "waits for quota in the queue"
     if "insufficient unused quota" in message or "insufficient quota" in message:
-        short += f": {words.first_sentence([message])}"
+        text += f": {words.first_sentence(message)}"
     if _preempted(workload):
-        return Why(text=f"pre-empted by a higher priority; {short}", bad=False)
-    return Why(text=short, bad=False)
+        text = f"pre-empted by a higher priority; {text}"
+    return Why(text=text, bad=False)
 
 
 def _job_failed(condition: Mapping[str, Any]) -> Why:
@@ -160,9 +115,9 @@ def _job_failed(condition: Mapping[str, Any]) -> Why:
         return Why(text="it ran longer than it may", remedy="raise maxRunHours, pulumi up")
     if reason == "PodFailurePolicy":
         return Why(text="its input is wrong, so it is not tried again", remedy="its pod's log says what")
-    said = words.first_sentence([condition.get("message") or "", reason])
     return Why(
-        text=said, remedy="its pods' logs say why; a changed setting or recipe and pulumi up run it again"
+        text=words.first_sentence(condition.get("message") or "", reason),
+        remedy="its pods' logs say why; a changed setting or recipe and pulumi up run it again",
     )
 
 

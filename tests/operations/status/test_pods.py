@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import pytest
 
-from operations.status import command
 from operations.status.report import Health, Report
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.status import samples
@@ -150,7 +150,7 @@ def test_why_a_container_ended_is_said_and_its_log_is_not_shown(
     cluster.plant_log(f"{samples.PODS.format(NS)}/p/log", f"loading with {SECRET}\n{log}\n")
     report = look()
     assert why(report).startswith(words)
-    assert SECRET not in json.dumps(command.as_json(report))
+    assert SECRET not in json.dumps(asdict(report))
 
 
 def test_a_log_that_may_not_be_read_leaves_the_exit_code(

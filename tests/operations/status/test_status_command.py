@@ -59,7 +59,7 @@ def test_what_cannot_be_looked_at_is_exit_status_2(
 ) -> None:
     cluster.fail("/api", REFUSED)
     assert run() == 2
-    assert "could not look at /api/v1/nodes: " in capsys.readouterr().out
+    assert "could not look at nodes: /api/v1/nodes: " in capsys.readouterr().out
 
 
 def test_a_program_reads_the_same(

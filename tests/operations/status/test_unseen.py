@@ -27,7 +27,7 @@ def test_what_the_cluster_does_not_say_is_named_and_the_rest_is_shown(
     assert line(report, "nodes").state == "1 of 1 ready"
     assert report.progress
     (unseen,) = report.unseen
-    assert unseen.startswith("/api/v1/namespaces/llm/pods: /api/v1/namespaces/llm/pods: ")
+    assert unseen.startswith("pods: /api/v1/namespaces/llm/pods: ")
     assert "\n" not in unseen
 
 
