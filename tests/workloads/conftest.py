@@ -42,9 +42,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def default_termination() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which a run replaces."""
+    """Restore the handlers of signals, which a run replaces."""
     yield
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import faulty
 import pytest
@@ -223,6 +224,25 @@ def test_the_exit_code_is_that_of_the_process_which_ended_first(
         raise ChildFailedError("train", {1: second, 0: first})
 
     monkeypatch.setattr(module, "elastic_launch", lambda *_: fail)
+    assert main(command(recipe, tmp_path, "mine")) == expected
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"), [([143, -15], 143), ([0, 143], 143), ([143, 1], 1), ([143, -9], 1), ([], 143)]
+)
+def test_a_stopped_run_says_143_only_when_no_process_was_lost_before_it_saved(
+    ended: list[int], expected: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.distributed.elastic.multiprocessing import PContext, SignalException
+
+    from finetune import torchrun as module
+
+    def stop(*_: object) -> None:
+        processes = {number: MagicMock(**{"proc.returncode": code}) for number, code in enumerate(ended)}
+        PContext.close(MagicMock(subprocess_handlers=processes))
+        raise SignalException("stopped", signal.SIGTERM)
+
+    monkeypatch.setattr(module, "elastic_launch", lambda *_: stop)
     assert main(command(recipe, tmp_path, "mine")) == expected
 
 

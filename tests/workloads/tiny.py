@@ -189,7 +189,6 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
         "epochs": 1,
         "batch_size": 2,
         "learning_rate": 0.005,
-        "loader_processes": 0,
         "log_every_steps": 1,
         "save_every_steps": 2,
     }

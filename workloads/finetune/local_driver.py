@@ -1,4 +1,4 @@
-"""Trains in this process, alone or under torchrun: checkpoints go to the storage; SIGTERM saves and stops."""
+"""Trains in this process, alone or under torchrun: SIGTERM and SIGINT save and stop."""
 
 import os
 import signal
@@ -40,15 +40,19 @@ def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
 
 
 class LocalDriver:
-    """On SIGTERM asks to save and stop."""
+    """Asks to save and stop on SIGTERM, and on the first SIGINT."""
 
     def __init__(self, run: RunFolder, keep: int):
         self._run, self._keep = run, keep
-        self._terminated = False
-        signal.signal(signal.SIGTERM, self._terminate)
+        self._stopped = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        # torchrun and a terminal signal the whole process group. A data loader that ended would take this
+        # process along before it has saved; loaders end with it, since each watches its parent.
+        os.register_at_fork(after_in_child=os.setpgrp)
 
     def requested(self) -> Request:
-        return Request.SAVE_AND_STOP if self._terminated else Request.CONTINUE
+        return Request.SAVE_AND_STOP if self._stopped else Request.CONTINUE
 
     def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
         name = agreed(checkpoint_name(step))
@@ -59,5 +63,6 @@ class LocalDriver:
             self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})
             self._run.prune_checkpoints(self._keep)
 
-    def _terminate(self, *_: object) -> None:
-        self._terminated = True
+    def _stop(self, *_: object) -> None:
+        self._stopped = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from argparse import Namespace
-from functools import partialmethod
+from typing import Any
 
 from torch.distributed.elastic.multiprocessing import PContext, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -17,6 +17,7 @@ from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, Input
 from finetune.model import check_model
 from finetune.recipe import Recipe
 
+CLOSE = PContext.close
 # The command of each process, without its arguments.
 WORKER = ("-m", "finetune", "local")
 # Seconds between SIGTERM and SIGKILL for the processes. torchrun's default of 30 is an option only since
@@ -64,14 +65,19 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         max_restarts=RESTARTS if options.rendezvous else 0,
         rdzv_configs={"join_timeout": RENDEZVOUS_TIMEOUT, "read_timeout": RENDEZVOUS_TIMEOUT},
     )
-    close = partialmethod(PContext.close, timeout=SHUTDOWN_TIMEOUT)
+    exit_codes: list[int] = []
+
+    def close(context: Any, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
+        CLOSE(context, death_sig, SHUTDOWN_TIMEOUT)
+        exit_codes[:] = [each.proc.returncode for each in context.subprocess_handlers.values()]
+
     PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
     arguments += [f"--set={override}" for override in options.overrides]
     try:
         elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:
-        return 0 if run_folder.finished() else _interrupted(run_folder, stopped.sigval)
+        return 0 if run_folder.finished() else _interrupted(run_folder, stopped.sigval, exit_codes)
     except ChildFailedError as failed:
         return _exit_code(failed)
     except RendezvousError as error:
@@ -80,15 +86,22 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     return 0
 
 
-def _interrupted(run_folder: RunFolder, number: signal.Signals) -> int:
-    """Report a run whose processes were ended by a signal; returns the exit code."""
+def _interrupted(run_folder: RunFolder, number: signal.Signals, exit_codes: list[int]) -> int:
+    """Report a run whose processes were ended by a signal; returns the exit code.
+
+    It is that of a failure unless each process has saved, has finished, or was ended by the signal itself,
+    before it had trained anything.
+    """
     newest = run_folder.newest_checkpoint()
     print(
         f"run {run_folder.name} was stopped by {number.name}; the same command goes on "
         + (f"from step {newest.step}" if newest else "from the beginning"),
         flush=True,
     )
-    return 128 + number
+    failed = [code for code in exit_codes if code not in (0, EXIT_INTERRUPTED, -number)]
+    if failed:
+        print(f"error: a process ended with {failed[0]} and has not saved", file=sys.stderr, flush=True)
+    return EXIT_FAILED if failed else 128 + number
 
 
 def _exit_code(failed: ChildFailedError) -> int:
