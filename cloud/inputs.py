@@ -11,7 +11,7 @@ from pulumi.runtime import rpc
 
 UNKNOWN: Final = rpc.UNKNOWN
 # What the engine writes for an unknown text, truth value, number, array, asset, archive, object.
-_UNKNOWNS: Final = frozenset(
+UNKNOWNS: Final = frozenset(
     {
         UNKNOWN,
         "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
@@ -26,7 +26,7 @@ _UNKNOWNS: Final = frozenset(
 
 def is_unknown(value: object) -> bool:
     """Whether a value is still to be computed."""
-    return isinstance(value, str) and value in _UNKNOWNS
+    return isinstance(value, str) and value in UNKNOWNS
 
 
 def has_unknown(value: object) -> bool:

@@ -12,6 +12,7 @@ from typing import Final, Protocol, cast
 
 from engine.errors import EngineError
 from operations.errors import OperationError
+from operations.previews.redaction import Redaction
 
 COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except (OperationError, EngineError) as error:
-        print(f"operations {options.command}: {error}", file=sys.stderr)
+        # It may repeat what a server or the engine said.
+        print(Redaction().text(f"operations {options.command}: {error}"), file=sys.stderr)
         return COULD_NOT_LOOK
     except KeyboardInterrupt:
         print(f"operations {options.command}: interrupted", file=sys.stderr)

@@ -1,14 +1,12 @@
 """`python -m operations drift`: what has changed in the cloud since the last `up`."""
 
 import argparse
-import os
 from typing import Final
 
 from engine.project import ROOT, known_stacks
 from operations.previews import checkout, cloud, comment
 from operations.previews.changes import Previews
-from operations.previews.forges import GitHub
-from operations.previews.redaction import Redaction, secret_variables
+from operations.previews.forges import LIMITS
 
 HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
 
@@ -27,6 +25,5 @@ def run(options: argparse.Namespace) -> int:
     chosen = options.stack or cloud.deployed(ROOT) & set(known_stacks())
     stacks = tuple(cloud.drift(stack, ROOT) for stack in sorted(chosen))
     found = Previews(commit=checkout.head(ROOT), stacks=stacks)
-    redaction = Redaction(secret_variables(os.environ))
-    print(comment.render(found, redaction, GitHub.LIMIT, title="What has changed in the cloud"), end="")
+    print(comment.render(found, LIMITS["github"], title="What has changed in the cloud"), end="")
     return 1 if found.failed or any(preview.changes for preview in stacks) else 0

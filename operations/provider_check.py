@@ -1,4 +1,4 @@
-"""`python -m operations provider-check`: what the real providers refuse of a new stack.
+"""`python -m operations provider-check`: what the real providers reject of a new stack.
 
 The rehearsal's fake providers know what this project uses of Google; the real ones know their whole schema,
 and some rules besides. They plan a new stack without an account and with nothing reachable, as the program
@@ -6,7 +6,6 @@ calls no data source.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,17 +16,15 @@ import yaml
 from engine import lookup
 from engine.command import Engine
 from engine.configuration import configuration
-from engine.errors import EngineError
-from engine.project import ROOT, known_stacks
-from operations.errors import OperationError
+from engine.project import ROOT, known_stacks, require_stack
 from operations.previews import checkout, engine_report
 from operations.previews.changes import Kind, StackPreview
-from operations.previews.redaction import Redaction, secret_variables
+from operations.previews.redaction import Redaction
 
-HELP: Final = "what Google's and Kubernetes' own providers refuse of a new stack; needs no account"
+HELP: Final = "what Google's and Kubernetes' own providers reject of a new stack; needs no account"
 
 # The provider takes any token and asks Google once whose it is; without an answer it goes on. A proxy that
-# refuses is no answer at once; no network is none after minutes.
+# rejects is no answer at once; no network is none after minutes.
 _NOWHERE: Final = "http://127.0.0.1:9"
 _ALONE: Final[Mapping[str, str]] = {
     "GOOGLE_OAUTH_ACCESS_TOKEN": "dummy",
@@ -47,16 +44,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a line a stack; 1 when a provider refuses one. What is checked is committed."""
-    unknown = set(options.stack or ()) - set(known_stacks())
-    if unknown:
-        raise OperationError(f"there is no stack {', '.join(sorted(unknown))}; {', '.join(known_stacks())}")
+    """Prints a line a stack; 1 when a provider rejects one. What is checked is committed."""
+    chosen = sorted(options.stack or known_stacks())
+    for stack in chosen:
+        require_stack(stack)
+    engine = lookup.on_path()
     with checkout.exported(ROOT, "HEAD") as copy:
         (copy / ".venv").symlink_to(ROOT / ".venv")
+        (copy / ".state").mkdir()
         # While the network is there.
-        engine = lookup.on_path()
-        _run_step(engine, copy, ["install", "--no-dependencies"], {})
-        previews = [_preview(engine, stack, copy) for stack in sorted(options.stack or known_stacks())]
+        engine.output(["install", "--no-dependencies"], copy)
+        previews = [_preview(engine, stack, copy) for stack in chosen]
     for preview in previews:
         print(f"{preview.stack}: {preview.failure or f'{len(preview.of(Kind.CREATE))} to create'}")
     return 1 if any(preview.failure for preview in previews) else 0
@@ -67,21 +65,9 @@ def _preview(engine: Engine, stack: str, copy: Path) -> StackPreview:
     print(f"provider-check: {stack}", file=sys.stderr)
     found = configuration(stack, {}, copy)
     (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": found.plain}))
-    state = copy / ".state"
-    state.mkdir(exist_ok=True)
-    backend = {"PULUMI_BACKEND_URL": f"file://{state}", "PULUMI_CONFIG_PASSPHRASE": "provider-check"}
-    _run_step(engine, copy, ["stack", "init", stack, "--secrets-provider", "passphrase"], backend)
+    backend = {"PULUMI_BACKEND_URL": f"file://{copy}/.state", "PULUMI_CONFIG_PASSPHRASE": "provider-check"}
+    engine.output(["stack", "init", stack, "--secrets-provider", "passphrase"], copy, backend)
     for key, value in found.secret.items():
-        _run_step(engine, copy, ["config", "set", "--secret", key, "--stack", stack], backend, text=value)
-    redaction = Redaction([*secret_variables(os.environ), *found.secret.values()])
+        engine.output(["config", "set", "--secret", key, "--stack", stack], copy, backend, value)
+    redaction = Redaction(found.secret.values())
     return engine_report.run(engine, stack, ["preview", "--json"], copy, redaction, {**backend, **_ALONE})
-
-
-def _run_step(
-    engine: Engine, copy: Path, arguments: list[str], environment: Mapping[str, str], text: str = ""
-) -> None:
-    """Runs a step that must not fail."""
-    try:
-        engine.output(arguments, copy, environment, text)
-    except EngineError as error:
-        raise OperationError(Redaction(secret_variables(os.environ)).text(str(error))) from None

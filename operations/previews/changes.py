@@ -1,12 +1,10 @@
 """What a preview would change, cut down to what a comment shows and free of secrets."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import AfterValidator, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 
 class Kind(StrEnum):
@@ -54,12 +52,6 @@ class Change:
     properties: tuple[Property, ...] = ()
 
 
-def ordered(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Changes in an order that does not depend on the engine."""
-    kinds = list(Kind)
-    return tuple(sorted(changes, key=lambda each: (kinds.index(each.kind), each.type, each.name)))
-
-
 @dataclass(frozen=True, kw_only=True)
 class StackPreview:
     """The preview of one stack.
@@ -67,20 +59,21 @@ class StackPreview:
     Args:
         stack: Its name.
         against: What it was compared with, in words.
-        changes: What would change, in the order of `Kind`, then of types and names.
+        changes: What would change, in the engine's order, which is another one every time.
         unchanged: Number of resources and components that stay as they are.
         failure: Why there is no preview; there are no changes then.
     """
 
     stack: str
     against: str = ""
-    changes: Annotated[tuple[Change, ...], AfterValidator(ordered)] = ()
+    changes: tuple[Change, ...] = ()
     unchanged: int = 0
     failure: str = ""
 
     def of(self, kind: Kind) -> list[Change]:
-        """The changes of a kind."""
-        return [change for change in self.changes if change.kind == kind]
+        """The changes of a kind, in the order of types and names."""
+        found = (change for change in self.changes if change.kind == kind)
+        return sorted(found, key=lambda change: (change.type, change.name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +103,7 @@ _SAVED: Final = TypeAdapter(Previews)
 
 def as_json(previews: Previews) -> str:
     """The previews as a text that `from_json` reads."""
-    return json.dumps(asdict(previews), indent=2, sort_keys=True) + "\n"
+    return _SAVED.dump_json(previews, indent=2).decode() + "\n"
 
 
 def from_json(text: str) -> Previews:

@@ -1,8 +1,8 @@
 """The text of the comment: what is lost in front, everything in order, never too long."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from itertools import chain
 from typing import Final
 
@@ -13,55 +13,35 @@ from operations.previews.redaction import Redaction
 # The first line of every comment of ours: by it the next preview finds the one to replace.
 MARKER: Final = "<!-- llm-stacks: what this merge request changes -->"
 
-_DONE: Final = {
-    Kind.DELETE: "deleted",
-    Kind.REPLACE: "replaced",
-    Kind.UPDATE: "updated",
-    Kind.CREATE: "created",
-}
 _LOSSES: Final = (Kind.DELETE, Kind.REPLACE)
+# What holds work or takes long to get back, named in the warning itself.
+_PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim", ":CryptoKey", ":Repository")
 # From this many resources on a list is folded, unless something in it is lost.
 _FOLDED: Final = 6
 _ENDING: Final = "\n\n*The rest is cut off: a comment is not that long. The job's artifact has all of it.*\n"
 
 
-@dataclass(frozen=True)
-class _Detail:
-    """How much is told; less of it when the comment would be too long.
+class _Detail(IntEnum):
+    """How much is told: what the ones before tell, and more. A comment that would be too long gets less."""
 
-    Args:
-        stated: Log what a created resource is like.
-        values: Log what changes of a resource that stays, from what to what.
-        created: Name the created resources.
-    """
-
-    stated: bool = True
-    values: bool = True
-    created: bool = True
+    LOSSES = 0
+    CREATED = 1  # the names of created resources
+    VALUES = 2  # from what to what the properties of a resource change that stays
+    STATED = 3  # what created resources are like
 
 
-_DETAILS: Final = (
-    _Detail(),
-    _Detail(stated=False),
-    _Detail(stated=False, values=False),
-    _Detail(stated=False, values=False, created=False),
-)
-
-
-def render(
-    previews: Previews, redaction: Redaction, limit: int, title: str = "What this merge request changes"
-) -> str:
-    """The comment in Markdown.
+def render(previews: Previews, limit: int, title: str = "What this merge request changes") -> str:
+    """The comment in Markdown, without secrets.
 
     Args:
         previews: What it tells.
-        redaction: Goes over the whole text once more.
         limit: Greatest length in characters.
         title: Its heading.
     """
-    texts = (redaction.text(_comment(previews, title, detail)) for detail in _DETAILS)
+    redaction = Redaction()
     text = ""
-    for text in texts:
+    for detail in reversed(_Detail):
+        text = redaction.text(_comment(previews, title, detail))
         if len(text) <= limit:
             return text
     return _cut(text, limit)
@@ -96,21 +76,16 @@ def _caution(previews: Previews) -> str:
     for preview in previews.stacks:
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
         if lost:
-            counts = " and ".join(
-                f"{len(preview.of(kind))} {_DONE[kind]}" for kind in _LOSSES if preview.of(kind)
-            )
-            lines.append(f"> **{code(preview.stack)}: {counts}.** {_headlines(lost)}")
+            counts = " and ".join(_count(kind, preview.of(kind)) for kind in _LOSSES if preview.of(kind))
+            precious = ", ".join(code(change.name) for change in lost if change.type.endswith(_PRECIOUS))
+            held = f" What these hold is lost: {precious}." if precious else ""
+            lines.append(f"> **{code(preview.stack)}: {counts}.**{held}")
     return "\n".join(("> [!CAUTION]", ">\n".join(f"{line}\n" for line in lines).rstrip())) if lines else ""
 
 
-# What holds work or takes long to get back, named in the warning itself.
-_PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim", ":CryptoKey", ":Repository")
-
-
-def _headlines(lost: Sequence[Change]) -> str:
-    precious = [change for change in lost if change.type.endswith(_PRECIOUS)]
-    named = ", ".join(code(change.name) for change in precious)
-    return f"What these hold is lost: {named}." if precious else ""
+def _count(kind: Kind, changes: Sequence[Change]) -> str:
+    """Such as `2 deleted`."""
+    return f"{len(changes)} {kind}d"
 
 
 def _intro(previews: Previews) -> str:
@@ -126,10 +101,10 @@ def _row(preview: StackPreview) -> str:
     name = code(preview.stack.replace("|", " "))
     if preview.failure:
         return f"| {name} | failed | | | | |"
-    counts = [
-        f"**{count}**" if count and kind in _LOSSES else str(count)
-        for kind, count in ((kind, len(preview.of(kind))) for kind in Kind)
-    ]
+    counts = (
+        f"**{len(changes)}**" if changes and kind in _LOSSES else str(len(changes))
+        for kind, changes in ((kind, preview.of(kind)) for kind in Kind)
+    )
     return f"| {name} | {' | '.join(counts)} | {preview.unchanged} |"
 
 
@@ -148,8 +123,8 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
 def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:
     if not changes:
         return ""
-    title = f"{len(changes)} {_DONE[kind]}"
-    if kind is Kind.CREATE and not detail.created:
+    title = _count(kind, changes)
+    if kind is Kind.CREATE and detail < _Detail.CREATED:
         return f"{title}."
     own = [change for change in changes if not change.reason]
     items = [*chain.from_iterable(_item(change, detail) for change in own), *_following(changes)]
@@ -170,12 +145,10 @@ def _following(changes: Sequence[Change]) -> Iterator[str]:
 def _item(change: Change, detail: _Detail) -> Iterator[str]:
     kind = short_type(change.type) if change.type.count(":") == 2 else change.type
     yield f"- {code(change.name)} {code(kind)}"
-    shown: Callable[[Property], bool] = {
-        Kind.CREATE: lambda each: detail.stated,
-        Kind.DELETE: lambda each: False,
-    }.get(change.kind, lambda each: detail.values or each.forces)
-    for each in filter(shown, change.properties):
-        yield f"  - {_property(each)}"
+    enough = detail >= (_Detail.STATED if change.kind is Kind.CREATE else _Detail.VALUES)
+    for each in change.properties:
+        if enough or each.forces:
+            yield f"  - {_property(each)}"
 
 
 def _property(each: Property) -> str:
@@ -194,25 +167,17 @@ def _fenced(text: str) -> str:
 
 def _longest_run(text: str) -> int:
     """Length of the longest run of backticks."""
-    longest = current = 0
-    for character in text:
-        current = current + 1 if character == "`" else 0
-        longest = max(longest, current)
-    return longest
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _cut(text: str, limit: int) -> str:
     """As many whole lines as fit, whatever was open in them closed."""
-    lines = text.splitlines(keepends=True)
-
-    def cut(count: int) -> str:
-        return _closed("".join(lines[:count])) + _ENDING
-
-    count = bisect_right(range(len(lines)), limit, key=lambda count: len(cut(count)))
-    # What closes a fold makes a shorter text the longer one now and then.
-    while count and len(cut(count)) > limit:
-        count -= 1
-    return cut(count)
+    text = text[:limit]
+    while True:
+        text = text.rpartition("\n")[0]
+        cut = _closed(f"{text}\n") + _ENDING
+        if len(cut) <= limit or not text:
+            return cut
 
 
 def _closed(text: str) -> str:

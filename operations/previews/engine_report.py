@@ -1,76 +1,33 @@
 """What `pulumi preview --json` and `pulumi refresh --preview-only --json` print."""
 
+import difflib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from cloud.inputs import UNKNOWNS
 from engine.command import Engine
 from engine.plan import changed_paths
-from operations.previews.changes import Change, Kind, Property, StackPreview, ordered
+from operations.errors import OperationError
+from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.previews.redaction import Redaction
-from operations.previews.values import change_of, described
 
 # Other steps change nothing, or are the halves of a replacement, which `replace` stands for.
 _KINDS: Final[Mapping[str, Kind]] = {
-    "create": Kind.CREATE,
+    **{str(kind): kind for kind in Kind},
     "import": Kind.CREATE,
-    "update": Kind.UPDATE,
-    "replace": Kind.REPLACE,
     "import-replacement": Kind.REPLACE,
-    "delete": Kind.DELETE,
 }
 _STACK: Final = "pulumi:pulumi:Stack"
 _NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+_COMPUTED: Final = "(known after apply)"
+# Greatest length of a value, in characters.
+_LONGEST: Final = 160
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Step:
-    """A step of the engine, free of secrets."""
-
-    raw: Mapping[str, Any]
-    old: Mapping[str, Any]
-    new: Mapping[str, Any]
-
-    @property
-    def type(self) -> str:
-        return str((self.new or self.old)["type"])
-
-    def inputs(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return self.old.get("inputs") or {}, self.new.get("inputs") or {}
-
-    def outputs(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return self.old.get("outputs") or {}, self.new.get("outputs") or {}
-
-
-def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
-    """The preview of a stack.
-
-    Args:
-        stack: Name of the stack.
-        report: The engine's standard output.
-        redaction: Takes out what must not be seen.
-
-    Raises:
-        ValueError: When it is not such a report; the report is not repeated, it may hold anything.
-    """
-    try:
-        parsed = json.loads(report)
-        steps = [_step(each, redaction) for each in parsed.get("steps") or ()]
-        unchanged = int((parsed.get("changeSummary") or {}).get("same", 0))
-        errors = [each["message"] for each in parsed.get("diagnostics") or () if each["severity"] == "error"]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ValueError(f"{stack}: this is not what `pulumi preview --json` prints") from None
-    if errors:
-        return StackPreview(stack=stack, failure=redaction.text("\n".join(dict.fromkeys(errors)).strip()))
-    changes = [
-        _redacted(_change(step), redaction)
-        for step in steps
-        if step.raw["op"] in _KINDS and step.type != _STACK
-    ]
-    return StackPreview(stack=stack, changes=ordered(changes), unchanged=unchanged)
+Tree = Mapping[str, Any]
 
 
 def run(
@@ -92,87 +49,108 @@ def run(
         environment: Variables for the engine on top of this process's own.
     """
     done = engine.call([*arguments, "--stack", stack], folder, environment)
-    try:
-        found = read(stack, done.stdout, redaction)
-    except ValueError:
-        if not done.code:
-            raise
-        found = StackPreview(stack=stack)
+    # It fails without a report, or with one that has the errors.
+    found = read(stack, "{}" if done.code and not done.stdout else done.stdout, redaction)
     if done.code and not found.failure:
         said = done.stderr.strip() or f"pulumi {arguments[0]} ended with status {done.code}"
         return StackPreview(stack=stack, failure=redaction.text(said))
     return found
 
 
-def _step(raw: Mapping[str, Any], redaction: Redaction) -> _Step:
-    states = [raw.get(which) or {} for which in ("oldState", "newState")]
-    old, new = (
-        {key: redaction.tree(state[key]) if key in ("inputs", "outputs") else state[key] for key in state}
-        for state in states
+def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
+    """The preview of a stack.
+
+    Args:
+        stack: Name of the stack.
+        report: The engine's standard output.
+        redaction: Takes out what must not be seen.
+
+    Raises:
+        OperationError: When it is no report; it is not repeated, it may hold anything.
+    """
+    try:
+        parsed = json.loads(report)
+    except ValueError:
+        raise OperationError(f"stack {stack}: the engine's report is no JSON") from None
+    errors = [each["message"] for each in parsed.get("diagnostics") or () if each["severity"] == "error"]
+    if errors:
+        return StackPreview(stack=stack, failure=redaction.text("\n".join(dict.fromkeys(errors)).strip()))
+    changes = (_change(step, redaction) for step in parsed.get("steps") or () if step["op"] in _KINDS)
+    return StackPreview(
+        stack=stack,
+        changes=tuple(change for change in changes if change.type != _STACK),
+        unchanged=(parsed.get("changeSummary") or {}).get("same", 0),
     )
-    _ = raw["urn"], (new or old)["type"]
-    return _Step(raw=raw, old=old, new=new)
 
 
-def _change(step: _Step) -> Change:
-    kind = _KINDS[step.raw["op"]]
+def _change(step: Tree, redaction: Redaction) -> Change:
+    kind = _KINDS[step["op"]]
+    types, name = step["urn"].split("::", 3)[2:]
+    old, new = (
+        {part: redaction.tree((step.get(state) or {}).get(part) or {}) for part in ("inputs", "outputs")}
+        for state in ("oldState", "newState")
+    )
+    properties: Iterator[Property] = iter(())
+    if kind is Kind.CREATE:
+        stated = (key for key in sorted(new["inputs"]) if not key.startswith("__"))
+        properties = (Property(path=key, old="", new=_described(new["inputs"][key])) for key in stated)
+    elif kind is not Kind.DELETE:
+        properties = _changed(step, old, new)
     return Change(
         kind=kind,
-        type=step.type,
-        name=str(step.raw["urn"]).split("::")[-1],
+        type=redaction.text(types.rpartition("$")[2]),
+        name=redaction.text(name),
         reason=_reason(step) if kind is Kind.REPLACE else "",
-        properties=tuple(_stated(step) if kind is Kind.CREATE else _changed(step)),
+        properties=tuple(replace(each, path=redaction.text(each.path)) for each in properties),
     )
 
 
-def _redacted(change: Change, redaction: Redaction) -> Change:
-    """The change without secrets in names and paths; its values have none since `_step`."""
-    return replace(
-        change,
-        name=redaction.text(change.name),
-        type=redaction.text(change.type),
-        properties=tuple(replace(each, path=redaction.text(each.path)) for each in change.properties),
-    )
-
-
-def _reason(step: _Step) -> str:
+def _reason(step: Tree) -> str:
     """Why the engine, and no property of the resource, replaces it."""
-    if "provider" in (step.raw.get("replaceReasons") or ()):
+    if "provider" in (step.get("replaceReasons") or ()):
         return "its provider is replaced, as the cluster that it lives in is"
-    if not step.raw.get("replaceReasons"):
-        return "something that it depends on is replaced"
-    return ""
+    return "" if step.get("replaceReasons") else "something that it depends on is replaced"
 
 
-def _stated(step: _Step) -> Iterator[Property]:
-    """Everything that the program says about a new resource."""
-    _, new = step.inputs()
-    for key in sorted(new):
-        if not key.startswith("__"):
-            yield Property(path=key, old="", new=described(new[key]))
-
-
-def _changed(step: _Step) -> Iterator[Property]:
-    if not step.new:
-        return
-    forcing = [str(key) for key in step.raw.get("replaceReasons") or ()]
-    detailed: Mapping[str, Mapping[str, Any]] = step.raw.get("detailedDiff") or {}
+def _changed(step: Tree, old: Tree, new: Tree) -> Iterator[Property]:
+    """What changes of a resource that exists, as its provider says, or as its inputs differ."""
+    detailed: Mapping[str, Tree] = step.get("detailedDiff") or {}
+    for path in sorted(detailed):
+        part = "inputs" if detailed[path].get("inputDiff") else "outputs"
+        forces = str(detailed[path].get("kind", "")).endswith("-replace")
+        yield _property(path, old[part], new[part], forces)
     if detailed:
-        for path in sorted(detailed):
-            trees = step.inputs() if detailed[path].get("inputDiff") else step.outputs()
-            forces = str(detailed[path].get("kind", "")).endswith("-replace")
-            yield _property(path, trees, forces)
         return
-    reasons = {str(key) for key in step.raw.get("diffReasons") or ()} | set(forcing)
-    for path in changed_paths(*step.inputs()):
+    forcing = step.get("replaceReasons") or ()
+    reasons = {*forcing, *(step.get("diffReasons") or ())}
+    for path in changed_paths(old["inputs"], new["inputs"]):
         top = path.split(".")[0].split("[")[0]
         if not reasons or top in reasons:
-            yield _property(path, step.inputs(), top in forcing)
+            yield _property(path, old["inputs"], new["inputs"], top in forcing)
 
 
-def _property(path: str, trees: tuple[Mapping[str, Any], Mapping[str, Any]], forces: bool) -> Property:
-    old, new = change_of(*(_at(tree, path) for tree in trees))
-    return Property(path=path, old=old, new=new, forces=forces)
+def _property(path: str, old_tree: Tree, new_tree: Tree, forces: bool) -> Property:
+    """A property with both values in one line each; of two long texts only how far they differ."""
+    old, new = _at(old_tree, path), _at(new_tree, path)
+    if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
+        before, after = old.splitlines(), new.splitlines()
+        marks = [line[0] for line in difflib.ndiff(before, after)]
+        extent = f"{len(after)} lines: {marks.count('+')} new, {marks.count('-')} gone"
+        return Property(path=path, old=f"{len(before)} lines", new=extent, forces=forces)
+    return Property(path=path, old=_described(old), new=_described(new), forces=forces)
+
+
+def _described(value: Any) -> str:
+    """A value in one line; empty for none."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    for unknown in UNKNOWNS:
+        text = text.replace(unknown, _COMPUTED)
+    lines = len(text.splitlines())
+    if lines > 1:
+        return f"{lines} lines"
+    return (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…") or '""'
 
 
 def _at(node: Any, path: str) -> Any:

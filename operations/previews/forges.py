@@ -1,9 +1,9 @@
 """Puts a comment on a merge request: a single one, updated with every preview."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from itertools import count
+from typing import Any, Final
 
 import requests
 from tenacity import retry_if_exception_type
@@ -12,270 +12,174 @@ from operations.errors import OperationError
 from operations.previews.comment import MARKER
 from operations.retries import retrying
 
-T = TypeVar("T")
+# Greatest length of a comment, in characters.
+LIMITS: Final = {"github": 65_536, "gitlab": 1_000_000}
 
 # Seconds for a connection and for an answer.
 _TIMEOUT: Final = (10, 30)
 _ATTEMPTS: Final = 4
 _PAGE: Final = 100
-_TOO_OFTEN: Final = 429
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comment:
-    """A comment that we wrote before.
-
-    Args:
-        id: Its number; an older comment has a smaller one.
-        body: Its text.
-    """
-
-    id: int
-    body: str
 
 
 class _TryAgain(Exception):
     """An answer that another attempt may better."""
 
 
-class Forge(ABC):
-    """One merge request at a forge.
+class _Api:
+    """A forge's API.
 
     Args:
-        address: Of the API, such as `https://api.github.com`.
+        address: Where it is, such as `https://api.github.com`.
         headers: Headers that carry the token.
+        rights: What the token must be allowed.
     """
 
-    # Greatest length of a comment, in characters.
-    LIMIT: int
-    # What the token must be allowed.
-    RIGHTS: str
-
-    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str], rights: str) -> None:
         self._address = address.rstrip("/")
+        self._rights = rights
         self._session = requests.Session()
         self._session.headers.update(headers)
 
-    def put(self, text: str) -> str:
-        """Writes the comment or replaces the one that is there; returns which of the two.
-
-        Raises:
-            OperationError: When the forge refuses, or does not answer.
-        """
-        return self.with_retries(lambda: self._put(text))
-
-    def with_retries(self, work: Callable[[], T]) -> T:
-        """Does something, from its beginning again while the forge does not answer.
-
-        Raises:
-            OperationError: When the forge refuses, or does not answer the last attempt either.
-        """
-        try:
-            return retrying(retry_if_exception_type(_TryAgain), _ATTEMPTS)(work)
-        except _TryAgain as error:
-            raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
-
-    def _put(self, text: str) -> str:
-        done = "updated"
-        found = self._ours()
-        if not found:
-            self._create(text)
-            done = "created"
-            # Two jobs that found none have made two: each looks again, and both keep the oldest.
-            found = self._ours()
-        oldest, *others = sorted(found, key=lambda comment: comment.id) or [None]
-        if oldest and oldest.body.strip() != text.strip():
-            self._update(oldest.id, text)
-        for comment in others:
-            if comment:
-                self._delete(comment.id)
-        return done
-
-    @abstractmethod
-    def _ours(self) -> list[Comment]:
-        """The comments of this command, by the marker and by who wrote them."""
-
-    @abstractmethod
-    def _create(self, text: str) -> None: ...
-
-    @abstractmethod
-    def _update(self, number: int, text: str) -> None: ...
-
-    @abstractmethod
-    def _delete(self, number: int) -> None: ...
-
     def call(self, method: str, path: str, **options: Any) -> Any:
-        """The parsed answer of the API.
+        """The parsed answer.
 
         Raises:
-            OperationError: When the forge refuses.
+            OperationError: When the forge rejects the call.
         """
         try:
             answer = self._session.request(method, f"{self._address}{path}", timeout=_TIMEOUT, **options)
+            status = answer.status_code
+            if status in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
+                raise OperationError(f"{method} {path}: {status}, the token is rejected; {self._rights}")
+            if status in (403, 429) or status >= 500:
+                raise _TryAgain(f"{method} {path}: {status}")
+            if not answer.ok and (method, status) != ("DELETE", 404):
+                raise OperationError(f"{method} {path}: {status} {answer.reason}")
+            return answer.json() if answer.ok and answer.content else None
         except requests.RequestException as error:
-            raise _TryAgain(f"{method} {path}: no answer ({type(error).__name__})") from None
-        if answer.status_code in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
-            raise OperationError(
-                f"{method} {path}: {answer.status_code}, the token is refused; {self.RIGHTS}"
-            )
-        if answer.status_code >= 500 or answer.status_code in (403, _TOO_OFTEN):
-            raise _TryAgain(f"{method} {path}: {answer.status_code}")
-        if answer.status_code == 404 and method == "DELETE":
-            return None
-        if not answer.ok:
-            raise OperationError(f"{method} {path}: {answer.status_code} {answer.reason}")
-        if not answer.content:
-            return None
-        try:
-            return answer.json()
-        except ValueError:
-            raise _TryAgain(f"{method} {path}: {answer.status_code}, but what came is not JSON") from None
+            raise _TryAgain(f"{method} {path}: no usable answer ({type(error).__name__})") from None
 
-    def _listed(self, path: str) -> list[dict[str, Any]]:
+    def listed(self, path: str) -> Iterator[dict[str, Any]]:
         """Everything behind a path that answers page by page."""
-        found: list[dict[str, Any]] = []
-        while True:
-            page = len(found) // _PAGE + 1
+        for page in count(1):
             entries = self.call("GET", path, params={"per_page": _PAGE, "page": page})
-            if not isinstance(entries, list):
-                raise _TryAgain(f"GET {path}: not a list")
-            found += entries
+            yield from entries
             if len(entries) < _PAGE:
-                return found
+                return
 
 
-class GitHub(Forge):
-    """A pull request at GitHub.
-
-    Args:
-        repository: `owner/name`.
-        number: Number of the pull request.
-        token: As `github.token` gives it to a job.
-        address: Of the API.
-    """
-
-    LIMIT = 65_536
-    RIGHTS = "the job needs `permissions: pull-requests: write`"
-
-    def __init__(
-        self,
-        *,
-        repository: str,
-        number: int,
-        token: str,
-        address: str = "https://api.github.com",
-    ) -> None:
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-        super().__init__(address, headers)
-        self._repository = f"/repos/{repository}"
-        self._number = number
-
-    def open_with(self, commit: str) -> list[int]:
-        """Numbers of the open pull requests whose newest commit this is.
-
-        Raises:
-            OperationError: As `put`.
-        """
-        found = self.with_retries(lambda: self._listed(f"{self._repository}/commits/{commit}/pulls"))
-        return [each["number"] for each in found if each["state"] == "open" and each["head"]["sha"] == commit]
-
-    def _ours(self) -> list[Comment]:
-        entries = self._listed(f"{self._repository}/issues/{self._number}/comments")
-        return [
-            Comment(id=entry["id"], body=entry["body"])
-            for entry in entries
-            # A person may quote a comment of ours; GITHUB_TOKEN is a bot's.
-            if (entry.get("body") or "").startswith(MARKER) and entry["user"]["type"] == "Bot"
-        ]
-
-    def _create(self, text: str) -> None:
-        self.call("POST", f"{self._repository}/issues/{self._number}/comments", json={"body": text})
-
-    def _update(self, number: int, text: str) -> None:
-        self.call("PATCH", f"{self._repository}/issues/comments/{number}", json={"body": text})
-
-    def _delete(self, number: int) -> None:
-        self.call("DELETE", f"{self._repository}/issues/comments/{number}")
-
-
-class GitLab(Forge):
-    """A merge request at GitLab.
+@dataclass(frozen=True, kw_only=True)
+class _MergeRequest:
+    """One merge request at a forge.
 
     Args:
-        project: Id of the project.
-        number: Number of the merge request inside the project (`iid`).
-        token: A project access token.
-        address: Of the API, version 4.
+        api: The forge's API.
+        comments: Path of its comments.
+        comment: Path above each of them.
+        update: HTTP method that replaces a comment.
+        is_mine: Whether the token's owner wrote a comment; anybody may quote one of ours.
     """
 
-    LIMIT = 1_000_000
-    RIGHTS = (
-        "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher"
+    api: _Api
+    comments: str
+    comment: str
+    update: str
+    is_mine: Callable[[Mapping[str, Any]], bool]
+
+    def put(self, text: str) -> str:
+        """Writes the comment or replaces the one that is there; returns which of the two."""
+        done = "updated"
+        found = self._ours()
+        if not found:
+            self.api.call("POST", self.comments, json={"body": text})
+            done = "created"
+            # Two jobs that found none have made two: each looks again, and both keep the oldest.
+            found = self._ours()
+        for entry in found[:1]:
+            if entry["body"].strip() != text.strip():
+                self.api.call(self.update, f"{self.comment}/{entry['id']}", json={"body": text})
+        for entry in found[1:]:
+            self.api.call("DELETE", f"{self.comment}/{entry['id']}")
+        return done
+
+    def _ours(self) -> list[dict[str, Any]]:
+        """The comments of this command, the oldest first."""
+        found = (entry for entry in self.api.listed(self.comments) if self._is_ours(entry))
+        return sorted(found, key=lambda entry: entry["id"])
+
+    def _is_ours(self, entry: Mapping[str, Any]) -> bool:
+        return (entry.get("body") or "").startswith(MARKER) and self.is_mine(entry)
+
+
+def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> str:
+    """Puts the comment on the merge request of this job, and says what it did.
+
+    Args:
+        forge: A key of `LIMITS`.
+        environment: Variables that the forge sets for its jobs.
+        commit: What the comment is about. At GitHub, where a workflow that runs after another one is not told
+            the number of a fork's pull request, it finds the pull request.
+        text: The comment.
+
+    Raises:
+        OperationError: When the forge rejects it, or does not answer the last attempt either.
+    """
+
+    def attempt() -> str:
+        found = _at_github(environment, commit) if forge == "github" else _at_gitlab(environment)
+        if found is None:
+            gone = f"no comment: no open pull request ends with {commit[:12]}"
+            return f"{gone}, a newer commit has its own preview"
+        return f"comment {found.put(text)}"
+
+    try:
+        # From the beginning: a comment whose answer was lost is found then.
+        return retrying(retry_if_exception_type(_TryAgain), _ATTEMPTS)(attempt)
+    except _TryAgain as error:
+        raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
+
+
+def _at_github(environment: Mapping[str, str], commit: str) -> _MergeRequest | None:
+    """The open pull request whose newest commit this is, None when it has a newer one or is closed."""
+    api = _Api(
+        _variable(environment, "GITHUB_API_URL"),
+        {
+            "Authorization": f"Bearer {_variable(environment, 'GITHUB_TOKEN')}",
+            "Accept": "application/vnd.github+json",
+        },
+        "the job needs `permissions: pull-requests: write`",
     )
-
-    def __init__(
-        self,
-        *,
-        project: str,
-        number: int,
-        token: str,
-        address: str = "https://gitlab.com/api/v4",
-    ) -> None:
-        super().__init__(address, {"PRIVATE-TOKEN": token})
-        self._notes = f"/projects/{project}/merge_requests/{number}/notes"
-
-    def _ours(self) -> list[Comment]:
-        me = self.call("GET", "/user")["id"]
-        return [
-            Comment(id=entry["id"], body=entry["body"])
-            for entry in self._listed(self._notes)
-            if (entry.get("body") or "").startswith(MARKER) and entry["author"]["id"] == me
-        ]
-
-    def _create(self, text: str) -> None:
-        self.call("POST", self._notes, json={"body": text})
-
-    def _update(self, number: int, text: str) -> None:
-        self.call("PUT", f"{self._notes}/{number}", json={"body": text})
-
-    def _delete(self, number: int) -> None:
-        self.call("DELETE", f"{self._notes}/{number}")
-
-
-def github_pull_request(environment: Mapping[str, str], commit: str) -> GitHub | None:
-    """The open pull request whose newest commit this is, None when it has a newer one or is closed.
-
-    A workflow that runs after another one is not told the number of a pull request from a fork.
-
-    Raises:
-        OperationError: When GitHub refuses.
-    """
-    # Any number: it is not asked about.
-    forge = _github(environment, number=0)
-    numbers = forge.open_with(commit)
-    return _github(environment, number=min(numbers)) if numbers else None
-
-
-def gitlab_merge_request(environment: Mapping[str, str]) -> GitLab:
-    """The merge request whose pipeline this is.
-
-    Raises:
-        OperationError: When the environment does not say.
-    """
-    return GitLab(
-        project=_variable(environment, "CI_PROJECT_ID"),
-        number=int(_variable(environment, "CI_MERGE_REQUEST_IID")),
-        token=_variable(environment, "GITLAB_TOKEN"),
-        address=_variable(environment, "CI_API_V4_URL"),
+    repository = f"/repos/{_variable(environment, 'GITHUB_REPOSITORY')}"
+    pulls = api.listed(f"{repository}/commits/{commit}/pulls")
+    numbers = [each["number"] for each in pulls if each["state"] == "open" and each["head"]["sha"] == commit]
+    if not numbers:
+        return None
+    return _MergeRequest(
+        api=api,
+        comments=f"{repository}/issues/{min(numbers)}/comments",
+        comment=f"{repository}/issues/comments",
+        update="PATCH",
+        # GITHUB_TOKEN is a bot's.
+        is_mine=lambda entry: entry["user"]["type"] == "Bot",
     )
 
 
-def _github(environment: Mapping[str, str], number: int) -> GitHub:
-    return GitHub(
-        repository=_variable(environment, "GITHUB_REPOSITORY"),
-        number=number,
-        token=_variable(environment, "GITHUB_TOKEN"),
-        address=_variable(environment, "GITHUB_API_URL"),
+def _at_gitlab(environment: Mapping[str, str]) -> _MergeRequest:
+    """The merge request whose pipeline this is."""
+    api = _Api(
+        _variable(environment, "CI_API_V4_URL"),
+        {"PRIVATE-TOKEN": _variable(environment, "GITLAB_TOKEN")},
+        "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher",
+    )
+    project = _variable(environment, "CI_PROJECT_ID")
+    notes = f"/projects/{project}/merge_requests/{_variable(environment, 'CI_MERGE_REQUEST_IID')}/notes"
+    me = api.call("GET", "/user")["id"]
+    return _MergeRequest(
+        api=api,
+        comments=notes,
+        comment=notes,
+        update="PUT",
+        is_mine=lambda entry: entry["author"]["id"] == me,
     )
 
 

@@ -6,6 +6,7 @@ program, a provider or an error message brought into the open by mistake.
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -35,41 +36,27 @@ _PATTERNS: Final = tuple(
     )
 )
 # Properties whose value is a secret whatever it looks like; compared without case, `_` and `-`.
-_SECRET_KEYS: Final = (
-    "accesstoken",
-    "apikey",
-    "clientkeydata",
-    "clientsecret",
-    "hftoken",
-    "kubeconfig",
-    "passphrase",
-    "password",
-    "privatekey",
-    "privatekeydata",
-    "refreshtoken",
-    "secretdata",
-    "secretdatawo",
-    "secretkey",
-    "secretvalue",
-    "stringdata",
+_SECRET_KEYS: Final = re.compile(
+    r"(access|hf|refresh)token|(api|secret)key|client(keydata|secret)|kubeconfig|passphrase|password"
+    r"|privatekey(data)?|secret(data(wo)?|value)|stringdata"
 )
 # Environment variables of containers, and of this process, that hold a secret.
 _SECRET_VARIABLE: Final = re.compile(
     r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE
 )
-_KUBERNETES_SECRET: Final = "Secret"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
 
 
 class Redaction:
-    """Replaces secrets by `[secret]`.
+    """Replaces secrets by `[secret]`: also those of this process, whatever they look like.
 
     Args:
-        known: Values that must not come out, whatever they look like.
+        known: More values that must not come out.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
-        values = {value for each in known for value in (each, each.strip()) if value}
+        own = (value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
+        values = {value for each in (*known, *own) for value in (each, each.strip()) if value}
         self._whole = frozenset(values)
         forms = {form for value in values if len(value) >= _LONG_ENOUGH for form in _forms(value)}
         # The longest first: one secret may hold another.
@@ -115,28 +102,10 @@ class Redaction:
         return self._tree(value)
 
 
-def secret_variables(environment: Mapping[str, str]) -> list[str]:
-    """The values of the environment variables that are named like a secret."""
-    return [value for name, value in environment.items() if _SECRET_VARIABLE.search(name)]
-
-
-def secret_configuration(report: str) -> list[str]:
-    """The secret values in what `pulumi config --json --show-secrets` prints.
-
-    Raises:
-        ValueError: When the text is something else; it is not repeated, it may hold secrets.
-    """
-    try:
-        entries = list(json.loads(report).values())
-        return [str(entry["value"]) for entry in entries if entry["secret"] and "value" in entry]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise ValueError("this is not what `pulumi config --json --show-secrets` prints") from None
-
-
 def _is_secret(owner: Mapping[str, Any], key: str) -> bool:
-    if re.sub("[_-]", "", key).lower() in _SECRET_KEYS:
+    if _SECRET_KEYS.fullmatch(re.sub("[_-]", "", key).lower()):
         return True
-    if key == "data" and owner.get("kind") == _KUBERNETES_SECRET:
+    if key == "data" and owner.get("kind") == "Secret":
         return True
     return key == "value" and bool(_SECRET_VARIABLE.search(str(owner.get("name", ""))))
 

@@ -16,17 +16,16 @@ from operations.previews.redaction import Redaction
 _AUTOMATIC: Final = re.compile(r"(?<=-)[0-9a-f]{7}(?![0-9A-Za-z])")
 
 
-def preview(stack: str, target: Path, redaction: Redaction) -> StackPreview:
+def preview(stack: str, target: Path) -> StackPreview:
     """What a merge would change of a stack that is as the target branch has it.
 
     Args:
         stack: Name of the stack.
         target: Checkout of the target branch; without the stack in it everything is new.
-        redaction: Takes out what must not be seen.
     """
     base = [f"--base={target}"] if stack in known_stacks(target) else []
     try:
         report = plan.rehearsed(stack, *base)
     except (EngineError, OperationError) as error:
-        return StackPreview(stack=stack, failure=redaction.text(str(error)))
-    return engine_report.read(stack, _AUTOMATIC.sub("*******", report), redaction)
+        return StackPreview(stack=stack, failure=Redaction().text(str(error)))
+    return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())

@@ -1,13 +1,12 @@
 """Which stacks a change of files can change."""
 
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
 import yaml
 
-from engine.project import project_name
+from engine.project import known_stacks, project_name
 
 # What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
 # the operator's commands) does not reach a stack.
@@ -24,18 +23,11 @@ _PROGRAM: Final = (
 
 def scenarios(checkout: Path) -> dict[str, str]:
     """The stacks of a checkout and the scenario that each runs."""
-    key = f"{project_name()}:scenario"
     found: dict[str, str] = {}
-    for path in sorted(checkout.glob("Pulumi.*.yaml")):
-        config = (yaml.safe_load(path.read_text()) or {}).get("config") or {}
-        found[path.name[len("Pulumi.") : -len(".yaml")]] = str(config.get(key, ""))
+    for stack in known_stacks(checkout):
+        content = yaml.safe_load((checkout / f"Pulumi.{stack}.yaml").read_text()) or {}
+        found[stack] = str((content.get("config") or {}).get(f"{project_name()}:scenario", ""))
     return found
-
-
-def stacks_removed_by(files: Iterable[str], checkout: Path) -> list[str]:
-    """The stacks whose file is among the changed ones and no longer there."""
-    gone = [file for file in files if fnmatch(file, "Pulumi.*.yaml") and not (checkout / file).exists()]
-    return sorted(file[len("Pulumi.") : -len(".yaml")] for file in gone)
 
 
 def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:
@@ -50,17 +42,12 @@ def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[st
     """
     changed: set[str] = set()
     for file in files:
-        changed.update(_stacks_of(file, known))
+        of = {scenario for scenario in known.values() if _is_of(file, scenario)}
+        for stack, scenario in known.items():
+            shared = file.startswith(_PROGRAM) and not of
+            if shared or scenario in of or file == f"Pulumi.{stack}.yaml":
+                changed.add(stack)
     return sorted(changed)
-
-
-def _stacks_of(file: str, known: Mapping[str, str]) -> Iterable[str]:
-    for stack, scenario in known.items():
-        if file == f"Pulumi.{stack}.yaml":
-            return [stack]
-        if scenario and _is_of(file, scenario):
-            return [other for other, its in known.items() if its == scenario]
-    return known if file.startswith(_PROGRAM) else ()
 
 
 def _is_of(file: str, scenario: str) -> bool:

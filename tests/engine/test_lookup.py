@@ -61,8 +61,7 @@ def test_what_the_engine_refuses_is_told_and_a_secret_goes_in_by_standard_input(
     with pytest.raises(EngineError, match=r"^pulumi stack export: error: no such stack$"):
         engine.output(["stack", "export", "--stack", "x"], tmp_path)
     engine.output(["config", "set", "--secret", "k"], tmp_path, text="a secret")
-    assert pulumi.text == "a secret"
-    assert pulumi.calls[1] == ["config", "set", "--secret", "k"]
+    assert (pulumi.runs[1].call, pulumi.runs[1].text) == (["config", "set", "--secret", "k"], "a secret")
 
 
 def test_an_engine_got_earlier_is_used_again(bare_machine: Path) -> None:

@@ -5,7 +5,7 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 _PROGRAM = """#!{python}
 import json, os, pathlib, sys
@@ -13,17 +13,22 @@ folder = pathlib.Path({folder!r})
 call = [word for word in sys.argv[1:] if word != "--non-interactive"]
 if call == ["version"]:
     sys.exit(print({version!r}))
-with (folder / "calls").open("a") as calls:
-    calls.write(json.dumps(call) + "\\n")
-with (folder / "environments").open("a") as environments:
-    environments.write(json.dumps(dict(os.environ)) + "\\n")
-if call[:2] == ["config", "set"]:
-    (folder / "input").write_text(sys.stdin.read())
-answer = json.loads((folder / "answers.json").read_text()).get(call[0], ["", "", 0])
-sys.stdout.write(answer[0])
-sys.stderr.write(answer[1])
-sys.exit(answer[2])
+text = sys.stdin.read() if call[:2] == ["config", "set"] else ""
+with (folder / "runs").open("a") as runs:
+    print(json.dumps([call, dict(os.environ), text]), file=runs)
+output, errors, status = json.loads((folder / "answers.json").read_text()).get(call[0], ["", "", 0])
+sys.stdout.write(output)
+sys.stderr.write(errors)
+sys.exit(status)
 """
+
+
+class Run(NamedTuple):
+    """One run of the command: its arguments, its environment, and what `config set` was told."""
+
+    call: list[str]
+    environment: dict[str, str]
+    text: str
 
 
 @dataclass
@@ -54,20 +59,16 @@ class FakePulumi:
         (self.folder / "answers.json").write_text(json.dumps(self.answers))
 
     @property
+    def runs(self) -> list[Run]:
+        """Every run but those that asked for the version."""
+        file = self.folder / "runs"
+        return [Run(*json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+
+    @property
     def calls(self) -> list[list[str]]:
-        """Its arguments, call by call."""
-        return self._noted("calls")
+        """The arguments of each run."""
+        return [run.call for run in self.runs]
 
-    @property
-    def environments(self) -> list[dict[str, str]]:
-        """Its environment, call by call."""
-        return self._noted("environments")
-
-    @property
-    def text(self) -> str:
-        """What `config set` was told on its standard input."""
-        return (self.folder / "input").read_text()
-
-    def _noted(self, name: str) -> list[Any]:
-        file = self.folder / name
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    def called(self, word: str) -> list[list[str]]:
+        """The arguments of the runs that began with a word."""
+        return [call for call in self.calls if call[0] == word]

@@ -14,8 +14,11 @@ from rehearsal.loopback import LoopbackServer, Request
 
 TOKEN: Final = "token-of-the-job"
 COMMIT: Final = "c" * 40
-ME: Final = 7
-_SHOWN_AT_MOST: Final = 100
+_ME: Final = 7
+_COMMENTS: Final = re.compile(
+    r"/repos/owner/name/issues/5/comments|/projects/42/merge_requests/5/notes"
+    r"|(?:/repos/owner/name/issues/comments|/projects/42/merge_requests/5/notes)/(\d+)"
+)
 
 
 @dataclass
@@ -28,21 +31,12 @@ class Stored:
 
 
 @dataclass
-class Asked:
-    """One request."""
-
-    method: str
-    path: str
-    authorized: bool
-
-
-@dataclass
 class ForgeServer(LoopbackServer):
     """Keeps the comments of one merge request, number 5 of project `42` or `owner/name`.
 
     Attributes:
         comments: What is there.
-        asked: What was asked, in order.
+        methods: What was asked, in order.
         answers: Statuses to answer the next requests with instead of doing them; 0 hangs up.
         after_creating: Called once each, after a comment was created and before the answer goes out.
         lose_creation: Whether to hang up instead of answering the next creation.
@@ -50,11 +44,31 @@ class ForgeServer(LoopbackServer):
     """
 
     comments: list[Stored] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     after_creating: list[Callable[[], object]] = field(default_factory=list)
     lose_creation: bool = False
-    pulls: list[Mapping[str, Any]] = field(default_factory=list)
+    pulls: list[Mapping[str, Any]] = field(
+        default_factory=lambda: [{"number": 5, "state": "open", "head": {"sha": COMMIT}}]
+    )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a job of either forge is told."""
+        return {
+            "GITHUB_REPOSITORY": "owner/name",
+            "GITHUB_TOKEN": TOKEN,
+            "GITHUB_API_URL": self.address,
+            "CI_PROJECT_ID": "42",
+            "CI_MERGE_REQUEST_IID": "5",
+            "GITLAB_TOKEN": TOKEN,
+            "CI_API_V4_URL": self.address,
+        }
+
+    @property
+    def bodies(self) -> list[str]:
+        """The texts of the comments."""
+        return [each.body for each in self.comments]
 
     def add(self, body: str, *, mine: bool = True) -> Stored:
         """A comment that is there already."""
@@ -62,76 +76,48 @@ class ForgeServer(LoopbackServer):
         self.comments.append(stored)
         return stored
 
-    @property
-    def methods(self) -> list[str]:
-        """The methods that were asked."""
-        return [each.method for each in self.asked]
-
     def serve(self, request: Request) -> None:
         """Does what the request asks, or fails as the test says."""
-        address = urlsplit(request.path)
         body = json.loads(request.body() or b"{}")
-        headers = request.headers
-        authorized = TOKEN in (headers.get("PRIVATE-TOKEN"), (headers.get("Authorization") or "")[7:])
-        self.asked.append(Asked(request.command, address.path, authorized))
-        status = self.answers.pop(0) if self.answers else 200
-        if status == 0:
-            request.close_connection = True
-            return
+        tokens = request.headers.get("PRIVATE-TOKEN"), (request.headers.get("Authorization") or "")[7:]
+        self.methods.append(request.command)
+        status = self.answers.pop(0) if self.answers else 200 if TOKEN in tokens else 401
         value: Any = {"message": "as the test says"}
-        if not authorized:
-            status = 401
-        elif status == 200:
-            status, value = self._do(request.command, address.path, parse_qs(address.query), body)
+        if status == 200:
+            status, value = self._do(request.command, urlsplit(request.path), body)
             if request.command == "POST" and self.lose_creation:
-                self.lose_creation = False
-                request.close_connection = True
-                return
-        text = b"" if value is None else json.dumps(value).encode()
-        request.answer(status, text)
+                self.lose_creation, status = False, 0
+        if status:
+            request.answer(status, b"" if value is None else json.dumps(value).encode())
+        request.close_connection = not status
 
-    def _do(
-        self, method: str, path: str, query: Mapping[str, list[str]], body: Mapping[str, Any]
-    ) -> tuple[int, Any]:
-        if path == "/user":
-            return 200, {"id": ME}
-        if path == f"/repos/owner/name/commits/{COMMIT}/pulls":
+    def _do(self, method: str, address: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
+        if address.path == "/user":
+            return 200, {"id": _ME}
+        if address.path == f"/repos/owner/name/commits/{COMMIT}/pulls":
             return 200, self.pulls
-        if path in ("/repos/owner/name/issues/5/comments", "/projects/42/merge_requests/5/notes"):
-            return self._collection(method, query, body)
-        found = re.fullmatch(
-            r"/repos/owner/name/issues/comments/(\d+)|/projects/42/merge_requests/5/notes/(\d+)", path
-        )
-        return self._one(method, int(found[1] or found[2]), body) if found else (404, {})
+        found = _COMMENTS.fullmatch(address.path)
+        if found and not found[1]:
+            return self._all(method, parse_qs(address.query), body)
+        one = next((each for each in self.comments if found and each.id == int(found[1])), None)
+        if one and method == "DELETE":
+            self.comments.remove(one)
+            return 204, None
+        if one:
+            one.body = body["body"]
+        return (200, _shown(one)) if one else (404, {})
 
-    def _collection(
-        self, method: str, query: Mapping[str, list[str]], body: Mapping[str, Any]
-    ) -> tuple[int, Any]:
+    def _all(self, method: str, query: Mapping[str, list[str]], body: Mapping[str, Any]) -> tuple[int, Any]:
         if method == "POST":
             stored = self.add(body["body"])
             while self.after_creating:
                 self.after_creating.pop()()
-            return 201, self._shown(stored)
-        size = min(int(query["per_page"][0]), _SHOWN_AT_MOST)
+            return 201, _shown(stored)
+        size = min(int(query["per_page"][0]), 100)
         start = (int(query["page"][0]) - 1) * size
-        return 200, [self._shown(each) for each in self.comments[start : start + size]]
+        return 200, [_shown(each) for each in self.comments[start : start + size]]
 
-    def _one(self, method: str, number: int, body: Mapping[str, Any]) -> tuple[int, Any]:
-        found = [each for each in self.comments if each.id == number]
-        if not found:
-            return 404, {}
-        if method == "DELETE":
-            self.comments.remove(found[0])
-            return 204, None
-        found[0].body = body["body"]
-        return 200, self._shown(found[0])
 
-    def _shown(self, stored: Stored) -> dict[str, Any]:
-        user = {"type": "Bot" if stored.mine else "User"}
-        author = {"id": ME if stored.mine else ME + 1}
-        return {
-            "id": stored.id,
-            "body": stored.body,
-            "user": user,
-            "author": author,
-        }
+def _shown(stored: Stored) -> dict[str, Any]:
+    user, author = {"type": "Bot" if stored.mine else "User"}, {"id": _ME + (not stored.mine)}
+    return {"id": stored.id, "body": stored.body, "user": user, "author": author}

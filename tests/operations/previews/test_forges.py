@@ -7,11 +7,11 @@ import pytest
 from operations.errors import OperationError
 from operations.previews import forges
 from operations.previews.comment import MARKER
-from operations.previews.forges import Forge, GitHub, GitLab
-from tests.operations.previews.forge_server import COMMIT, TOKEN, ForgeServer, Stored
+from tests.operations.previews.forge_server import COMMIT, ForgeServer, Stored
 
 TEXT = f"{MARKER}\n\nnew\n"
-Make = Callable[..., Forge]
+OURS = f"{MARKER}\n\nold\n"
+Post = Callable[..., str]
 
 
 @pytest.fixture
@@ -20,165 +20,113 @@ def server() -> Iterator[ForgeServer]:
         yield started
 
 
-@pytest.fixture(params=["github", "gitlab"])
-def make(request: pytest.FixtureRequest, server: ForgeServer) -> Make:
-
-    def made(token: str = TOKEN) -> Forge:
-        if request.param == "github":
-            return GitHub(repository="owner/name", number=5, token=token, address=server.address)
-        return GitLab(project="42", number=5, token=token, address=server.address)
-
-    return made
+@pytest.fixture(params=forges.LIMITS)
+def post(request: pytest.FixtureRequest, server: ForgeServer) -> Post:
+    """Puts the comment on the merge request, at each of the forges."""
+    return lambda **more: forges.post(request.param, {**server.environment, **more}, COMMIT, TEXT)
 
 
-def test_the_first_preview_makes_a_comment(make: Make, server: ForgeServer) -> None:
-    assert make().put(TEXT) == "created"
-    assert [each.body for each in server.comments] == [TEXT]
-
-
-def test_the_next_one_updates_it(make: Make, server: ForgeServer) -> None:
-    server.add("somebody's remark", mine=False)
-    ours = server.add(f"{MARKER}\n\nold\n")
-    assert make().put(TEXT) == "updated"
-    assert [each.body for each in server.comments] == ["somebody's remark", TEXT]
-    assert ours.body == TEXT
-
-
-def test_the_comment_is_found_behind_hundreds_of_others(make: Make, server: ForgeServer) -> None:
-    for number in range(250):
-        server.add(f"remark {number}", mine=False)
-    ours = server.add(f"{MARKER}\n\nold\n")
-    make().put(TEXT)
-    assert ours.body == TEXT
-    assert len(server.comments) == 251
-
-
-def test_nobody_elses_comment_is_touched_though_it_has_the_mark(make: Make, server: ForgeServer) -> None:
-    quoted = server.add(f"{MARKER}\n\nforged\n", mine=False)
-    assert make().put(TEXT) == "created"
-    assert quoted.body == f"{MARKER}\n\nforged\n"
-    assert len(server.comments) == 2
-
-
-def test_an_unchanged_comment_is_not_written_again(make: Make, server: ForgeServer) -> None:
-    server.add(TEXT.rstrip())
-    make().put(TEXT)
+def test_the_first_preview_makes_a_comment_and_the_next_one_keeps_it(post: Post, server: ForgeServer) -> None:
+    assert post() == "comment created"
+    server.methods.clear()
+    assert post() == "comment updated"
+    assert server.bodies == [TEXT]
     assert set(server.methods) == {"GET"}
 
 
-def test_two_jobs_at_once_leave_one_comment(make: Make, server: ForgeServer) -> None:
+def test_ours_is_updated_behind_hundreds_of_others_and_nobody_elses_is_touched(
+    post: Post, server: ForgeServer
+) -> None:
+    for number in range(250):
+        server.add(f"remark {number}", mine=False)
+    quoted = server.add(OURS, mine=False)
+    server.add(OURS)
+    others = server.bodies[:-1]
+    assert post() == "comment updated"
+    assert server.bodies == [*others, TEXT]
+    assert quoted.body == OURS
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_two_jobs_at_once_leave_one_comment_the_older(where: int, post: Post, server: ForgeServer) -> None:
     """Both find none and make one each; whoever looks again keeps the older."""
-    server.after_creating.append(lambda: server.add(f"{MARKER}\n\nof the other job\n"))
-    make().put(TEXT)
-    assert [each.body for each in server.comments] == [TEXT]
+    other = Stored(200 if where else 1, OURS, mine=True)
+    server.after_creating.append(lambda: server.comments.insert(where, other))
+    post()
+    assert [each.id for each in server.comments] == [101 if where else 1]
+    assert server.bodies == [TEXT]
 
 
-def test_the_later_of_two_jobs_updates_the_comment_of_the_earlier(make: Make, server: ForgeServer) -> None:
-    """The other job's comment is older than ours, though neither saw one at first."""
-    server.after_creating.append(lambda: server.comments.insert(0, Stored(1, f"{MARKER}\n\nother\n", True)))
-    make().put(TEXT)
-    assert [each.id for each in server.comments] == [1]
-    assert [each.body for each in server.comments] == [TEXT]
-
-
-def test_leftovers_of_an_earlier_race_are_removed(make: Make, server: ForgeServer) -> None:
-    first = server.add(f"{MARKER}\n\none\n")
-    server.add(f"{MARKER}\n\ntwo\n")
-    make().put(TEXT)
+def test_leftovers_of_an_earlier_race_are_removed(post: Post, server: ForgeServer) -> None:
+    first, _ = server.add(OURS), server.add(OURS)
+    post()
     assert server.comments == [first]
     assert first.body == TEXT
 
 
-def test_a_refused_token_is_told_with_what_it_must_be_allowed(make: Make, server: ForgeServer) -> None:
-    with pytest.raises(OperationError) as raised:
-        make(token="another-token-of-somebody").put(TEXT)
-    assert "401" in str(raised.value)
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_rejected_token_is_told_with_what_it_must_be_allowed(
+    status: int, post: Post, server: ForgeServer
+) -> None:
+    server.answers = [status] * 9
+    with pytest.raises(OperationError, match=f"{status}, the token is rejected") as raised:
+        post(GITHUB_TOKEN="another-token", GITLAB_TOKEN="another-token")
     assert "pull-requests: write" in str(raised.value) or "scope `api`" in str(raised.value)
     assert "another-token" not in str(raised.value)
-    assert len(server.asked) == 1
-
-
-def test_a_forbidden_write_is_not_tried_again(make: Make, server: ForgeServer) -> None:
-    server.answers = [403]
-    with pytest.raises(OperationError, match="403, the token is refused"):
-        make().put(TEXT)
-    assert len(server.asked) == 1
+    assert len(server.methods) == 1
 
 
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, 0])
 def test_a_passing_fault_is_waited_out_with_a_line_for_each_attempt(
-    make: Make, server: ForgeServer, fault: int, waits: list[float], capsys: pytest.CaptureFixture[str]
+    post: Post, server: ForgeServer, fault: int, waits: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answers = [fault, 200, fault]
-    make().put(TEXT)
-    assert [each.body for each in server.comments] == [TEXT]
+    post()
+    assert server.bodies == [TEXT]
     assert waits == [1, 4]
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("; attempt 2 in 1 s") and second.endswith("; attempt 3 in 4 s")
 
 
-def test_a_lasting_fault_ends_with_a_message(make: Make, server: ForgeServer) -> None:
+def test_a_lasting_fault_ends_with_a_message(post: Post, server: ForgeServer) -> None:
     server.answers = [503] * 99
     with pytest.raises(OperationError, match="503, 4 times; run the job again"):
-        make().put(TEXT)
+        post()
 
 
 def test_a_comment_written_before_the_answer_was_lost_is_not_written_twice(
-    make: Make, server: ForgeServer
+    post: Post, server: ForgeServer
 ) -> None:
     """The forge keeps the comment and the answer never comes: the next attempt finds it."""
     server.lose_creation = True
-    make().put(TEXT)
-    assert [each.body for each in server.comments] == [TEXT]
+    post()
+    assert server.bodies == [TEXT]
+    assert server.methods.count("POST") == 1
 
 
-def test_another_refusal_is_told(make: Make, server: ForgeServer) -> None:
+def test_another_rejection_is_told(post: Post, server: ForgeServer) -> None:
     server.answers = [422]
     with pytest.raises(OperationError, match="422"):
-        make().put(TEXT)
+        post()
 
 
-@pytest.fixture
-def github(server: ForgeServer) -> dict[str, str]:
-    return {"GITHUB_REPOSITORY": "owner/name", "GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": server.address}
-
-
+@pytest.mark.parametrize("open_one", [True, False])
 def test_the_pull_request_is_the_open_one_that_ends_with_the_commit(
-    server: ForgeServer, github: dict[str, str]
+    open_one: bool, server: ForgeServer
 ) -> None:
     server.pulls = [
         {"number": 3, "state": "closed", "head": {"sha": COMMIT}},
         {"number": 4, "state": "open", "head": {"sha": "d" * 40}},
-        {"number": 5, "state": "open", "head": {"sha": COMMIT}},
+        *(server.pulls if open_one else ()),
     ]
-    forge = forges.github_pull_request(github, COMMIT)
-    assert forge
-    forge.put(TEXT)
-    assert [each.body for each in server.comments] == [TEXT]
+    said = forges.post("github", server.environment, COMMIT, TEXT)
+    assert said == "comment created" if open_one else "a newer commit has its own preview" in said
+    assert server.bodies == [TEXT] * open_one
 
 
-def test_a_commit_that_a_newer_one_follows_gets_no_comment(
-    server: ForgeServer, github: dict[str, str]
-) -> None:
-    server.pulls = [{"number": 5, "state": "open", "head": {"sha": "d" * 40}}]
-    assert forges.github_pull_request(github, COMMIT) is None
-
-
-@pytest.mark.parametrize("name", ["GITHUB_REPOSITORY", "GITHUB_TOKEN", "GITHUB_API_URL"])
-def test_what_the_environment_lacks_is_named(github: dict[str, str], name: str) -> None:
-    del github[name]
-    with pytest.raises(OperationError, match=name):
-        forges.github_pull_request(github, COMMIT)
-
-
-def test_a_merge_request_is_that_of_the_pipeline(server: ForgeServer) -> None:
-    forge = forges.gitlab_merge_request(
-        {
-            "CI_PROJECT_ID": "42",
-            "CI_MERGE_REQUEST_IID": "5",
-            "GITLAB_TOKEN": TOKEN,
-            "CI_API_V4_URL": server.address,
-        }
-    )
-    forge.put(TEXT)
-    assert [each.body for each in server.comments] == [TEXT]
+@pytest.mark.parametrize("forge", forges.LIMITS)
+def test_what_the_environment_lacks_is_named(forge: str, server: ForgeServer) -> None:
+    names = [name for name in server.environment if name.startswith("GITHUB") == (forge == "github")]
+    for name in names:
+        with pytest.raises(OperationError, match=name):
+            forges.post(forge, {**server.environment, name: ""}, COMMIT, TEXT)

@@ -1,9 +1,8 @@
 """Which stacks a change of files can change, against what stacks really read."""
 
 import ast
+import re
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,41 +43,18 @@ def test_several_files_change_each_stack_once() -> None:
     assert stack_inputs.stacks_changed_by(files, KNOWN) == ["dev", "l4-kueue"]
 
 
-def test_every_stack_and_its_scenario_are_known() -> None:
-    found = stack_inputs.scenarios(ROOT)
-    assert list(found) == known_stacks()
-    assert found["dev"] == "cloudrun-vllm"
-    assert all(found.values())
-
-
-opened: list[str] | None = None
-
-
-def _note(event: str, arguments: tuple[object, ...]) -> None:
-    if opened is not None and event == "open":
-        opened.append(str(arguments[0]))
-
-
-@contextmanager
-def files_read() -> Generator[list[str]]:
-    """The project's files that are opened meanwhile; an audit hook stays for good, so it has a switch."""
-    global opened
-    opened = found = []
-    try:
-        yield found
-    finally:
-        opened = None
-
-
-sys.addaudithook(_note)
+opened: set[str] = set()
+# An audit hook stays for good.
+sys.addaudithook(lambda event, words: opened.add(str(words[0])) if event == "open" else None)
 
 
 @pytest.mark.parametrize("stack", known_stacks())
 def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
     known = stack_inputs.scenarios(ROOT)
-    with files_read() as files, Rehearsal(stack) as rehearsal:
+    opened.clear()
+    with Rehearsal(stack) as rehearsal:
         rehearsal.preview()
-    paths = {Path(file) for file in files if file.startswith(str(ROOT))}
+    paths = {Path(file) for file in opened if file.startswith(str(ROOT))}
     read = {str(path.relative_to(ROOT)) for path in paths if path.suffix != ".pyc"}
     # Not what the rehearsal reads for itself, and the build's archive, which the program writes first. The
     # scenarios' modules are imported by every stack and run by one; the next test is about them.
@@ -95,13 +71,8 @@ def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
 
 @pytest.mark.parametrize("scenario", sorted(set(stack_inputs.scenarios(ROOT).values())))
 def test_no_scenario_is_made_of_another_one(scenario: str) -> None:
-    modules = {each.replace("-", "_") for each in stack_inputs.scenarios(ROOT).values()}
-    others = modules - {scenario.replace("-", "_")}
-    tree = ast.parse((ROOT / "stacks" / f"{scenario.replace('-', '_')}.py").read_text())
-    imported = {
-        name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for name in (node.module or "").split(".") + [alias.name for alias in node.names]
-    }
-    assert not imported & others
+    module = scenario.replace("-", "_")
+    others = {each.replace("-", "_") for each in stack_inputs.scenarios(ROOT).values()} - {module}
+    nodes = ast.walk(ast.parse((ROOT / "stacks" / f"{module}.py").read_text()))
+    imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert imports and not set(re.findall(r"\w+", " ".join(imports))) & others
