@@ -58,7 +58,7 @@ class Clients:
         return self._answer(api, method, self._request(api, method, arguments))
 
     def every(self, api: str, method: str, **arguments: Any) -> list[Any]:
-        """What a method that lists has on all its pages; pairs of scope and content for `aggregatedList`.
+        """What a method that lists has on all its pages; an `aggregatedList`'s in all its scopes.
 
         Args:
             api: As of `call`.
@@ -73,7 +73,10 @@ class Clients:
         while request is not None:
             answer = self._answer(api, method, request)
             page = answer.get(key, [])
-            found.extend(page.items() if isinstance(page, Mapping) else page)
+            if isinstance(page, Mapping):
+                collection = method.split(".")[-2]
+                page = [item for scope in page.values() for item in scope.get(collection, ())]
+            found += page
             more = answer.get("nextPageToken")
             request = self._request(api, method, {**arguments, "pageToken": more}) if more else None
         return found

@@ -23,7 +23,7 @@ class CallError(OperationError):
         self.disabled = disabled
 
     @property
-    def refused(self) -> bool:
+    def forbidden(self) -> bool:
         """Whether the caller may not ask."""
         return self.status in (401, 403)
 

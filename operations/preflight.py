@@ -88,6 +88,6 @@ def _unanswered(error: CallError, project: str) -> Finding:
         return findings.unknown(
             f"{error.disabled} is not enabled", f"gcloud services enable {error.disabled} --project {project}"
         )
-    if error.refused:
+    if error.forbidden:
         return findings.unknown(str(error), "ask for roles/viewer on the project, then again")
     return findings.unknown(str(error), "try again later")

@@ -1,22 +1,33 @@
 """The Hugging Face Hub: the token, the licences of the models, the data sets."""
 
-import json
+import os
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Any
+from collections.abc import Iterator
+from typing import Final
 
+import httpx2
+import huggingface_hub
+import yaml
+from huggingface_hub import HfApi
 from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.utils._http import default_client_factory
+from tenacity import Retrying, retry_if_exception
 
 from cloud.secretmanager import SECRET
+from engine import lookup
+from engine.errors import EngineError
+from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
-from operations.hub import Hub, HubError, read_token
 from operations.plan import StackPlan
+from operations.retries import retrying
 from operations.workloads import containers_of
-from workloads.finetune.recipe import RECIPES, Recipe, load_recipe
+from workloads.finetune.recipe import RECIPES, load_recipe
 from workloads.maxtext.maxtext_driver import recipe as maxtext
+
+_TIMEOUT_S: Final = 20.0
+_ATTEMPTS: Final = 3
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -31,39 +42,66 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     except OperationError as error:
         yield unknown(str(error), f"{remedy}, or put the token into the environment as HF_TOKEN")
         return
-    hub = Hub(clients, token)
+    huggingface_hub.set_client_factory(_client)
+    # Whoever answers in Google's place answers here too.
+    endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
+    api, owner = HfApi(endpoint=endpoint, token=token or False), "whoever has no token"
+    attempts = retrying(retry_if_exception(_may_pass), _ATTEMPTS)
     try:
-        owner = hub.owner() if token else "whoever has no token"
         if token:
+            owner = str(attempts(api.whoami)["name"])
             yield fine(f"the token is {owner}'s")
         for kind, name in wanted:
-            yield _readable(hub, owner, kind, name)
-    except HubError as error:
-        yield unknown(str(error), "try again; https://status.huggingface.co says how it is")
+            yield _readable(api, attempts, owner, kind, name)
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403):
             yield problem(f"the Hugging Face Hub does not accept the token ({status})", remedy)
         else:
             yield unknown(f"the Hugging Face Hub answers with {status}", "try again later")
+    except (httpx2.HTTPError, ValueError, LookupError) as error:
+        yield unknown(
+            f"the Hugging Face Hub gave no usable answer: {error}",
+            "try again; https://status.huggingface.co says how it is",
+        )
 
 
 def repositories(plan: StackPlan) -> list[tuple[str, str]]:
-    """Models and data sets of the plan, as `model` or `dataset` and a name, each once."""
+    """Models and data sets that the plan's commands name, as `model` or `dataset` and a name, each once."""
     found: dict[tuple[str, str], None] = {}
-    for recipe in _recipes(plan):
-        found["model", recipe.model.name] = None
-        found["dataset", recipe.data.name] = None
-    for container in containers_of(plan):
-        found |= {("model", name): None for name in _served(container)}
-    found |= {("dataset", name): None for name in _read_by_maxtext(plan)}
+    for command in _commands(plan):
+        recipe = re.search(r"--recipe[= ](\S+)", command)
+        files = re.search(r"grain_train_files=(\S+)", command)
+        if recipe and "-m maxtext_driver" in command:
+            told = files[1] if files else maxtext.load_recipe(recipe[1]).maxtext.get("grain_train_files")
+            found |= {
+                ("dataset", name): None for name in re.findall(r"hf://datasets/([^/]+/[^/]+)/", str(told))
+            }
+        elif recipe and (RECIPES / f"{recipe[1]}.yaml").exists():
+            trained = load_recipe(recipe[1])
+            found |= {("model", trained.model.name): None, ("dataset", trained.data.name): None}
+        # What vLLM is told to serve, where that is a model of the Hub and no directory.
+        served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?= |$)", command)
+        found |= {("model", name): None for name in served}
     return list(found)
 
 
-def _readable(hub: Hub, owner: str, kind: str, name: str) -> Finding:
+def _commands(plan: StackPlan) -> Iterator[str]:
+    """Command lines of the plan's containers and Ray jobs."""
+    for container in containers_of(plan):
+        words = (
+            *(container.get("command") or container.get("commands") or ()),
+            *(container.get("args") or ()),
+        )
+        yield " ".join(map(str, words))
+    for resource in plan.resources:
+        yield str((resource.inputs.get("spec") or {}).get("entrypoint", ""))
+
+
+def _readable(api: HfApi, attempts: Retrying, owner: str, kind: str, name: str) -> Finding:
     page = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{name}"
     try:
-        hub.may_read(name, kind)
+        attempts(api.auth_check, name, repo_type=kind)
     except GatedRepoError:
         return problem(f"{owner} has not accepted the licence of {kind} {name}", f"accept it at {page}")
     except RepositoryNotFoundError:
@@ -71,44 +109,35 @@ def _readable(hub: Hub, owner: str, kind: str, name: str) -> Finding:
     return fine(f"{kind} {name} may be downloaded")
 
 
-@cache
-def _known() -> dict[str, Recipe]:
-    return {path.stem: load_recipe(path.stem) for path in sorted(RECIPES.glob("*.yaml"))}
+def read_token(stack: str) -> str:
+    """The stack's Hugging Face token: `HF_TOKEN`, else what `pulumi config set --secret hfToken` stored.
+
+    Raises:
+        OperationError: When there is none, or it cannot be decrypted here; says which.
+    """
+    given = os.environ.get("HF_TOKEN")
+    if given:
+        return given
+    stored = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text()) or {}
+    if f"{project_name()}:hfToken" not in (stored.get("config") or {}):
+        raise OperationError("the stack has no hfToken")
+    try:
+        engine = lookup.find(lambda _text: None)
+        return engine.output(["config", "get", "hfToken", "--stack", stack], ROOT).strip()
+    except EngineError:
+        # The engine's message may hold more than anybody should read.
+        raise OperationError("the stack's hfToken could not be decrypted here") from None
 
 
-def _recipes(plan: StackPlan) -> list[Recipe]:
-    """The recipes that the plan's commands name, or its jobs, which are called after theirs."""
-    told = [
-        str(resource.inputs.get("metadata", {}).get("name"))
-        for resource in plan.resources
-        if resource.inputs.get("kind") in ("Job", "RayJob")
-    ]
-    told += [
-        json.dumps([container.get("command") or container.get("commands"), container.get("args")])
-        for container in containers_of(plan)
-    ]
-    return [
-        recipe
-        for name, recipe in _known().items()
-        if any(
-            re.search(rf'(^|--recipe(=|", ")){re.escape(name)}(-[0-9a-f]{{8}}$|"|$)', text) for text in told
-        )
-    ]
+def _may_pass(error: BaseException) -> bool:
+    """Whether another attempt may get an answer: the Hub has too much to do, or is down for a moment."""
+    if isinstance(error, HfHubHTTPError):
+        return error.response.status_code == 429 or error.response.status_code >= 500
+    return isinstance(error, httpx2.HTTPError | ValueError)
 
 
-def _served(container: Mapping[str, Any]) -> list[str]:
-    """What vLLM is told to serve, where that is a model of the Hub and no directory."""
-    words = [*(container.get("command") or container.get("commands") or ()), *(container.get("args") or ())]
-    after = words[words.index("serve") + 1 :][:1] if "serve" in words else []
-    return [str(word) for word in after if re.fullmatch(r"[\w.-]+/[\w.-]+", str(word))]
-
-
-def _read_by_maxtext(plan: StackPlan) -> Iterator[str]:
-    """Data sets of the Hub whose files MaxText reads, by the job's command or by its recipe."""
-    for resource in plan.resources:
-        command = str(resource.inputs.get("spec", {}).get("entrypoint", ""))
-        recipe = re.search(r"-m maxtext_driver --recipe (\S+)", command)
-        if recipe:
-            files = re.search(r"grain_train_files=(\S+)", command)
-            told = files[1] if files else maxtext.load_recipe(recipe[1]).maxtext.get("grain_train_files", "")
-            yield from re.findall(r"hf://datasets/([^/]+/[^/]+)/", str(told))
+def _client() -> httpx2.Client:
+    """The library's own client, which would wait for ever."""
+    client = default_client_factory()
+    client.timeout = httpx2.Timeout(_TIMEOUT_S)
+    return client

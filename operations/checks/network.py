@@ -1,16 +1,13 @@
-"""Address ranges, and the subnet that a stack borrows."""
+"""The subnet that a stack borrows; ranges of its own are checked when it is planned (cloud/compute.py)."""
 
 import re
 from collections.abc import Iterator
-from ipaddress import IPv4Network, ip_network
-from itertools import combinations
+from ipaddress import ip_network
 from typing import Any, Final
 
-from cloud.compute import SUBNETWORK
-from cloud.container import CLUSTER
 from operations.clients import Clients
 from operations.errors import CallError
-from operations.findings import Finding, fine, problem, warning
+from operations.findings import Finding, fine, problem
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of
 
@@ -23,66 +20,32 @@ _BORROWED: Final = re.compile(
 
 
 def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That the ranges of the stack's own network are apart, and that a borrowed subnet is fit."""
-    ranges = list(_ranges(plan))
-    overlaps = [(one, other) for one, other in combinations(ranges, 2) if one[1].overlaps(other[1])]
-    for (name, one), (other_name, other) in overlaps:
-        yield problem(f"{name} {one} and {other_name} {other} overlap", "give them ranges apart")
-    public = [(name, each) for name, each in ranges if not each.is_private]
-    for name, each in public:
-        yield warning(
-            f"{name} {each} is not a private range: what really has these addresses cannot be reached",
-            "give it one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16",
-        )
-    if ranges and not overlaps and not public:
-        yield fine(f"{len(ranges)} ranges of the stack's own network are private and apart")
-    for path in sorted(_borrowed(plan)):
-        yield from _fit(plan, clients, path)
-
-
-def _ranges(plan: StackPlan) -> Iterator[tuple[str, IPv4Network]]:
-    for subnet in plan.of_type(SUBNETWORK.type):
-        yield f"{subnet.name}", IPv4Network(subnet.inputs["ipCidrRange"])
-        for secondary in subnet.inputs.get("secondaryIpRanges") or ():
-            yield f"{subnet.name}/{secondary['rangeName']}", IPv4Network(secondary["ipCidrRange"])
-    for cluster in plan.of_type(CLUSTER.type):
-        control = (cluster.inputs.get("privateClusterConfig") or {}).get("masterIpv4CidrBlock")
-        if control:
-            yield f"{cluster.name}/control plane", IPv4Network(control)
-
-
-def _borrowed(plan: StackPlan) -> set[str]:
-    """Subnets that the plan names by path and does not make."""
-    return {
-        interface["subnetwork"]
+    """That every subnet which the plan names by path and does not make is fit."""
+    paths = {
+        str(interface.get("subnetwork"))
         for pods in cloud_run_of(plan)
         for interface in (pods.spec.get("vpcAccess") or {}).get("networkInterfaces", ())
-        if _BORROWED.fullmatch(str(interface.get("subnetwork")))
     }
+    for path in sorted(paths):
+        parts = _BORROWED.fullmatch(path)
+        if parts:
+            yield from _fit(plan, clients, **parts.groupdict())
 
 
-def _fit(plan: StackPlan, clients: Clients, path: str) -> Iterator[Finding]:
-    parts = _BORROWED.fullmatch(path)
-    assert parts
-    subnet, project = parts["name"], parts["project"]
+def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str) -> Iterator[Finding]:
     try:
-        found = clients.call(
-            "compute.v1", "subnetworks.get", project=project, region=parts["region"], subnetwork=subnet
-        )
+        found = clients.call("compute.v1", "subnetworks.get", project=project, region=region, subnetwork=name)
     except CallError as error:
         if not error.missing:
             raise
         yield problem(
-            f"there is no subnet {subnet} in {parts['region']}",
+            f"there is no subnet {name} in {region}",
             f"pulumi config set subnet NAME --stack {plan.stack}; `gcloud compute networks subnets list "
-            f"--regions {parts['region']} --project {project}` has them",
+            f"--regions {region} --project {project}` has them",
         )
         return
-    faults = list(_subnet_faults(found, subnet, parts["region"], project))
-    faults += _egress_faults(clients, found, parts["region"], project)
-    yield from faults
-    if not faults:
-        yield fine(f"subnet {subnet} ({found.get('ipCidrRange')}) has room and a way out")
+    faults = [*_subnet_faults(found, name, region, project), *_egress_faults(clients, found, region, project)]
+    yield from faults or [fine(f"subnet {name} ({found.get('ipCidrRange')}) has room and a way out")]
 
 
 def _subnet_faults(found: dict[str, Any], name: str, region: str, project: str) -> Iterator[Finding]:

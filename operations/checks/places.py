@@ -1,7 +1,6 @@
 """Region, zones, and whether they have the machines that the plan asks for."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from operations.clients import Clients
 from operations.errors import CallError
@@ -66,12 +65,8 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
 
 def _zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
     """The zones that have a machine or accelerator type; one that is going away does not count."""
-    scopes: list[tuple[str, dict[str, Any]]] = clients.every(
+    listed = clients.every(
         "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'
     )
-    return {
-        scope.removeprefix("zones/")
-        for scope, listed in scopes
-        for each in listed.get(collection, ())
-        if each.get("name") == name and "deprecated" not in each
-    }
+    same = (each for each in listed if each.get("name") == name and "deprecated" not in each)
+    return {each.get("zone", "").rpartition("/")[2] for each in same}

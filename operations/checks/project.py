@@ -14,7 +14,7 @@ def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     try:
         found = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}")
     except CallError as error:
-        if error.disabled or not (error.refused or error.missing):
+        if error.disabled or not (error.forbidden or error.missing):
             raise
         yield problem(
             f"there is no project {plan.project}, or it is not open to these credentials",

@@ -25,7 +25,7 @@ def _check(
     try:
         found = _find(clients, owner, reservation.name)
     except CallError as error:
-        if owner == plan.project or not error.refused or error.disabled:
+        if owner == plan.project or not error.forbidden or error.disabled:
             raise
         yield unknown(
             f"reservation {reservation.name} is in project {owner}, which these credentials may not look at",
@@ -96,13 +96,9 @@ def _faults(plan: StackPlan, machines: Machines, owner: str, found: dict[str, An
 
 
 def _find(clients: Clients, project: str, name: str) -> list[dict[str, Any]]:
-    scopes = clients.every(
-        "compute.v1",
-        "reservations.aggregatedList",
-        project=project,
-        filter=f'name = "{name}"',
+    listed = clients.every(
+        "compute.v1", "reservations.aggregatedList", project=project, filter=f'name = "{name}"'
     )
-    listed = (each for _, scope in scopes for each in scope.get("reservations", ()))
     return [each for each in listed if each.get("name") == name]
 
 

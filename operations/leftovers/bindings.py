@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from operations.clients import Clients
 from operations.errors import CallError
-from operations.leftovers.thing import Place, Thing, Wait, last
+from operations.leftovers.footprint import Footprint
+from operations.leftovers.thing import Thing
 
 _ACCOUNT: Final = "serviceAccount:"
 # How a policy shows a member that has been deleted: deleted:serviceAccount:ADDRESS?uid=NUMBER.
@@ -16,66 +18,59 @@ _POLICY_VERSION: Final = 3
 
 @dataclass(frozen=True)
 class Bindings:
-    """Roles of service accounts on the project, and on repositories of others."""
+    """Roles of service accounts on the project, and on repositories of others; see `ListedKind`."""
 
     title = "role binding"
     type = ""
 
-    def find(self, place: Place) -> Iterator[Thing]:
-        """See `Kind.find`."""
-        for resource in ("", *place.repositories):
+    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Thing]:
+        """All that there are."""
+        for resource in (f"projects/{wanted.project}", *wanted.repositories):
             try:
-                policy = _read(place, resource)
+                policy = _read(clients, resource)
             except CallError as error:
                 # The repository may have been deleted since; its bindings went with it.
-                if resource and error.missing:
+                if resource in wanted.repositories and error.missing:
                     continue
                 raise
             for binding in policy.get("bindings") or ():
                 for member in binding.get("members") or ():
-                    if _account(member):
+                    if owner := _account(member):
                         yield Thing(
-                            kind=self,
-                            name=binding["role"],
-                            parent=resource,
-                            owner=_account(member),
-                            detail=member,
+                            type="", name=binding["role"], parent=resource, owner=owner, detail=member
                         )
 
-    def command(self, place: Place, thing: Thing) -> str:
-        """See `Kind.command`."""
+    def command(self, thing: Thing, project: str) -> str:
+        """The gcloud command that deletes one."""
         what = f"--member '{thing.detail}' --role {thing.name}"
-        if thing.parent:
-            _, project, _, location, _, _ = thing.parent.split("/")
-            at = f"--location {location} --project {project}"
-            verb = f"gcloud artifacts repositories remove-iam-policy-binding {last(thing.parent)} {at}"
-            return f"{verb} {what}"
-        return f"gcloud projects remove-iam-policy-binding {place.project} {what} --all"
+        if "/repositories/" not in thing.parent:
+            return f"gcloud projects remove-iam-policy-binding {project} {what} --all"
+        _, project, _, location, _, repository = thing.parent.split("/")
+        verb = f"gcloud artifacts repositories remove-iam-policy-binding {repository}"
+        return f"{verb} --location {location} --project {project} {what}"
 
-    def delete(self, place: Place, thing: Thing, wait: Wait) -> None:
-        """See `Kind.delete`. The policy's etag refuses the write when somebody else wrote in between."""
-        policy = _read(place, thing.parent)
+    def delete(self, clients: Clients, thing: Thing, _project: str) -> None:
+        """Deletes one; the policy's etag rejects the write when somebody else wrote in between."""
+        policy = _read(clients, thing.parent)
         for binding in policy.get("bindings") or ():
             if binding["role"] == thing.name:
                 binding["members"] = [each for each in binding["members"] if each != thing.detail]
         policy["bindings"] = [each for each in policy.get("bindings") or () if each["members"]]
-        api, collection, resource = _holder(place, thing.parent)
-        place.clients.call(api, f"{collection}.setIamPolicy", resource=resource, body={"policy": policy})
+        _call(clients, "setIamPolicy", thing.parent, body={"policy": policy})
 
 
-def _read(place: Place, repository: str) -> dict[str, Any]:
-    api, collection, resource = _holder(place, repository)
-    version: dict[str, Any] = {"body": {"options": {"requestedPolicyVersion": _POLICY_VERSION}}}
-    if repository:
-        version = {"options_requestedPolicyVersion": _POLICY_VERSION}
-    return place.clients.call(api, f"{collection}.getIamPolicy", resource=resource, **version)
+def _read(clients: Clients, resource: str) -> dict[str, Any]:
+    if "/repositories/" in resource:
+        return _call(clients, "getIamPolicy", resource, options_requestedPolicyVersion=_POLICY_VERSION)
+    options = {"requestedPolicyVersion": _POLICY_VERSION}
+    return _call(clients, "getIamPolicy", resource, body={"options": options})
 
 
-def _holder(place: Place, repository: str) -> tuple[str, str, str]:
-    """API, collection and name of what has the policy: a repository or the project."""
-    if repository:
-        return "artifactregistry.v1", "projects.locations.repositories", repository
-    return "cloudresourcemanager.v1", "projects", place.project
+def _call(clients: Clients, verb: str, resource: str, **arguments: Any) -> dict[str, Any]:
+    api, collection = "cloudresourcemanager.v3", "projects"
+    if "/repositories/" in resource:
+        api, collection = "artifactregistry.v1", "projects.locations.repositories"
+    return clients.call(api, f"{collection}.{verb}", resource=resource, **arguments)
 
 
 def _account(member: str) -> str:

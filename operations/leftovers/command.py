@@ -12,11 +12,9 @@ from rich.table import Table
 
 from operations import plan
 from operations.clients import Clients
-from operations.errors import OperationError
+from operations.errors import CallError, OperationError
 from operations.leftovers.footprint import Footprint, footprint
-from operations.leftovers.removal import remove
 from operations.leftovers.search import Findings, Leftover, search
-from operations.leftovers.thing import Place
 from operations.options import add_endpoint, add_json, add_stack
 from operations.state import Backend, State, read
 
@@ -25,6 +23,11 @@ HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack
 NOTHING_LEFT: Final = 0
 SOMETHING_LEFT: Final = 1
 COULD_NOT_LOOK: Final = 2
+# What gives an address back by itself, and when.
+_GIVEN_BACK: Final = {
+    "Cloud Run": "gives it back one to two hours after its last user; nothing hurries it",
+    "Cloud NAT": "gives it back with its gateway",
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,20 +62,21 @@ def run(options: argparse.Namespace) -> int:
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)
     wanted = footprint(stack, now, earlier, (state for _, state in backend.others()))
-    place = Place(
-        clients=clients,
-        project=wanted.project,
-        regions=wanted.regions,
-        repositories=wanted.repositories,
-    )
-    findings = search(place, wanted, _log)
+    findings = search(clients, wanted, _log)
     if options.json:
         print(json.dumps(as_json(findings), indent=2))
     else:
         show(findings, wanted, now, Console())
     if not options.delete:
         return status(findings.left, findings.unseen)
-    return _delete(options, place, findings)
+    certain = [each for each in findings.left if each.belonging.sure and each.command]
+    if certain and not (options.yes or _agreed(options.stack, len(certain))):
+        _log("nothing was deleted")
+        return status(findings.left, findings.unseen)
+    rest = [each for each in findings.left if each not in certain]
+    rest += remove(clients, wanted.project, certain)
+    _log(f"{len(findings.left) - len(rest)} of {len(findings.left)} deleted")
+    return status(rest, findings.unseen)
 
 
 def status(left: Sequence[Leftover], unseen: Sequence[str]) -> int:
@@ -84,12 +88,12 @@ def as_json(findings: Findings) -> dict[str, object]:
     """The findings for a program."""
     left = [
         {
-            "kind": each.thing.kind.title,
+            "kind": each.kind.title,
             "name": each.thing.name,
             "location": each.thing.location,
             "detail": each.thing.detail,
-            "why": each.why,
-            "sure": each.sure,
+            "why": each.belonging.why,
+            "sure": each.belonging.sure,
             "givenBackBy": each.thing.keeper,
             "command": each.command,
         }
@@ -102,7 +106,16 @@ def show(findings: Findings, wanted: Footprint, now: State, console: Console) ->
     """The findings for a person."""
     if findings.left:
         console.print(_table(findings.left, wanted))
-        _show_commands(findings.left)
+    # To copy: nothing may break their lines.
+    for sure, title in ((True, "to delete, in this order:"), (False, "perhaps another stack's; look first:")):
+        commands = [each.command for each in findings.left if each.command and each.belonging.sure is sure]
+        if commands:
+            print("\n  ".join((title, *commands)))
+    for each in findings.left:
+        if each.thing.keeper:
+            print(
+                f"{each.kind.title} {each.thing.name}: {each.thing.keeper} {_GIVEN_BACK[each.thing.keeper]}"
+            )
     for problem in findings.unseen:
         print(f"could not look for {problem}")
     if findings.off:
@@ -120,40 +133,33 @@ def _table(left: Sequence[Leftover], wanted: Footprint) -> Table:
         table.add_column(title, overflow="fold")
     for each in left:
         name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
-        why = each.why if each.sure else f"perhaps: {each.why}"
-        table.add_row(each.thing.kind.title, name, each.thing.location or "global", why)
+        why = each.belonging.why if each.belonging.sure else f"perhaps: {each.belonging.why}"
+        table.add_row(each.kind.title, name, each.thing.location or "global", why)
     return table
 
 
-def _show_commands(left: Sequence[Leftover]) -> None:
-    """To copy: nothing may break their lines."""
-    for sure, title in ((True, "to delete, in this order:"), (False, "perhaps another stack's; look first:")):
-        commands = [each.command for each in left if each.command and each.sure is sure]
-        if commands:
-            print(title)
-            print("".join(f"  {command}\n" for command in commands), end="")
+def remove(clients: Clients, project: str, left: Sequence[Leftover]) -> list[Leftover]:
+    """Deletes one after the other, whatever fails; returns what is still there.
+
+    Args:
+        clients: Google's APIs.
+        project: Project id.
+        left: What, in the order of deletion.
+    """
+    failed: list[Leftover] = []
     for each in left:
-        if each.thing.keeper:
-            print(f"{each.thing.kind.title} {each.thing.name}: {_given_back(each)}")
-
-
-def _given_back(each: Leftover) -> str:
-    if each.thing.keeper == "Cloud Run":
-        return "Cloud Run gives it back one to two hours after its last user; nothing hurries it"
-    return f"{each.thing.keeper} gives it back with its gateway"
-
-
-def _delete(options: argparse.Namespace, place: Place, findings: Findings) -> int:
-    certain = [each for each in findings.left if each.sure and each.command]
-    if certain and not (options.yes or _agreed(options.stack, len(certain))):
-        _log("nothing was deleted")
-        return status(findings.left, findings.unseen)
-    failures = remove(place, certain, _log)
-    rest = [each for each in findings.left if each not in certain]
-    _log(f"{len(certain) - len(failures)} of {len(findings.left)} deleted")
-    if failures or rest:
-        return SOMETHING_LEFT
-    return status((), findings.unseen)
+        title = f"{each.kind.title} {each.thing.name}"
+        try:
+            each.kind.delete(clients, each.thing, project)
+        except OperationError as error:
+            if isinstance(error, CallError) and error.missing:
+                _log(f"{title} was gone already")
+                continue
+            failed.append(each)
+            _log(f"{title} was not deleted: {error}")
+        else:
+            _log(f"{title} deleted")
+    return failed
 
 
 def _agreed(stack: str, count: int) -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
 from cloud.compute import NETWORK, SUBNETWORK
@@ -20,8 +20,7 @@ _SUFFIX: Final = "-[0-9a-f]{7}"
 Names = Mapping[str, set[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Belonging:
+class Belonging(NamedTuple):
     """Why something belongs to the stack.
 
     Args:
@@ -61,15 +60,15 @@ class Footprint:
 
     def belongs(self, thing: Thing) -> Belonging | None:
         """Why a thing was left behind by the stack; None when it was not."""
-        type_ = thing.kind.type
+        type_ = thing.type
         if _in(self.present, type_, thing.name) or _in(self.claimed, type_, thing.name):
             return None
         if _in(self.past, type_, thing.name):
-            return Belonging(why="in an earlier state of the stack")
+            return Belonging("in an earlier state of the stack")
         # A revision that has its service's labels lives as long as the service.
         if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
             label = ", ".join(f"{key}={value}" for key, value in self.labels.items())
-            return Belonging(why=f"labelled {label}")
+            return Belonging(f"labelled {label}")
         # What exists in a cluster that lives, lives with it, whatever its network is.
         cluster = self._cluster(thing)
         if cluster:
@@ -86,9 +85,9 @@ class Footprint:
 
     def _of_pool(self, thing: Thing) -> Belonging | None:
         """A pool of a cluster that lives, made by the program and missing in the state."""
-        ours = thing.kind.type == NODE_POOL.type and _in(self.present, CLUSTER.type, thing.parent)
+        ours = thing.type == NODE_POOL.type and _in(self.present, CLUSTER.type, thing.parent)
         if ours and self._looks_alike(NODE_POOL.type, thing.name):
-            return Belonging(why=f"in cluster {thing.parent}, missing in the state")
+            return Belonging(f"in cluster {thing.parent}, missing in the state")
         return None
 
     def _of_owner(self, thing: Thing) -> Belonging | None:
@@ -103,12 +102,12 @@ class Footprint:
         what, type_, name = "network", NETWORK.type, thing.network
         if not name:
             what, type_, name = "subnet", SUBNETWORK.type, thing.subnet
-        if not name or thing.kind.type == NETWORK.type:
+        if not name or thing.type == NETWORK.type:
             return None
         if _in(self.present, type_, name):
             # While something in it lives, so does what was made for that.
             in_use = any(self.present.get(user.type) for user in (CLUSTER, JOB, SERVICE))
-            return None if in_use else Belonging(why=f"in {what} {name}")
+            return None if in_use else Belonging(f"in {what} {name}")
         return self._part(type_, name, f"in {what}")
 
     def _part(self, type_: str, name: str, what: str) -> Belonging | None:
@@ -116,15 +115,15 @@ class Footprint:
         if _in(self.present, type_, name) or _in(self.claimed, type_, name):
             return None
         if _in(self.past, type_, name):
-            return Belonging(why=f"{what} {name}")
+            return Belonging(f"{what} {name}")
         if self._looks_alike(type_, name):
-            return Belonging(why=f"{what} {name}, which has a name that the stack would give", sure=False)
+            return Belonging(f"{what} {name}, which has a name that the stack would give", sure=False)
         return None
 
     def _alike(self, thing: Thing) -> Belonging | None:
         """A name that the program would give, seen in no state; no label says whose it is."""
-        if thing.kind.type != NODE_POOL.type and self._looks_alike(thing.kind.type, thing.name):
-            return Belonging(why="has a name that the stack would give", sure=False)
+        if thing.type != NODE_POOL.type and self._looks_alike(thing.type, thing.name):
+            return Belonging("has a name that the stack would give", sure=False)
         return None
 
     def _looks_alike(self, type_: str, name: str) -> bool:
@@ -164,14 +163,9 @@ def _in(found: Names, type_: str, name: str) -> bool:
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:
     """The labels that everything with labels has in common."""
-    every = [labels for each in plan.resources for labels in _labels_of(each.inputs)]
-    common = set.intersection(*(set(labels.items()) for labels in every)) if every else set()
-    return dict(sorted(common))
-
-
-def _labels_of(inputs: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    found = [inputs.get("labels"), inputs.get("resourceLabels")]
-    return [labels for labels in found if isinstance(labels, Mapping) and "stack" in labels]
+    given = [each.inputs.get(key) for each in plan.resources for key in ("labels", "resourceLabels")]
+    every = [set(each.items()) for each in given if isinstance(each, Mapping) and "stack" in each]
+    return dict(sorted(set.intersection(*every))) if every else {}
 
 
 def _regions(states: Iterable[State]) -> set[str]:

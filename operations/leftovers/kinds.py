@@ -1,10 +1,12 @@
 """Kinds of things that Google's APIs list: those with a record in cloud/, and what GKE and Cloud Run make."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from typing import Any, Final
+
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from cloud import records
 from cloud.compute import NETWORK, SUBNETWORK, listing
@@ -12,8 +14,13 @@ from cloud.container import CLUSTER
 from cloud.discovery import discovery
 from cloud.record import Listing
 from cloud.run import JOB, SERVICE
+from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
-from operations.leftovers.thing import Place, Thing, Wait, last
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.leftovers.bindings import Bindings
+from operations.leftovers.footprint import Footprint
+from operations.leftovers.thing import Thing, last
 
 Item = Mapping[str, Any]
 
@@ -25,6 +32,9 @@ _RUN_NAME: Final = "serverless-ipv4-"
 _NAT_ADDRESS: Final = "NAT_AUTO"
 # Of the APIs whose deletions go on after the answer; Compute Engine's depend on the scope.
 _OPERATIONS: Final = "projects.locations.operations"
+_LOOK_S: Final = 5
+# As long as the program itself lets a network take (components/network.py).
+_TIMEOUT_S: Final = 20 * 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,84 +44,89 @@ class ListedKind:
     Args:
         listing: Where.
         type: Type token of those that a program makes; empty for what nobody declares.
-        name_input: The input by which a program may name one.
         uses: Types of what one uses, which cannot be deleted before.
         holders: Types of what makes or holds one, and takes it along when it is deleted.
     """
 
     listing: Listing
     type: str = ""
-    name_input: str = ""
     uses: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """See `Kind.title`."""
+        """What one is called."""
         return self.listing.title
 
-    def find(self, place: Place) -> Iterator[Thing]:
-        """See `Kind.find`."""
+    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Thing]:
+        """All of them that there are.
+
+        Raises:
+            CallError: When they cannot be listed.
+        """
         collection, inside = self.listing.collection, self.listing.inside
         collection = collection.rpartition(".")[0] if inside else collection
+        method = f"{collection}.aggregatedList"
+        method = method if discovery(self.listing.api).method(method) else f"{collection}.list"
         regional = "locations" in collection and not self.listing.everywhere
-        for location in place.regions if regional else ("-",):
-            for item in self._items(place, collection, location):
+        for location in wanted.regions if regional else ("-",):
+            arguments = self._arguments(method, wanted.project, location)
+            for item in clients.every(self.listing.api, method, **arguments):
                 where = location if regional else item.get("location", "") if self.listing.everywhere else ""
                 for each in item.get(inside) or () if inside else (item,):
                     yield self._thing(each, where, item["name"] if inside else "")
 
-    def get(self, place: Place, location: str, name: str) -> Thing:
+    def get(self, clients: Clients, project: str, location: str, name: str) -> Thing:
         """The one of a name.
 
         Raises:
             CallError: When there is none, or it may not be looked at.
         """
         method = f"{self.listing.collection}.get"
-        arguments = self._arguments(method, place, location, name=name)
-        return self._thing(place.clients.call(self.listing.api, method, **arguments), location, "")
+        arguments = self._arguments(method, project, location, name=name)
+        return self._thing(clients.call(self.listing.api, method, **arguments), location, "")
 
-    def command(self, place: Place, thing: Thing) -> str:
-        """See `Kind.command`."""
+    def command(self, thing: Thing, project: str) -> str:
+        """The gcloud command that deletes one."""
         scopes, scope = self._scopes(), _scope(thing.location)
         # Only what exists in several scopes is told by a flag that it is global.
         flag = f"--{scope} {thing.location}" if scope else "--global" if len(scopes) > 1 else ""
         words = self.listing.gcloud.format(
             name=thing.name, location=thing.location, parent=thing.parent, scope=flag
         ).split()
-        return " ".join(("gcloud", *words, "--project", place.project))
+        return " ".join(("gcloud", *words, "--project", project))
 
-    def delete(self, place: Place, thing: Thing, wait: Wait) -> None:
-        """See `Kind.delete`."""
+    def delete(self, clients: Clients, thing: Thing, project: str) -> None:
+        """Deletes one, and waits until it is gone.
+
+        Raises:
+            OperationError: When it is not deleted.
+        """
+
+        def call(method: str, name: str) -> dict[str, Any]:
+            arguments = self._arguments(method, project, thing.location, thing.parent, name)
+            return clients.call(self.listing.api, method, **arguments)
+
         if self.type == BUCKET.type:
-            _empty(place, thing)
+            for item in clients.every("storage.v1", "objects.list", bucket=thing.name, versions=True):
+                version = {"object": item["name"], "generation": item.get("generation")}
+                clients.call("storage.v1", "objects.delete", bucket=thing.name, **version)
         scope = _scope(thing.location)
-        collection = self._scopes().get(scope, self.listing.collection)
-        started = self._call(f"{collection}.delete", place, thing, thing.name)
+        started = call(f"{self._scopes().get(scope, self.listing.collection)}.delete", thing.name)
         if started.get("name") and not started.get("done"):
             ask = f"{_OPERATIONS}.get"
             ask = ask if discovery(self.listing.api).method(ask) else f"{scope or 'global'}Operations.get"
-            wait(lambda: self._call(ask, place, thing, started["name"]))
-
-    def _items(self, place: Place, collection: str, location: str) -> list[Item]:
-        scoped = f"{collection}.aggregatedList"
-        method = scoped if discovery(self.listing.api).method(scoped) else f"{collection}.list"
-        found = place.clients.every(self.listing.api, method, **self._arguments(method, place, location))
-        return found if method != scoped else [item for _, one in found for item in one.get(collection, ())]
-
-    def _call(self, method: str, place: Place, thing: Thing, name: str) -> dict[str, Any]:
-        arguments = self._arguments(method, place, thing.location, thing.parent, name)
-        return place.clients.call(self.listing.api, method, **arguments)
+            _wait(lambda: call(ask, started["name"]))
 
     def _arguments(
-        self, method: str, place: Place, location: str, parent: str = "-", name: str = ""
+        self, method: str, project: str, location: str, parent: str = "-", name: str = ""
     ) -> dict[str, str]:
         """The arguments that a method needs; without a name, those of one that lists."""
         *outer, own, _ = method.split(".")
-        ids = {"projects": place.project, "locations": location}
+        ids = {"projects": project, "locations": location}
         holder = "/".join(f"{each}/{ids.get(each, parent)}" for each in outer)
         path = f"{holder}/{own}/{name}" if name else holder
-        parts = {"project": place.project, "zone": location, "region": location}
+        parts = {"project": project, "zone": location, "region": location}
         required = discovery(self.listing.api).required(method)
         return {
             each: (name if "/" in name else path) if is_path else parts.get(each, name)
@@ -135,7 +150,7 @@ class ListedKind:
         purpose = item.get("purpose", "")
         of_run = purpose == _RUN_ADDRESS or item.get("name", "").startswith(_RUN_NAME)
         return Thing(
-            kind=self,
+            type=self.type,
             name=item.get("email") or last(item.get("name")),
             location=last(item.get("zone") or item.get("region")) or location,
             parent=parent or last(item.get("service")),
@@ -154,10 +169,26 @@ def _scope(location: str) -> str:
     return "" if not location else "zone" if location.count("-") > 1 else "region"
 
 
-def _empty(place: Place, bucket: Thing) -> None:
-    for item in place.clients.every("storage.v1", "objects.list", bucket=bucket.name, versions=True):
-        version = {"object": item["name"], "generation": item.get("generation")}
-        place.clients.call("storage.v1", "objects.delete", bucket=bucket.name, **version)
+def _wait(ask: Callable[[], dict[str, Any]]) -> None:
+    """Waits for an operation.
+
+    Raises:
+        OperationError: When it fails or takes too long.
+    """
+    attempts = Retrying(
+        retry=retry_if_result(
+            lambda operation: not operation.get("done") and operation.get("status") != "DONE"
+        ),
+        wait=wait_fixed(_LOOK_S),
+        stop=stop_after_attempt(_TIMEOUT_S // _LOOK_S),
+    )
+    try:
+        error = attempts(ask).get("error")
+    except RetryError:
+        raise OperationError(f"not done after {_TIMEOUT_S // 60} minutes; it goes on without us") from None
+    if error:
+        details = error.get("errors") or [error]
+        raise OperationError("; ".join(str(each.get("message") or each.get("code")) for each in details))
 
 
 def _facts(item: Item) -> str:
@@ -185,9 +216,11 @@ _MADE_FOR_OTHERS: Final = (
     listing("firewall rule", "firewalls", "firewall-rules", detail=_facts),
 )
 
+Kind = ListedKind | Bindings
+
 
 @cache
-def listed_kinds() -> tuple[ListedKind, ...]:
+def kinds() -> tuple[Kind, ...]:
     """All of them in the order of deletion: nothing before what uses it, and nothing before what holds it."""
     found = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
     for each in _MADE_FOR_OTHERS:
@@ -195,16 +228,14 @@ def listed_kinds() -> tuple[ListedKind, ...]:
         found.append(ListedKind(listing=each, uses=used, holders=(CLUSTER.type, JOB.type, SERVICE.type)))
     for record in records.every().values():
         if record.listing:
-            referred = tuple(dict.fromkeys(record.references.values()))
-            kind = ListedKind(
-                listing=record.listing,
-                type=record.type,
-                name_input=record.name.input if record.name else "",
-                **{"holders" if record.listing.inside else "uses": referred},
-            )
-            found.append(kind)
+            role = "holders" if record.listing.inside else "uses"
+            referred = {role: tuple(dict.fromkeys(record.references.values()))}
+            found.append(ListedKind(listing=record.listing, type=record.type, **referred))
     first = {kind: [each for each in found if _precedes(each, kind)] for kind in found}
-    return tuple(TopologicalSorter(first).static_order())
+    ordered = [*TopologicalSorter(first).static_order()]
+    # A service account when nothing is left that names it.
+    accounts = [kind for kind in ordered if kind.type == ACCOUNT.type]
+    return (*(kind for kind in ordered if kind not in accounts), Bindings(), *accounts)
 
 
 def _precedes(one: ListedKind, other: ListedKind) -> bool:

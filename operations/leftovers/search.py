@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from cloud.serviceaccount import ACCOUNT
+from operations.clients import Clients
 from operations.errors import CallError
-from operations.leftovers.bindings import Bindings
-from operations.leftovers.footprint import Footprint
-from operations.leftovers.kinds import listed_kinds
-from operations.leftovers.thing import Kind, Place, Thing
+from operations.leftovers.footprint import Belonging, Footprint
+from operations.leftovers.kinds import Kind, kinds
+from operations.leftovers.thing import Thing
 
 # Google's words for an API that is off: then there is nothing of it either.
 _OFF: Final = ("it is disabled", "has not been used in project")
@@ -20,15 +19,15 @@ class Leftover:
     """Something that the stack left behind.
 
     Args:
+        kind: What kind of thing.
         thing: What.
-        why: Why it is the stack's.
-        sure: False when it may be another stack's.
+        belonging: Why it is the stack's.
         command: What deletes it; empty when nobody has to.
     """
 
+    kind: Kind
     thing: Thing
-    why: str
-    sure: bool
+    belonging: Belonging
     command: str
 
 
@@ -47,18 +46,12 @@ class Findings:
     off: tuple[str, ...]
 
 
-def kinds() -> tuple[Kind, ...]:
-    """Every kind in the order of deletion: a service account when nothing is left that names it."""
-    accounts = [kind for kind in listed_kinds() if kind.type == ACCOUNT.type]
-    return (*(kind for kind in listed_kinds() if kind not in accounts), Bindings(), *accounts)
-
-
-def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findings:
+def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> Findings:
     """Looks for every kind; one that cannot be looked for does not stop the others.
 
     Args:
-        place: Where.
-        wanted: For what.
+        clients: Google's APIs.
+        wanted: For what, and where.
         log: Told what is looked for.
     """
     left: list[Leftover] = []
@@ -67,17 +60,20 @@ def search(place: Place, wanted: Footprint, log: Callable[[str], None]) -> Findi
     for kind in kinds():
         log(f"looking for {_several(kind.title)}")
         try:
-            found = [*kind.find(place)]
+            found = [*kind.find(clients, wanted)]
         except CallError as error:
-            if error.refused and any(words in error.reason for words in _OFF):
+            if error.forbidden and any(words in error.reason for words in _OFF):
                 off.append(kind.title)
             else:
                 unseen.append(f"{_several(kind.title)}: {error}")
             continue
         # What is a part of something that was left behind goes with it.
         owners = {each.thing.name for each in left}
-        rest = (thing for thing in found if thing.owner not in owners)
-        left += [leftover for thing in rest if (leftover := _leftover(place, wanted, thing))]
+        for thing in found:
+            belonging = wanted.belongs(thing)
+            if belonging and thing.owner not in owners:
+                command = "" if thing.keeper else kind.command(thing, wanted.project)
+                left.append(Leftover(kind=kind, thing=thing, belonging=belonging, command=command))
     return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
 
 
@@ -85,11 +81,3 @@ def _several(title: str) -> str:
     if title.endswith("y"):
         return f"{title[:-1]}ies"
     return f"{title}es" if title.endswith("s") else f"{title}s"
-
-
-def _leftover(place: Place, wanted: Footprint, thing: Thing) -> Leftover | None:
-    belonging = wanted.belongs(thing)
-    if belonging is None:
-        return None
-    command = "" if thing.keeper else thing.kind.command(place, thing)
-    return Leftover(thing=thing, why=belonging.why, sure=belonging.sure, command=command)

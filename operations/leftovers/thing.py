@@ -1,30 +1,8 @@
-"""Something that exists in a project, and a kind of such things."""
+"""Something that exists in a project."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-from operations.clients import Clients
-
-Wait = Callable[[Callable[[], dict[str, Any]]], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where to look.
-
-    Args:
-        clients: Google's APIs.
-        project: Project id.
-        regions: Regions of what is not listed for a whole project.
-        repositories: Repositories of images, `projects/P/locations/L/repositories/R`, that are not the
-            stack's own and whose access lists it may have written to.
-    """
-
-    clients: Clients
-    project: str
-    regions: tuple[str, ...]
-    repositories: tuple[str, ...] = ()
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +10,7 @@ class Thing:
     """Something that exists.
 
     Args:
-        kind: What it is.
+        type: Type token of the resource that a program declares it by, empty for what others make.
         name: Its name, for people and for gcloud.
         location: Zone, region, or empty where it has none.
         parent: What it is a part of: the cluster of a node pool, the resource of a role binding.
@@ -45,7 +23,7 @@ class Thing:
         keeper: Who gives it back by itself, empty when somebody must delete it.
     """
 
-    kind: "Kind"
+    type: str
     name: str
     location: str = ""
     parent: str = ""
@@ -56,45 +34,6 @@ class Thing:
     owner: str = ""
     detail: str = ""
     keeper: str = ""
-
-
-class Kind(Protocol):
-    """A kind of things: how they are found and how one is deleted."""
-
-    @property
-    def title(self) -> str:
-        """What one is called."""
-        ...
-
-    @property
-    def type(self) -> str:
-        """Type token of the resource that the program declares, empty for what others make."""
-        ...
-
-    def find(self, place: Place) -> Iterator[Thing]:
-        """All of them that there are.
-
-        Raises:
-            CallError: When they cannot be listed.
-        """
-        ...
-
-    def command(self, place: Place, thing: Thing) -> str:
-        """The gcloud command that deletes one."""
-        ...
-
-    def delete(self, place: Place, thing: Thing, wait: Wait) -> None:
-        """Deletes one.
-
-        Args:
-            place: Where it is.
-            thing: What.
-            wait: Asks for an operation until it is done.
-
-        Raises:
-            OperationError: When it is not deleted.
-        """
-        ...
 
 
 def last(path: Any) -> str:

@@ -11,7 +11,8 @@ import pytest
 import cloud
 from cloud import records
 from operations.checks.permissions import needed
-from operations.leftovers.kinds import listed_kinds
+from operations.leftovers.kinds import kinds
+from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 from operations.quantities import by_use
 from rehearsal import Rehearsal, RehearsalError, schedule, timeline
@@ -94,5 +95,7 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
     assert "topic" in timeline.svg("new", [up])
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
-    assert "topic" in [kind.title for kind in listed_kinds.__wrapped__()]
+    kind = next(each for each in kinds.__wrapped__() if each.title == "topic")
+    command = kind.command(Thing(type=TOPIC, name="events"), "p")
+    assert command == "gcloud pubsub topics delete events --project p"
     assert [each.key for each in by_use(stack)] == ["pubsub.data"]

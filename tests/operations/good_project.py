@@ -7,7 +7,6 @@ from cloud.machines import MACHINES
 from cloud.serviceusage import SERVICE
 from operations.checks.hub import repositories
 from operations.plan import StackPlan
-from stacks import pins
 from tests.operations.google_server import Call, GoogleServer, Page
 from tests.operations.planned import PROJECT, RESERVATION, planned
 
@@ -19,7 +18,6 @@ OWNER: Final = "jane"
 COMPUTE: Final = "https://www.googleapis.com/compute/v1"
 MANAGER: Final = "cloudresourcemanager.v3"
 METRICS: Final = "serviceusage.services.consumerQuotaMetrics.list"
-DOCKER_IMAGE: Final = "artifactregistry.projects.locations.repositories.dockerImages.get"
 WHOAMI: Final = "huggingface/api/whoami-v2"
 _GIB: Final = 2**30
 
@@ -157,29 +155,24 @@ class GoodProject:
             self.server.plant_page(access(kind, name), Page(content={}))
 
     def registry(self, plan: StackPlan) -> None:
-        """Docker Hub with the image that serves, to which anybody gets a token, and ours with the plan's."""
+        """Docker Hub, which gives anybody a token, and Artifact Registry, with the plan's images."""
         where = f"{self.server.address}/registry/token"
         realm = f'Bearer realm="{where}",service="registry.docker.io",scope="pull"'
         self.server.plant_page("registry/token", Page(content={"token": "anybody"}))
         rejected = Page(code=401, headers={"WWW-Authenticate": realm})
-        self.server.plant_page(MANIFEST, Page(rejected=rejected))
-        uris = re.findall(r"[\w-]+-docker\.pkg\.dev/[\w./-]+@sha256:[0-9a-f]{64}", str(plan.resources))
-        for uri in set(uris):
-            image = uri.rpartition("/")[2]
-            self.server.plant("artifactregistry.v1", DOCKER_IMAGE, {"uri": uri}, dockerImagesId=image)
+        for uri in re.findall(r"[\w.-]+\.[a-z]+/[\w./-]+@sha256:[0-9a-f]{64}", str(plan.resources)):
+            self.server.plant_page(manifest(uri), Page(rejected=rejected))
+
+
+def manifest(uri: str) -> str:
+    """Address at which its registry has an image."""
+    path = uri.replace("docker.io/", "registry-1.docker.io/").replace("/", "/v2/", 1)
+    return f"registry/{path.replace('@', '/manifests/')}"
 
 
 def access(kind: str, name: str) -> str:
     """Address at which the Hub says whether a model or data set may be downloaded."""
     return f"huggingface/api/{kind}s/{name}/auth-check"
-
-
-def _manifest() -> str:
-    path, digest = pins.VLLM_IMAGE.removeprefix("docker.io/").split("@")
-    return f"registry/registry-1.docker.io/v2/{path}/manifests/{digest}"
-
-
-MANIFEST: Final = _manifest()
 
 
 def _types(collection: str, a4_zone: str) -> dict[str, Any]:
@@ -189,7 +182,7 @@ def _types(collection: str, a4_zone: str) -> dict[str, Any]:
     items = {
         f"zones/{zone}": {
             collection: [
-                {"name": name}
+                {"name": name, "zone": zone}
                 for name, each in names.items()
                 if name and (zone == a4_zone or not each.name.startswith("a4-"))
             ]

@@ -26,7 +26,6 @@ from operations.clients import Clients
 from operations.leftovers import command as leftovers
 from operations.leftovers.footprint import footprint
 from operations.leftovers.search import search
-from operations.leftovers.thing import Place
 from operations.prices import known
 from operations.quantities import by_use, quantities
 from operations.state import Resource, State
@@ -127,8 +126,7 @@ def _leftovers(server: GoogleServer) -> None:
     project.policy = {"roles/container.defaultNodeServiceAccount": [member]}
     plan = planned("l4-kueue")
     wanted = footprint(plan, State(), [_state()], [])
-    place = Place(clients=Clients(PROJECT, server.address), project=PROJECT, regions=wanted.regions)
-    findings = search(place, wanted, lambda _: None)
+    findings = search(Clients(PROJECT, server.address), wanted, lambda _: None)
     leftovers.show(findings, wanted, State(), Console(width=WIDTH))
 
 

@@ -42,8 +42,8 @@ def test_what_does_not_exist_is_told_from_what_may_not_be_asked(
     google.fail("compute.v1", REGION, REFUSED)
     with pytest.raises(CallError) as refused:
         region(clients)
-    assert (missing.value.missing, missing.value.refused) == (True, False)
-    assert (refused.value.missing, refused.value.refused) == (False, True)
+    assert (missing.value.missing, missing.value.forbidden) == (True, False)
+    assert (refused.value.missing, refused.value.forbidden) == (False, True)
     assert str(refused.value) == "compute.regions.get: 403 Permission denied on the resource."
 
 

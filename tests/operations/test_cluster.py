@@ -105,7 +105,7 @@ def test_a_token_that_the_cluster_refuses_is_said_and_not_shown(
     monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials("ya29.another"))
     with pytest.raises(CallError) as refused:
         from_google(Clients("p", google.address), tls.described()).every("/api/v1/nodes")
-    assert refused.value.refused
+    assert refused.value.forbidden
     assert "ya29" not in str(refused.value)
 
 

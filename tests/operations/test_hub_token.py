@@ -7,7 +7,7 @@ import pytest
 
 from engine import lookup
 from engine.project import project_name
-from operations import hub
+from operations.checks import hub
 from operations.errors import OperationError
 
 TOKEN = "hf_planted_in_a_test"

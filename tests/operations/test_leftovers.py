@@ -9,15 +9,11 @@ from typing import Any
 
 import pytest
 
-from cloud import records
-from cloud.record import Listing, Record
 from operations.clients import Clients
-from operations.leftovers import search as search_module
+from operations.leftovers.command import remove
 from operations.leftovers.footprint import Footprint, footprint
-from operations.leftovers.kinds import listed_kinds
-from operations.leftovers.removal import remove
-from operations.leftovers.search import Findings, Leftover, kinds, search
-from operations.leftovers.thing import Place
+from operations.leftovers.kinds import kinds
+from operations.leftovers.search import Findings, Leftover, search
 from operations.state import Backend, State
 from tests.operations.conftest import Command, Lived, Ran
 from tests.operations.google_server import A_PAGE, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
@@ -84,13 +80,8 @@ class Search:
 
     clients: Clients
 
-    def place(self, wanted: Footprint) -> Place:
-        return Place(
-            clients=self.clients, project=PROJECT, regions=wanted.regions, repositories=wanted.repositories
-        )
-
     def findings(self, wanted: Footprint) -> Findings:
-        return search(self.place(wanted), wanted, lambda _: None)
+        return search(self.clients, wanted, lambda _: None)
 
     def left(self, wanted: Footprint) -> list[Leftover]:
         return [*self.findings(wanted).left]
@@ -98,8 +89,8 @@ class Search:
     def names(self, wanted: Footprint) -> set[str]:
         return {each.thing.name for each in self.left(wanted)}
 
-    def delete(self, left: Leftover, wanted: Footprint) -> None:
-        assert remove(self.place(wanted), [left], print) == []
+    def delete(self, left: Leftover) -> None:
+        assert remove(self.clients, PROJECT, [left]) == []
 
 
 @pytest.fixture
@@ -139,30 +130,11 @@ def test_what_is_left_is_found_and_the_command_deletes_it_for_good(
 ) -> None:
     (name,) = leave(project, l4_kueue, what)
     (left,) = looking.left(destroyed)
-    assert (left.thing.name, left.sure) == (name, True)
+    assert (left.thing.name, left.belonging.sure) == (name, True)
     assert left.command.startswith("gcloud ")
     assert f"--project {PROJECT}" in left.command or f"binding {PROJECT}" in left.command
-    looking.delete(left, destroyed)
+    looking.delete(left)
     assert looking.names(destroyed) == set()
-
-
-def test_a_kind_is_an_entry_of_a_record(
-    looking: Search, destroyed: Footprint, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topics = Listing(
-        title="topic", api="pubsub.v1", collection="projects.topics", gcloud="pubsub topics delete {name}"
-    )
-    record = Record(type="gcp:pubsub/topic:Topic", api="pubsub.googleapis.com", id="{name}", listing=topics)
-    known = {**records.every(), record.type: record}
-    monkeypatch.setattr(records, "every", lambda: known)
-    monkeypatch.setattr(search_module, "listed_kinds", listed_kinds.__wrapped__)
-    listed = {"topics": [{"name": f"projects/{PROJECT}/topics/mine", "labels": LABELS}]}
-    google.plant("pubsub.v1", "pubsub.projects.topics.list", listed)
-    google.plant("pubsub.v1", "pubsub.projects.topics.delete", {})
-    (left,) = looking.left(destroyed)
-    assert left.command == f"gcloud pubsub topics delete mine --project {PROJECT}"
-    looking.delete(left, destroyed)
-    assert google.called("pubsub.projects.topics.delete")
 
 
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
@@ -232,7 +204,7 @@ def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
     project.add("networks", "l4-kueue-network-0123abc")
     project.add("firewalls", "k8s-fw", network="l4-kueue-network-0123abc")
     left = looking.left(footprint(l4_kueue.plan, State(), [], []))
-    found = {each.thing.name: each.sure for each in left}
+    found = {each.thing.name: each.belonging.sure for each in left}
     assert found == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 

@@ -10,14 +10,14 @@ from engine.project import known_stacks
 from operations import preflight
 from operations.checks import permissions
 from operations.findings import Level
+from stacks import pins
 from tests.operations.conftest import HF_TOKEN, Check, Command, Ran
 from tests.operations.good_project import (
-    DOCKER_IMAGE,
     MANAGER,
-    MANIFEST,
     WHOAMI,
     GoodProject,
     access,
+    manifest,
 )
 from tests.operations.google_server import (
     A_PAGE,
@@ -152,13 +152,13 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     ],
     ("dev", "images"): [
         (nothing, OK, "exists"),
-        (answering(MANIFEST, 404), PROBLEM, "does not exist"),
-        (answering(MANIFEST, 500), UNKNOWN, "registry-1.docker.io answers with 500"),
+        (answering(manifest(pins.VLLM_IMAGE), 404), PROBLEM, "does not exist"),
+        (answering(manifest(pins.VLLM_IMAGE), 500), UNKNOWN, "registry-1.docker.io answers with 500"),
     ],
     ("a4-accelerate", "images"): [
         (nothing, OK, f"{IMAGE} exists"),
-        (failing("artifactregistry.v1", DOCKER_IMAGE, NOT_FOUND), PROBLEM, f"{IMAGE} does not exist"),
-        (failing("artifactregistry.v1", DOCKER_IMAGE, REFUSED), UNKNOWN, "may not look"),
+        (answering(manifest(IMAGE), 404), PROBLEM, f"{IMAGE} does not exist"),
+        (answering(manifest(IMAGE), 403), UNKNOWN, "may not look"),
     ],
 }
 
@@ -210,7 +210,8 @@ def test_what_every_resource_needs_is_known(stack: str) -> None:
 
 def test_a_zone_without_the_machines_of_its_pool_is_told(good: GoodProject, check: Check) -> None:
     plan = good.plan("l4-kueue")
-    items = {"zones/us-central1-c": {"machineTypes": [{"name": "g2-standard-24"}, {"name": "e2-standard-4"}]}}
+    types = [{"name": name, "zone": "us-central1-c"} for name in ("g2-standard-24", "e2-standard-4")]
+    items = {"zones/us-central1-c": {"machineTypes": types}}
     good.server.plant("compute.v1", "compute.machineTypes.aggregatedList", {"items": items})
     found = [each for each in check(plan, "places") if each.level is PROBLEM]
     assert [each.what.partition(": ")[2] for each in found] == [
@@ -233,21 +234,6 @@ def test_what_is_there_already_is_told_and_what_is_this_stacks_own_is_a_warning(
     assert "secret dev-hugging-face-token is there already" in found[WARNING].what
     assert "operations leftovers --stack dev" in found[WARNING].remedy
     assert "repository images-dev" in found[PROBLEM].what
-
-
-@pytest.mark.parametrize(
-    ("pods", "level", "words"),
-    [("10.0.0.0/16", PROBLEM, "overlap"), ("8.8.0.0/16", WARNING, "not a private range")],
-)
-def test_ranges_that_overlap_or_are_public_are_told(
-    pods: str, level: Level, words: str, good: GoodProject, check: Check
-) -> None:
-    plan = good.plan("l4-kueue")
-    (subnet,) = plan.of_type("gcp:compute/subnetwork:Subnetwork")
-    secondary = [{"rangeName": "pods", "ipCidrRange": pods}]
-    changed = replace(subnet, inputs={**subnet.inputs, "secondaryIpRanges": secondary})
-    (found,) = check(replace(plan, resources=(changed,)), "network")
-    assert found.level is level and words in found.what
 
 
 def test_a_run_without_a_limit_is_a_warning_and_so_is_what_no_limit_ends(check: Check) -> None:
