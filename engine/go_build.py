@@ -138,7 +138,7 @@ def path_of(command: str) -> Path:
 
 
 def file(path: str) -> Path:
-    """Where the copy of a module's file lies, `kueue/values.yaml`."""
+    """Where the copy of a module's file lies, `kueue/chart`."""
     return TOOLS / path
 
 
@@ -193,10 +193,10 @@ def _unfinished(target: Path) -> Generator[Path]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file or the files of a folder; the module cache is read-only, the copy need not be."""
+    """Copies a file, or a folder whole; the module cache is read-only, the copy need not be."""
     if source.is_dir():
         target.mkdir()
         for each in source.iterdir():
-            shutil.copyfile(each, target / each.name)
+            _copy(each, target / each.name)
     else:
         shutil.copyfile(source, target)

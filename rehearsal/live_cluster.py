@@ -1,7 +1,7 @@
 """The GKE cluster of a rehearsed stack, on a local control plane.
 
-Simulated are the nodes (`control_plane/nodes.py`), the Ray operator (`control_plane/ray_operator.py`) and the
-Helm release of Kueue (`control_plane/kueue_release.py`). What GKE itself installs is missing.
+Simulated are the nodes (`control_plane/nodes.py`) and the Ray operator (`control_plane/ray_operator.py`).
+What GKE itself installs is missing.
 """
 
 import contextlib

@@ -211,6 +211,15 @@ class Api:
             if error.code != 404:
                 raise
 
+    def token(self, account: Mapping[str, Any]) -> str:
+        """A token that acts as a service account, for a day."""
+        wanted = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 86400},
+        }
+        return self.request("POST", f"{self.path_of(account)}/token", wanted)["status"]["token"]
+
     def served_kinds(self) -> Iterator[Kind]:
         """All kinds whose objects can be listed, each in the version that the API server prefers."""
         groups = self.request("GET", "/apis")["groups"]

@@ -89,7 +89,7 @@ class ControlPlane:
             versions = [_without_descriptions(each) for each in tree["spec"]["versions"] if each["storage"]]
             self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
         for tree in trees:
-            establish(self.api, tree["metadata"]["name"])
+            establish(self.api, tree)
 
     def _start(self) -> None:
         self._kwokctl.create()

@@ -118,7 +118,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
         process.wait()
         raise
     if process.returncode:
-        raise RehearsalError(f"kwokctl {' '.join(arguments)}: {_error_in(errors)}")
+        raise RehearsalError(f"kwokctl {' '.join(arguments)}: {error_in(errors, 'err')}")
     return output
 
 
@@ -156,9 +156,9 @@ def _configuration() -> dict[str, Any]:
     }
 
 
-def _error_in(output: str) -> str:
-    """kwokctl's error: its log is one JSON object a line, the last of which says why it ended."""
+def error_in(output: str, key: str) -> str:
+    """Why a program ended, whose log is one JSON object a line: what the last one has under a key."""
     try:
-        return str(json.loads(output.splitlines()[-1])["err"])
+        return str(json.loads(output.splitlines()[-1])[key])
     except (IndexError, ValueError, KeyError):
         return output.strip() or "no reason given"

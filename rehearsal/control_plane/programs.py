@@ -51,11 +51,10 @@ KUEUE: Final = GoModule(
     module="sigs.k8s.io/kueue",
     commands={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
     minutes=4,
-    files={
-        "config/components/crd/bases": "kueue/crds",
-        "config/components/webhook/manifests.yaml": "kueue/webhooks.yaml",
-        "charts/kueue/values.yaml": "kueue/values.yaml",
-    },
+    files={"charts/kueue": "kueue/chart"},
+)
+_HELM: Final = GoModule(
+    folder="helm", module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}, minutes=1
 )
 # kwokctl, which knows where the others are published, is built first.
-MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE)
+MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM)

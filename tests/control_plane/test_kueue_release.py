@@ -11,7 +11,6 @@ import yaml
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane, kueue_release
 from rehearsal.control_plane.api import WaitError, until
-from rehearsal.control_plane.kueue_release import configured
 from tests.rehearsal.small import SETTINGS, make_cluster
 
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpriorityclasses.kueue.x-k8s.io"
@@ -22,8 +21,13 @@ CONFIGURATION = {
 }
 
 
+def configured(configuration: Any) -> dict[str, Any]:
+    """The values for a configuration of the manager."""
+    return {"managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration)}}
+
+
 def program(
-    configuration: dict[str, Any], flavor: dict[str, Any] | None = None, version: str = "0.19.2"
+    values: dict[str, Any] | None = None, flavor: dict[str, Any] | None = None, version: str = "0.19.2"
 ) -> Callable[[], None]:
     """A cluster with Kueue in it and one flavor of nodes."""
 
@@ -39,7 +43,7 @@ def program(
             name="kueue",
             namespace="kueue-system",
             chart="oci://registry.k8s.io/kueue/charts/kueue",
-            values={"managerConfig": {"controllerManagerConfigYaml": yaml.safe_dump(configuration)}},
+            values=values or configured(CONFIGURATION),
             version=version,
             opts=pulumi.ResourceOptions(provider=provider, depends_on=[home]),
         )
@@ -60,7 +64,7 @@ def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_withou
 ) -> None:
     # Something that only the kind's own schema knows.
     flavor: dict[str, Any] = {"nodeTaints": [{"key": "team", "value": "ml", "effect": "Never"}]}
-    with Rehearsal("small", SETTINGS, program(CONFIGURATION, flavor), plane=plane) as rehearsal:
+    with Rehearsal("small", SETTINGS, program(flavor=flavor), plane=plane) as rehearsal:
         with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*nodeTaints.*effect"):
             rehearsal.up()
         flavor["nodeTaints"][0]["effect"] = "NoSchedule"
@@ -106,13 +110,10 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (
-            program({**CONFIGURATION, "integrations": {"podOptions": {}}}),
-            'Kueue refuses its configuration.*"integrations.podOptions"',
-        ),
-        (program(CONFIGURATION, version="0.18.0"), "has Kueue v0.19.2, the release wants 0.18.0"),
+        (program({"managerconfig": {}}), "values.managerconfig: the chart of Kueue has no such value"),
+        (program(version="0.18.0"), "has Kueue v0.19.2, the release wants 0.18.0"),
     ],
-    ids=["a field that was removed", "another version"],
+    ids=["an unknown value", "another version"],
 )
 def test_a_wrong_release_fails_before_anything_is_installed(
     plane: ControlPlane, wrong: Callable[[], None], reason: str
@@ -128,13 +129,15 @@ def test_a_wrong_release_fails_before_anything_is_installed(
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"managerconfig": {}}, "values.managerconfig: the chart of Kueue has no such value"),
-        ({"managerConfig": {"controllerManagerConfigYaml": "- a"}}, "is not a mapping"),
-        ({"managerConfig": {"controllerManagerConfigYaml": "a: ["}}, "is no YAML"),
+        (configured({**CONFIGURATION, "integrations": {"podOptions": {}}}), '"integrations.podOptions"'),
+        (configured(["a"]), "Kueue rejects its configuration: .*cannot unmarshal array"),
+        ({"webhookService": "no"}, "Helm rejects the release of Kueue: .*webhook/service.yaml"),
+        ({"enableKueueViz": True}, "has one ConfigMap here, not 2"),
     ],
 )
-def test_values_that_the_chart_does_not_have_are_refused(
-    plane: ControlPlane, values: dict[str, object], reason: str
+def test_what_helm_or_the_manager_rejects_is_not_installed(
+    plane: ControlPlane, values: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(RehearsalError, match=reason):
-        configured(values)
+        plane.kueue.install(values, "kueue-system")
+    assert not plane.kueue.installed
