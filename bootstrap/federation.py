@@ -1,6 +1,6 @@
 """Who a pipeline's job is at Google, by the token that its forge signs: no key is stored anywhere."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,33 +13,23 @@ DEPLOYS: Final = "deploys"
 # Google keeps the id of a deleted pool for 30 days, and the pool with it: `gcloud iam workload-identity-pools
 # undelete` brings it back.
 _POOL: Final = "llm-forges"
-_GITHUB_ISSUER: Final = "https://token.actions.githubusercontent.com"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GitHub:
-    """A repository at GitHub.
+class Forge:
+    """A forge, and which of its jobs are what; conditions on the claims of a token.
 
     Args:
-        repository: `owner/name`.
-        repository_id: Its number.
+        issuer: Who signs the tokens.
+        trusted: Whether a job is one of this repository's.
+        previews: Whether such a job may act as the identity of previews.
+        deploys: Whether such a job may act as the identity that deploys.
     """
 
-    repository: str
-    repository_id: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GitLab:
-    """A project at GitLab.
-
-    Args:
-        project_id: Its number.
-        url: Address of the GitLab.
-    """
-
-    project_id: str
-    url: str
+    issuer: str
+    trusted: str
+    previews: str
+    deploys: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +38,11 @@ class FederationArgs:
 
     Args:
         project: Project id, known once its APIs are enabled.
-        main_branch: The branch that may deploy.
-        github: The repository at GitHub, if it is there.
-        gitlab: The project at GitLab, if it is there.
+        forges: The forges by name.
     """
 
     project: pulumi.Input[str]
-    main_branch: str
-    github: GitHub | None = None
-    gitlab: GitLab | None = None
+    forges: Mapping[str, Forge]
 
 
 class Federation(pulumi.ComponentResource):
@@ -76,13 +62,25 @@ class Federation(pulumi.ComponentResource):
             display_name="Pipelines of the LLM stacks",
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self._name = name
-        self._project = args.project
         self.providers: dict[str, pulumi.Output[str]] = {}
-        if args.github:
-            self._trust("github", _GITHUB_ISSUER, *github_rules(args.github, args.main_branch))
-        if args.gitlab:
-            self._trust("gitlab", args.gitlab.url, *gitlab_rules(args.gitlab, args.main_branch))
+        for forge, said in args.forges.items():
+            provider = gcp.iam.WorkloadIdentityPoolProvider(
+                f"{name}-{forge}",
+                project=args.project,
+                workload_identity_pool_id=self._pool.workload_identity_pool_id,
+                workload_identity_pool_provider_id=forge,
+                # Every repository of the forge has tokens of this issuer: without the condition all were
+                # trusted.
+                attribute_condition=said.trusted,
+                attribute_mapping={
+                    "google.subject": "assertion.sub",
+                    f"attribute.{PREVIEWS}": f"({said.previews}) ? 'yes' : 'no'",
+                    f"attribute.{DEPLOYS}": f"({said.deploys}) ? 'yes' : 'no'",
+                },
+                oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=said.issuer),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            self.providers[forge] = provider.name
         self.register_outputs({"providers": self.providers})
 
     def members(self, attribute: str) -> pulumi.Output[str]:
@@ -91,55 +89,85 @@ class Federation(pulumi.ComponentResource):
             "principalSet://iam.googleapis.com/", self._pool.name, f"/attribute.{attribute}/yes"
         )
 
-    def _trust(self, forge: str, issuer: str, condition: str, mapping: Mapping[str, str]) -> None:
-        provider = gcp.iam.WorkloadIdentityPoolProvider(
-            f"{self._name}-{forge}",
-            project=self._project,
-            workload_identity_pool_id=self._pool.workload_identity_pool_id,
-            workload_identity_pool_provider_id=forge,
-            # Every repository of the forge has tokens of this issuer: without the condition all were trusted.
-            attribute_condition=condition,
-            attribute_mapping=mapping,
-            oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=issuer),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        self.providers[forge] = provider.name
 
-
-def github_rules(repository: GitHub, main_branch: str) -> tuple[str, dict[str, str]]:
-    """Condition and attributes for jobs of GitHub.
+def github(repository: str, repository_id: str, main_branch: str) -> Forge:
+    """Jobs of GitHub.
 
     A job of an environment has the environment, and nothing else, behind the repository in its subject.
     https://docs.github.com/actions/reference/security/oidc
     """
-    condition = (
-        f"assertion.repository == '{repository.repository}' && "
-        f"assertion.repository_id == '{repository.repository_id}'"
+    subject = f"repo:{repository}:environment"
+    return Forge(
+        issuer="https://token.actions.githubusercontent.com",
+        trusted=f"assertion.repository == '{repository}' && assertion.repository_id == '{repository_id}'",
+        previews=f"assertion.sub == '{subject}:preview'",
+        deploys=f"assertion.sub == '{subject}:production' && assertion.ref == 'refs/heads/{main_branch}' && "
+        "assertion.event_name == 'workflow_dispatch'",
     )
-    subject = f"repo:{repository.repository}:environment"
-    deploys = (
-        f"assertion.sub == '{subject}:production' && assertion.ref == 'refs/heads/{main_branch}' && "
-        "assertion.event_name == 'workflow_dispatch'"
-    )
-    return condition, _attributes(f"assertion.sub == '{subject}:preview'", deploys)
 
 
-def gitlab_rules(project: GitLab, main_branch: str) -> tuple[str, dict[str, str]]:
-    """Condition and attributes for jobs of GitLab; a fork is a project with another number.
+def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
+    """Jobs of GitLab; a fork is a project with another number.
 
     https://docs.gitlab.com/ci/secrets/id_token_authentication/
     """
-    condition = f"assertion.project_id == '{project.project_id}'"
-    deploys = (
-        f"assertion.ref == '{main_branch}' && assertion.ref_type == 'branch' && "
-        "assertion.ref_protected == 'true'"
+    return Forge(
+        issuer=url,
+        trusted=f"assertion.project_id == '{project_id}'",
+        previews="true",
+        deploys=f"assertion.ref == '{main_branch}' && assertion.ref_type == 'branch' && "
+        "assertion.ref_protected == 'true'",
     )
-    return condition, _attributes("true", deploys)
 
 
-def _attributes(previews: str, deploys: str) -> dict[str, str]:
-    return {
-        "google.subject": "assertion.sub",
-        f"attribute.{PREVIEWS}": f"({previews}) ? 'yes' : 'no'",
-        f"attribute.{DEPLOYS}": f"({deploys}) ? 'yes' : 'no'",
-    }
+@dataclass(frozen=True, kw_only=True)
+class JobIdentityArgs:
+    """Arguments of `JobIdentity`.
+
+    Args:
+        project: Project id, known once its APIs are enabled.
+        display_name: What it is for, as the console shows it.
+        jobs: The jobs that may act as it, as an IAM member.
+        roles: Roles on the project.
+    """
+
+    project: pulumi.Input[str]
+    display_name: str
+    jobs: pulumi.Input[str]
+    roles: Iterable[str]
+
+
+class JobIdentity(pulumi.ComponentResource):
+    """A service account without a key, which the jobs of one kind, and nobody else, act as.
+
+    Attributes:
+        email: Its address.
+        member: `serviceAccount:EMAIL`.
+    """
+
+    def __init__(self, name: str, args: JobIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("llm-stacks-bootstrap:components:JobIdentity", name, None, opts)
+        account = gcp.serviceaccount.Account(
+            f"{name}-account",
+            project=args.project,
+            display_name=args.display_name,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        gcp.serviceaccount.IAMMember(
+            f"{name}-jobs",
+            service_account_id=account.name,
+            role="roles/iam.workloadIdentityUser",
+            member=args.jobs,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        for role in args.roles:
+            gcp.projects.IAMMember(
+                f"{name}-{role.removeprefix('roles/')}",
+                project=args.project,
+                role=role,
+                member=account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.email: pulumi.Output[str] = account.email
+        self.member: pulumi.Output[str] = account.member
+        self.register_outputs({"email": account.email})

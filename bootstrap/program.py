@@ -6,8 +6,17 @@ import pulumi
 import pulumi_gcp as gcp
 
 from bootstrap import roles
-from bootstrap.federation import DEPLOYS, PREVIEWS, Federation, FederationArgs
-from bootstrap.job_identity import JobIdentity, JobIdentityArgs
+from bootstrap.federation import (
+    DEPLOYS,
+    PREVIEWS,
+    Federation,
+    FederationArgs,
+    Forge,
+    JobIdentity,
+    JobIdentityArgs,
+    github,
+    gitlab,
+)
 from bootstrap.settings import Settings
 from bootstrap.state_store import StateStore, StateStoreArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
@@ -27,35 +36,29 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
     store = StateStore("llm-state", StateStoreArgs(project=project, location=settings.region))
-    federation = Federation(
-        "llm",
-        FederationArgs(
-            project=project,
-            main_branch=settings.main_branch,
-            github=settings.github,
-            gitlab=settings.gitlab,
-        ),
-    )
-    preview = JobIdentity(
-        "llm-preview",
-        JobIdentityArgs(
-            project=project,
-            display_name="Previews of merge requests, and drift: reads only",
-            jobs=federation.members(PREVIEWS),
-            roles=roles.PREVIEW,
-        ),
-    )
-    deploy = JobIdentity(
-        "llm-deploy",
-        JobIdentityArgs(
-            project=project,
-            display_name="pulumi up from the main branch",
-            jobs=federation.members(DEPLOYS),
-            roles=roles.DEPLOY,
-        ),
+    federation = Federation("llm", FederationArgs(project=project, forges=_forges(settings)))
+    preview, deploy = (
+        JobIdentity(
+            name,
+            JobIdentityArgs(
+                project=project, display_name=purpose, jobs=federation.members(attribute), roles=given
+            ),
+        )
+        for name, purpose, attribute, given in (
+            ("llm-preview", "Previews of merge requests, and drift: reads only", PREVIEWS, roles.PREVIEW),
+            ("llm-deploy", "pulumi up from the main branch", DEPLOYS, roles.DEPLOY),
+        )
     )
     _open_state(store, preview, deploy)
-    _let_grant(project, deploy)
+    gcp.projects.IAMMember(
+        "llm-deploy-granter",
+        project=project,
+        role=roles.GRANTER,
+        member=deploy.member,
+        condition=gcp.projects.IAMMemberConditionArgs(
+            title="Only the roles that stacks give", expression=roles.only_granted()
+        ),
+    )
     return {
         "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", store.bucket_name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", store.key_id),
@@ -63,6 +66,16 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "GOOGLE_PREVIEW_ACCOUNT": preview.email,
         "GOOGLE_DEPLOY_ACCOUNT": deploy.email,
     }
+
+
+def _forges(settings: Settings) -> dict[str, Forge]:
+    """Those that the repository is at."""
+    forges, branch = {}, settings.main_branch
+    if settings.github_repository and settings.github_repository_id:
+        forges["github"] = github(settings.github_repository, settings.github_repository_id, branch)
+    if settings.gitlab_project_id:
+        forges["gitlab"] = gitlab(settings.gitlab_url, settings.gitlab_project_id, branch)
+    return forges
 
 
 def _open_state(store: StateStore, preview: JobIdentity, deploy: JobIdentity) -> None:
@@ -75,15 +88,3 @@ def _open_state(store: StateStore, preview: JobIdentity, deploy: JobIdentity) ->
         ("llm-deploy-key", roles.ENCRYPTER, deploy),
     ):
         gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=store.key_id, role=role, member=identity.member)
-
-
-def _let_grant(project: pulumi.Input[str], deploy: JobIdentity) -> None:
-    gcp.projects.IAMMember(
-        "llm-deploy-granter",
-        project=project,
-        role=roles.GRANTER,
-        member=deploy.member,
-        condition=gcp.projects.IAMMemberConditionArgs(
-            title="Only the roles that stacks give", expression=roles.only_granted()
-        ),
-    )

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from bootstrap.federation import GitHub, GitLab
 from stacks.reader import GoogleSettings, Hint
 
 _Number = Annotated[str | None, Field(pattern=r"^\d+$"), Hint(values="a number")]
@@ -35,20 +34,6 @@ class Settings(GoogleSettings):
         pattern=r"^https://[\w.:-]+$",
         description="Address of the GitLab; its keys must be readable from the internet.",
     )
-
-    @property
-    def github(self) -> GitHub | None:
-        """The repository at GitHub."""
-        if self.github_repository is None or self.github_repository_id is None:
-            return None
-        return GitHub(repository=self.github_repository, repository_id=self.github_repository_id)
-
-    @property
-    def gitlab(self) -> GitLab | None:
-        """The project at GitLab."""
-        return (
-            GitLab(project_id=self.gitlab_project_id, url=self.gitlab_url) if self.gitlab_project_id else None
-        )
 
     @field_validator("github_repository_id")
     @classmethod
