@@ -1,6 +1,5 @@
 """The calls that a build needs: of Cloud Build, and of Cloud Logging for the end of its log."""
 
-import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
@@ -99,22 +98,21 @@ class BuildApi:
         logging: The same for Cloud Logging, ending in `/v2/`.
 
     Raises:
-        BuildError: Without Application Default Credentials, or for an endpoint of another form.
+        BuildError: Without Application Default Credentials.
     """
 
     def __init__(self, project: str, location: str, cloud_build: str | None, logging: str | None) -> None:
-        host = _host(cloud_build, "v1")
         try:
-            credentials = find_credentials(host)
+            credentials = find_credentials(cloud_build)
         except DefaultCredentialsError as error:
             raise BuildError(f"Cloud Build cannot be called: {error}") from None
         self._project = project
         self._parent = f"projects/{project}/locations/{location}"
-        build = client("cloudbuild.v1", credentials, _TIMEOUT_S, host)
+        # The client library appends the version itself.
+        host, log_host = (cloud_build or "").removesuffix("v1/"), (logging or "").removesuffix("v2/")
+        build = client("cloudbuild.v1", credentials, _TIMEOUT_S, host or None)
         self._builds = build.projects().locations().builds()
-        # Where Cloud Build is a local server, Cloud Logging is one too, or there is none.
-        self._has_log = bool(logging) or not host
-        self._entries = client("logging.v2", credentials, _TIMEOUT_S, _host(logging, "v2")).entries()
+        self._entries = client("logging.v2", credentials, _TIMEOUT_S, log_host or None).entries()
 
     def create(self, build: Mapping[str, Any]) -> dict[str, Any]:
         """Starts a build and returns it as it was accepted."""
@@ -135,8 +133,6 @@ class BuildApi:
 
     def log_end(self, build_id: str) -> list[str]:
         """The last lines of a build's log, oldest first; none where the log cannot be read."""
-        if not self._has_log:
-            return []
         query = {
             "resourceNames": [f"projects/{self._project}"],
             "filter": f'resource.type="build" resource.labels.build_id="{build_id}"',
@@ -156,13 +152,3 @@ def _answer(request: Any) -> dict[str, Any]:
         return request.execute()
     except CALL_ERRORS as error:
         raise Trouble(error) from None
-
-
-def _host(endpoint: str | None, version: str) -> str | None:
-    """The client library appends the version itself."""
-    if not endpoint:
-        return None
-    host = re.fullmatch(rf"(https?://.+/){version}/", endpoint)
-    if not host:
-        raise BuildError(f"the custom endpoint {endpoint!r} is not of the form https://HOST/{version}/")
-    return host[1]

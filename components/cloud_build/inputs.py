@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import pulumi
+from pydantic.alias_generators import to_camel
 
 
 class BuildError(Exception):
@@ -44,19 +45,9 @@ class BuildInputs:
 
     @classmethod
     def of(cls, properties: Mapping[str, Any]) -> Self:
-        """Reads the resource's properties."""
-        return cls(**{field.name: _value(properties[_camel_case(field.name)]) for field in fields(cls)})
+        """Reads the resource's properties; every number of the engine is a float."""
+        return cls(**{field.name: properties[to_camel(field.name)] for field in fields(cls)})
 
     def properties(self) -> dict[str, Any]:
         """By the names that the state has, such as `sourceBucket`."""
-        return {_camel_case(field.name): getattr(self, field.name) for field in fields(self)}
-
-
-def _value(value: Any) -> Any:
-    """Every number of the engine is a float."""
-    return int(value) if isinstance(value, float) else value
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(other.capitalize() for other in others)
+        return {to_camel(field.name): getattr(self, field.name) for field in fields(self)}

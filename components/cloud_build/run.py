@@ -210,7 +210,7 @@ def _message(inputs: BuildInputs, tag: str) -> Build:
             "storageSource": {
                 "bucket": inputs.source_bucket,
                 "object": inputs.source_object,
-                "generation": str(inputs.source_generation),
+                "generation": f"{inputs.source_generation:.0f}",
             }
         },
         "steps": [
@@ -223,14 +223,14 @@ def _message(inputs: BuildInputs, tag: str) -> Build:
         ],
         "images": [inputs.image],
         "serviceAccount": inputs.service_account,
-        "timeout": f"{inputs.timeout_s}s",
+        "timeout": f"{inputs.timeout_s:.0f}s",
         "queueTtl": f"{_QUEUE_S}s",
         "tags": [tag],
         "options": {
             # The other places for a log ask for more than the right to write entries.
             "logging": "CLOUD_LOGGING_ONLY",
             "machineType": inputs.machine_type,
-            "diskSizeGb": str(inputs.disk_gb),
+            "diskSizeGb": f"{inputs.disk_gb:.0f}",
         },
     }
 

@@ -287,11 +287,6 @@ def test_plain_http_never_carries_a_token(bench: Bench, monkeypatch: pytest.Monk
     bench.run()
 
 
-def test_a_custom_endpoint_of_another_form_is_rejected() -> None:
-    with pytest.raises(BuildError, match="is not of the form"):
-        BuildApi("my-project", "us-central1", cloud_build="localhost:8080", logging=None)
-
-
 @pytest.mark.parametrize(
     ("news", "replaces"),
     [
