@@ -38,15 +38,6 @@ def has_unknown(value: object) -> bool:
     return is_unknown(value)
 
 
-def without_unknowns(value: Any) -> Any:
-    """A copy that leaves out every entry still to be computed, for checks of the rest."""
-    if isinstance(value, Mapping):
-        return {key: without_unknowns(item) for key, item in value.items() if not is_unknown(item)}
-    if isinstance(value, list):
-        return [without_unknowns(item) for item in value if not is_unknown(item)]
-    return value
-
-
 def at(node: Any, path: str) -> Iterator[Any]:
     """The values at a path such as `template.containers[].image`; `[]` steps through a list."""
     step, _, rest = path.partition(".")
