@@ -62,6 +62,18 @@ class Reservation:
             )
         return cls(**path.groupdict())
 
+    @property
+    def path(self) -> str:
+        """As a node pool names it: short in the own project, a path when shared."""
+        path = self.name
+        if self.project:
+            path = f"projects/{self.project}/reservations/{path}"
+        if self.block:
+            path = f"{path}/reservationBlocks/{self.block}"
+        if self.sub_block:
+            path = f"{path}/reservationSubBlocks/{self.sub_block}"
+        return path
+
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
@@ -130,30 +142,11 @@ class Capacity:
             "spot": self.type is CapacityType.SPOT,
             "flex_start": self.flex_start,
             "max_run_duration": f"{max_hours * 3600}s" if max_hours else None,
-            "reservation_affinity": self._affinity(),
+            # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
+            # take machines out of a reservation that it does not name.
+            "reservation_affinity": gcp.container.NodePoolNodeConfigReservationAffinityArgs(
+                consume_reservation_type="SPECIFIC_RESERVATION" if self.reservation else "NO_RESERVATION",
+                key="compute.googleapis.com/reservation-name" if self.reservation else None,
+                values=[self.reservation.path] if self.reservation else None,
+            ),
         }
-
-    def _affinity(self) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs:
-        # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
-        # take machines out of a reservation that it does not name.
-        if self.reservation is None:
-            return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
-                consume_reservation_type="NO_RESERVATION"
-            )
-        return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
-            consume_reservation_type="SPECIFIC_RESERVATION",
-            key="compute.googleapis.com/reservation-name",
-            values=[_path(self.reservation)],
-        )
-
-
-def _path(reservation: Reservation) -> str:
-    """The reservation as a node pool names it: short in the own project, a path when shared."""
-    path = reservation.name
-    if reservation.project:
-        path = f"projects/{reservation.project}/reservations/{path}"
-    if reservation.block:
-        path = f"{path}/reservationBlocks/{reservation.block}"
-    if reservation.sub_block:
-        path = f"{path}/reservationSubBlocks/{reservation.sub_block}"
-    return path

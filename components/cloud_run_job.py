@@ -47,7 +47,12 @@ class CloudRunJob(Component):
 
     def __init__(self, name: str, args: CloudRunJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=_task(args))
+        # As many tries as fit: every one may take all of its own time.
+        retries = _RETRIES if args.max_hours is None else min(_RETRIES, args.max_hours // _TASK_HOURS - 1)
+        task = gcp.cloudrunv2.JobTemplateTemplateArgs(
+            timeout=f"{_TASK_HOURS * 3600}s", max_retries=retries, **args.template("JobTemplateTemplate")
+        )
+        template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=task)
         job = gcp.cloudrunv2.Job(
             f"{name}-job",
             project=args.project,
@@ -72,16 +77,3 @@ def _token(template: gcp.cloudrunv2.JobTemplateArgs, labels: Mapping[str, str]) 
     https://github.com/hashicorp/terraform-provider-google/issues/24451
     """
     return pulumi.Output.json_dumps([template, dict(labels)], default=vars, sort_keys=True).apply(fingerprint)
-
-
-def _task(args: CloudRunJobArgs) -> gcp.cloudrunv2.JobTemplateTemplateArgs:
-    return gcp.cloudrunv2.JobTemplateTemplateArgs(
-        timeout=f"{_TASK_HOURS * 3600}s",
-        max_retries=_retries(args.max_hours),
-        **args.template("JobTemplateTemplate"),
-    )
-
-
-def _retries(max_hours: int | None) -> int:
-    """As many as fit: every try may take all of its own time."""
-    return _RETRIES if max_hours is None else min(_RETRIES, max_hours // _TASK_HOURS - 1)

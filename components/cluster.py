@@ -11,7 +11,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from components.component import Component
-from components.image import Image, ImageRepository
+from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
 
@@ -176,7 +176,7 @@ class Cluster(Component):
                 member=node_account.member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for repository in sorted(repositories, key=_repository_key)
+            for repository in sorted(repositories, key=lambda each: (each.location, each.name))
         ]
 
     def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:
@@ -186,7 +186,7 @@ class Cluster(Component):
                 name=cluster.name,
                 endpoint=cluster.endpoint,
                 certificate=cluster.master_auth.cluster_ca_certificate,
-            ).apply(lambda parts: _kubeconfig(**parts)),
+            ).apply(lambda values: json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)),
             # Objects belong to the cluster, not to the text of the kubeconfig.
             cluster_identifier=cluster.self_link,
             # As for the objects: nothing to ask the provider once the cluster is gone.
@@ -229,11 +229,3 @@ def ray_operators(enabled: bool) -> list[RayOperator] | None:
             ),
         )
     ]
-
-
-def _repository_key(repository: ImageRepository) -> str:
-    return f"{repository.location}/{repository.name}"
-
-
-def _kubeconfig(**values: str) -> str:
-    return json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)

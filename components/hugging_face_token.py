@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -10,10 +9,6 @@ import pulumi_kubernetes as kubernetes
 
 from components.component import Component
 from components.namespace import Namespace
-
-# Name and key of the Kubernetes Secret, as the manifests' secretKeyRef say them.
-SECRET_NAME: Final = "hf-token"
-SECRET_KEY: Final = "token"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +78,14 @@ class HuggingFaceToken(Component):
             for reader, member in args.readers.items()
         ]
         if args.namespace:
-            self.access.append(self._for_pods(name, args.token, args.namespace))
+            # Name and key as the manifests' secretKeyRef say them.
+            for_pods = kubernetes.core.v1.Secret(
+                f"{name}-hf-token-for-pods",
+                metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                    name="hf-token", namespace=args.namespace.namespace
+                ),
+                string_data={"token": args.token},
+                opts=args.namespace.inside(self),
+            )
+            self.access.append(for_pods)
         self.register_outputs({})
-
-    def _for_pods(self, name: str, token: pulumi.Output[str], namespace: Namespace) -> pulumi.Resource:
-        return kubernetes.core.v1.Secret(
-            f"{name}-hf-token-for-pods",
-            metadata=kubernetes.meta.v1.ObjectMetaArgs(name=SECRET_NAME, namespace=namespace.namespace),
-            string_data={SECRET_KEY: token},
-            opts=namespace.inside(self),
-        )

@@ -63,13 +63,18 @@ class Kueue(Component):
             NamespaceArgs(cluster=args.cluster, namespace=NAMESPACE, network_policies=[]),
             pulumi.ResourceOptions(parent=self),
         )
+        port = {"webhookPort": _WEBHOOK_PORT}
+        configuration = Manifest(
+            MANIFESTS / "kueue-configuration.yaml", {**port, "namespaces": list(args.namespaces)}
+        )
+        text = yaml.safe_dump(configuration.tree, sort_keys=False)
         self._release = kubernetes.helm.v3.Release(
             f"{name}-kueue",
             name="kueue",
             namespace=NAMESPACE,
             chart=_CHART,
             version=args.version,
-            values=_values(args.namespaces),
+            values=Manifest(MANIFESTS / "kueue-values.yaml", {**port, "configuration": text}).tree,
             # Helm waits until the manager's pods are ready, and takes a failed installation back.
             atomic=True,
             timeout=_INSTALL_SECONDS,
@@ -94,16 +99,6 @@ async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
         return False
     await asyncio.sleep(_BACKOFF_S)
     return True
-
-
-def _values(namespaces: Sequence[str]) -> dict[str, Any]:
-    holes = {"namespaces": list(namespaces), "webhookPort": _WEBHOOK_PORT}
-    configuration = yaml.safe_dump(
-        Manifest(MANIFESTS / "kueue-configuration.yaml", holes).tree, sort_keys=False
-    )
-    return Manifest(
-        MANIFESTS / "kueue-values.yaml", {"configuration": configuration, "webhookPort": _WEBHOOK_PORT}
-    ).tree
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,8 @@ import pulumi_gcp as gcp
 
 from components.component import Component
 
+# 4,092 addresses.
+_MACHINES_RANGE: Final = "10.0.0.0/20"
 PODS_RANGE: Final = "pods"
 SERVICES_RANGE: Final = "services"
 # What a cluster needs beside its nodes: 65,536 addresses for pods (1,024 nodes of an Autopilot
@@ -28,14 +30,12 @@ class NetworkArgs:
     Args:
         project: Project id.
         region: Region of the subnet.
-        cidr: Range of the machines; 4,092 addresses by default.
         secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
         delete_timeout: How long destroy tries while something deleted still holds an address or a rule.
     """
 
     project: pulumi.Input[str]
     region: str
-    cidr: str = "10.0.0.0/20"
     secondary_ranges: Mapping[str, str] = field(default_factory=dict)
     delete_timeout: str = _CLUSTER_TIMEOUT
 
@@ -66,7 +66,7 @@ class Network(Component):
             project=args.project,
             region=args.region,
             network=network.id,
-            ip_cidr_range=args.cidr,
+            ip_cidr_range=_MACHINES_RANGE,
             # Buckets and registries without the NAT.
             private_ip_google_access=True,
             secondary_ip_ranges=[

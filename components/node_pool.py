@@ -46,10 +46,6 @@ class NodePoolArgs:
     max_hours: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.minimum <= self.maximum or not self.maximum:
-            raise ValueError(
-                f"{self.minimum} to {self.maximum} nodes: give a minimum, and a maximum from it on"
-            )
         if self.fixed_size and self.maximum % len(self.zones):
             raise ValueError(
                 f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
@@ -112,6 +108,7 @@ class NodePool(Component):
         )
         # Node by node without a spare one, which GKE would add first by default and there may not be.
         one_by_one = gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
+        wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
             project=cluster.resource.project,
@@ -127,7 +124,9 @@ class NodePool(Component):
                 auto_upgrade=True,
             ),
             upgrade_settings=one_by_one if args.scarce else None,
-            placement_policy=_placement(args),
+            # Machines that are wired to each other; for a single one GKE rejects the policy.
+            # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
+            placement_policy=wired if args.tpu_topology and args.maximum > 1 else None,
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -141,20 +140,17 @@ class NodePool(Component):
         self.register_outputs({})
 
 
-def _placement(args: NodePoolArgs) -> gcp.container.NodePoolPlacementPolicyArgs | None:
-    """Machines that are wired to each other; for a single one GKE rejects the policy.
-
-    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
-    """
-    if args.tpu_topology is None or args.maximum == 1:
-        return None
-    return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
-
-
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     machine, gpus = args.machine, bool(args.machine.count) and not args.machine.is_tpu
     # The whole core for the thread that feeds the chips, as the tutorial has it.
     one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
+    # The newest driver that GKE installs and keeps up to date.
+    driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+        gpu_driver_version="LATEST"
+    )
+    accelerator = gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
+        type=machine.accelerator, count=machine.count, gpu_driver_installation_config=driver
+    )
     return gcp.container.NodePoolNodeConfigArgs(
         machine_type=machine.name,
         disk_type=machine.disk_type,
@@ -168,18 +164,8 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         # Containers start while their image is still on its way; images of Artifact Registry alone.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
-        guest_accelerators=[_accelerator(machine)] if gpus else None,
+        guest_accelerators=[accelerator] if gpus else None,
         taints=[_GPU_TAINT] if gpus else None,
         advanced_machine_features=one_thread if args.tpu_topology else None,
         **(args.capacity.node_config(args.max_hours) if args.capacity else {}),
-    )
-
-
-def _accelerator(machine: Machine) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
-    """GPUs with the newest driver that GKE installs and keeps up to date."""
-    driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
-        gpu_driver_version="LATEST"
-    )
-    return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
-        type=machine.accelerator, count=machine.count, gpu_driver_installation_config=driver
     )

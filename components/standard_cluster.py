@@ -29,11 +29,6 @@ class StandardClusterArgs(ClusterArgs):
 
     zones: Sequence[str]
 
-    def __post_init__(self) -> None:
-        others = [zone for zone in self.zones if self.location not in (zone, zone.rpartition("-")[0])]
-        if others or not self.zones:
-            raise ValueError(f"{', '.join(others) or 'no zone'}: give zones of {self.location}")
-
 
 class StandardCluster(Cluster):
     """A cluster with a pool for the system; node pools for workloads are added to it."""
