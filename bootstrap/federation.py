@@ -38,7 +38,6 @@ class FederationArgs:
 
     Args:
         project: Project id, known once its APIs are enabled.
-        forges: The forges by name.
     """
 
     project: pulumi.Input[str]
@@ -128,7 +127,6 @@ class JobIdentityArgs:
         project: Project id, known once its APIs are enabled.
         display_name: What it is for, as the console shows it.
         jobs: The jobs that may act as it, as an IAM member.
-        roles: Roles on the project.
     """
 
     project: pulumi.Input[str]
@@ -141,7 +139,6 @@ class JobIdentity(pulumi.ComponentResource):
     """A service account without a key, which the jobs of one kind, and nobody else, act as.
 
     Attributes:
-        email: Its address.
         member: `serviceAccount:EMAIL`.
     """
 

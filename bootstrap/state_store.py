@@ -17,7 +17,6 @@ class StateStoreArgs:
 
     Args:
         project: Project id, known once its APIs are enabled.
-        location: Region.
     """
 
     project: pulumi.Input[str]

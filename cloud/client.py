@@ -64,8 +64,6 @@ def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str |
     """The client of an API, `client("compute.v1", ...).regions().get(region=...).execute()`.
 
     Args:
-        api: Name and version.
-        credentials: What calls are sent with.
         timeout_s: Seconds until a call without an answer is given up.
         endpoint: Address of a server that answers in Google's place, None for Google.
     """

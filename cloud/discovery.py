@@ -37,7 +37,6 @@ class Call:
     Args:
         method: Id of the method, `cloudbuild.projects.locations.builds.get`.
         address: What the path says, by the document's names, such as `buildsId`.
-        query: The query parameters.
     """
 
     method: str
@@ -52,7 +51,6 @@ class Discovery:
         api: Name and version, `cloudbuild.v1`.
 
     Attributes:
-        document: The description.
         methods: Its methods by id, those of inner resources among them.
 
     Raises:

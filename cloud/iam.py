@@ -32,12 +32,9 @@ def member_of(
     """The record of an IAM member: one role of one principal on one resource.
 
     Args:
-        type: Type token of the member.
         of: Template of the resource's path, with which the member's id begins.
-        api: The API that serves the resource.
         permissions: The resource in the names of permissions, such as `storage.buckets`.
         role: The role that may read and write its policy.
-        references: As of `Record`.
     """
     return Record(
         type=type,

@@ -54,7 +54,6 @@ def _kind(
 
     Args:
         version: Its group and version as Pulumi's type token has them, such as `core/v1`.
-        kind: Its name.
         permissions: Its resource in the names of GKE's permissions.
         replaced_by: As of `Record`, besides what identifies an object.
         minutes: As of `Record`; objects exist at once.

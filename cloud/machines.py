@@ -105,13 +105,9 @@ class Machine:
     """A machine type.
 
     Args:
-        name: As Compute Engine calls it.
-        cpus: Virtual CPUs.
-        memory_gib: Memory.
         model: The accelerators that are built into it, None for nothing.
         count: How many of them.
         topologies: Shapes of slices that it is a host of.
-        disk_type: Its boot disk.
         stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed.
     """
 
@@ -186,7 +182,6 @@ class Slice:
 
     Args:
         topology: Chips in each direction, such as `4x4`.
-        machine: Type of its hosts.
     """
 
     topology: str

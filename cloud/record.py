@@ -142,9 +142,7 @@ class Made:
     that look random and are always the same for the same project, place and name.
 
     Args:
-        record: Of its type.
         name: Logical name; the physical one where the inputs have none.
-        inputs: Its inputs.
         project: Project of the provider, for resources that name none.
     """
 

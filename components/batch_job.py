@@ -21,10 +21,8 @@ class BatchJobArgs(RunArgs):
     """Arguments of `BatchJob`, besides those of every `Run`.
 
     Args:
-        namespace: Namespace that it runs in.
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
-        values: For the manifest's other holes.
         depends_on: What its pods need and the manifest names.
     """
 
@@ -60,7 +58,6 @@ class HeadlessServiceArgs:
     """Arguments of `HeadlessService`.
 
     Args:
-        namespace: Namespace of the pods.
         service_name: Its name, and the label `app` of the pods.
     """
 
@@ -72,7 +69,6 @@ class HeadlessService(Component):
     """A Service without an address of its own: each pod is POD.SERVICE, whichever node it is on.
 
     Attributes:
-        service_name: Its name.
         access: What pods that look for each other must wait for.
     """
 

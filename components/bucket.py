@@ -25,9 +25,7 @@ class BucketArgs:
     """Arguments of `Bucket`.
 
     Args:
-        project: Project id.
         location: Region; the one of the machines that use it.
-        labels: Labels of the bucket.
         writers: Who reads and writes its objects, by a name for the binding.
         force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
             `pulumi destroy` fails before it deletes anything; with `--exclude-protected` it keeps just

@@ -34,7 +34,6 @@ class Reservation:
     """A specific Compute Engine reservation.
 
     Args:
-        name: Name of the reservation.
         project: Project that shares it; None for the stack's own.
         block: One block of it (A4 and newer), None for any.
         sub_block: One sub-block of the block, None for any.

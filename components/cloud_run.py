@@ -17,7 +17,6 @@ class BucketFolder:
     """A folder of a bucket that a container reads as files and cannot write to.
 
     Args:
-        bucket: Name of the bucket.
         folder: Path of the folder, without a slash at either end.
     """
 
@@ -34,12 +33,7 @@ class CloudRunArgs:
     """Arguments of a `CloudRunJob` as of a `CloudRunService`.
 
     Args:
-        project: Project id.
         location: Region; one in which Cloud Run has L4 GPUs.
-        labels: Labels of the job or service.
-        image: Container image by digest.
-        command: What it runs.
-        environment: Its environment.
         tokens: Environment variables with a token, always the same version: a container must not change by
             itself.
         folders: Path in the container to the folder of a bucket that is mounted there.

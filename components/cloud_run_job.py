@@ -38,7 +38,6 @@ class CloudRunJob(Component):
     `pulumi up` waits for the end of the run and fails if the job failed.
 
     Attributes:
-        job_name: Name of the job.
         finished: What needs the job's result must wait for.
     """
 

@@ -31,7 +31,6 @@ class CloudRunServiceArgs(CloudRunArgs):
     """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
 
     Args:
-        port: Port that its HTTP server listens on.
         health: Path that answers once it can work, and as long as it can.
         minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
         maximum: Instances at most; each counts in the region's quota of GPUs.
@@ -48,11 +47,7 @@ class CloudRunServiceArgs(CloudRunArgs):
 
 
 class CloudRunService(Component):
-    """A service that answers those whom IAM allows, and scales with its requests.
-
-    Attributes:
-        url: Its address.
-    """
+    """A service that answers those whom IAM allows, and scales with its requests."""
 
     group = "workload"
     apis = ("run.googleapis.com",)

@@ -30,11 +30,8 @@ class ClusterArgs:
     """Arguments of every `Cluster`.
 
     Args:
-        project: Project id.
         location: Region; of a Standard cluster also a zone.
-        network: Id of the VPC.
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
-        labels: Labels of the cluster and its nodes.
         images: Images that the nodes pull; the node identity may read their repositories.
         ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
         cluster_name: Fixed name; by default Pulumi makes a unique one.
@@ -55,8 +52,6 @@ class Cluster(Component):
 
     Attributes:
         resource: The cluster itself, for what is part of it.
-        location: Region or zone.
-        labels: Labels of the cluster and its nodes.
         node_account: Address of the service account that its nodes run as.
         pulls: What a pod whose image is in a private repository must wait for.
         nodes: What a pod that runs on any node must wait for; nothing where the cluster creates nodes

@@ -16,12 +16,8 @@ class HuggingFaceTokenArgs:
     """Arguments of `HuggingFaceToken`.
 
     Args:
-        project: Project id.
-        token: The token, a secret output.
         secret_id: Id in Secret Manager, unique in the project.
-        labels: Labels of the secret.
         readers: Service accounts that read it from Secret Manager, by a name for the binding.
-        namespace: Namespace whose pods read the token from a Kubernetes Secret.
     """
 
     project: pulumi.Input[str]
@@ -36,7 +32,6 @@ class HuggingFaceToken(Component):
     """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
 
     Attributes:
-        secret_id: Id in Secret Manager.
         version: The version that holds the token.
         access: What a workload that reads the token must wait for.
     """

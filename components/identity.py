@@ -37,7 +37,6 @@ class GoogleServiceAccountArgs:
     """Arguments of `GoogleServiceAccount`.
 
     Args:
-        project: Project id.
         display_name: What it is for, as the console shows it.
     """
 
@@ -49,7 +48,6 @@ class GoogleServiceAccount(Component):
     """The Google service account of one Cloud Run job or service, so that only that one has its roles.
 
     Attributes:
-        email: Its address.
         member: `serviceAccount:EMAIL`.
     """
 
@@ -78,12 +76,7 @@ class GoogleServiceAccount(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceAccountArgs:
-    """Arguments of `ServiceAccount`.
-
-    Args:
-        namespace: Namespace of the account.
-        account_name: Its name.
-    """
+    """Arguments of `ServiceAccount`."""
 
     namespace: Namespace
     account_name: str
@@ -96,7 +89,6 @@ class ServiceAccount(Component):
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity
 
     Attributes:
-        account_name: Its name.
         access: What a pod that runs as it must wait for.
     """
 

@@ -75,10 +75,7 @@ class ContainerRepositoryArgs:
     """Arguments of `ContainerRepository`.
 
     Args:
-        project: Project id.
         location: Region; pulls from the same one are free.
-        repository_id: Name of the repository.
-        labels: Labels of the repository.
         vulnerability_scanning: Whether pushed images are scanned, where the project has Artifact
             Analysis on; every scan is billed.
     """

@@ -34,7 +34,6 @@ class KueueArgs:
     """Arguments of `Kueue`.
 
     Args:
-        cluster: Cluster that it runs in.
         version: Version of the chart and of Kueue.
         namespaces: Namespaces whose workloads it may queue.
         depends_on: What its pods need: a way to their image.
@@ -107,7 +106,6 @@ class Priority:
 
     Args:
         value: The higher goes first, and pre-empts the lower.
-        description: What it is for.
     """
 
     value: int
@@ -120,13 +118,10 @@ class QueueArgs:
 
     Args:
         kueue: What runs it.
-        namespace: Namespace whose workloads are queued.
         queue_name: Name of the queue, as workloads' labels say it.
-        flavor: Name of the nodes' flavor.
         node_labels: Labels of the nodes that admitted workloads run on.
         quota: What all admitted workloads together may ask for: `cpu`, `memory`, `storage` (ephemeral) and
             `gpus`, as Kubernetes writes quantities.
-        priorities: The priority classes by name.
     """
 
     kueue: Kueue
@@ -142,7 +137,6 @@ class Queue(Component):
     """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
 
     Attributes:
-        queue_name: Name of the LocalQueue.
         access: What a workload must wait for: its queue, and the class that it names. A workload with an
             unknown class would be accepted and never be admitted, without an error.
     """

@@ -16,10 +16,8 @@ class ModelServerArgs:
     """Arguments of `ModelServer`.
 
     Args:
-        namespace: Namespace that it runs in.
         server_name: Name of the Deployment, the Service and the label `app` of the pods.
         manifest: Deployment manifest with the holes `name`, `namespace`, `scale` and those of `values`.
-        values: For the manifest's other holes.
         replicas: Number of servers. None leaves it to an autoscaler or
             `kubectl scale`: a field that the manifest does not state is one that no update takes back.
         depends_on: What its pods need and the manifest names.
@@ -34,11 +32,7 @@ class ModelServerArgs:
 
 
 class ModelServer(Component):
-    """Equal servers behind one address inside the cluster.
-
-    Attributes:
-        server_name: Name of the Deployment and the Service.
-    """
+    """Equal servers behind one address inside the cluster."""
 
     group = "workload"
 

@@ -29,8 +29,6 @@ class NamespaceArgs:
     """Arguments of `Namespace`.
 
     Args:
-        cluster: Cluster that the namespace is in.
-        namespace: Its name.
         network_policies: Manifests of the namespace's NetworkPolicies, with the hole `namespace`.
     """
 
@@ -43,8 +41,6 @@ class Namespace(Component):
     """A namespace with Pod Security and NetworkPolicies.
 
     Attributes:
-        namespace: Its name.
-        cluster: Cluster that it is in.
         kubectl: Start of a command about what is in it.
     """
 

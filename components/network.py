@@ -28,8 +28,6 @@ class NetworkArgs:
     """Arguments of `Network`.
 
     Args:
-        project: Project id.
-        region: Region of the subnet.
         secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
         delete_timeout: How long destroy tries while something deleted still holds an address or a rule.
     """
@@ -44,8 +42,6 @@ class Network(Component):
     """A VPC with one subnet whose machines have no public address and reach out through NAT.
 
     Attributes:
-        network_id: The VPC.
-        subnet_id: The subnet.
         egress: What a workload that talks to the internet must wait for.
     """
 

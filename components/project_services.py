@@ -10,11 +10,7 @@ from components.component import Component
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectServicesArgs:
-    """Arguments of `ProjectServices`.
-
-    Args:
-        project: Project id.
-    """
+    """Arguments of `ProjectServices`."""
 
     project: str
 

@@ -36,7 +36,6 @@ class RayWorkers:
     """The workers of a Ray cluster, one pod each.
 
     Args:
-        group: Name of their group.
         replicas: Number of workers, or of slices.
         slice_hosts: Workers of a TPU slice, None without one.
         size: What a worker requests and is limited to, by the names of Kubernetes' resources.
@@ -61,11 +60,6 @@ class RayClusterArgs:
     """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
 
     Args:
-        namespace: Namespace that it runs in.
-        ray_version: Version of Ray in the image.
-        image: What its pods run in.
-        service_account: Kubernetes service account of its pods.
-        workers: Its workers.
         head_storage: Ephemeral storage of the head; Autopilot's general-purpose pods may have 10 GiB.
         token_optional: Whether pods start without the secret with the Hugging Face token; None when the
             manifest need not say it, and they do not.
@@ -118,9 +112,6 @@ class RayCluster(Component):
     """A long-lived Ray cluster. The operator does not roll pods, so another spec is another cluster.
 
     Attributes:
-        cluster_name: Name of the RayCluster.
-        image: What its pods run in.
-        namespace: Namespace that it runs in.
         access: What a job on it must wait for.
     """
 

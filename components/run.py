@@ -32,11 +32,7 @@ class RunArgs:
 
 
 class Run(Component):
-    """A job whose template cannot be edited: another one is another job.
-
-    Attributes:
-        job_name: Name of the job.
-    """
+    """A job whose template cannot be edited: another one is another job."""
 
     group = "workload"
     _longest_name: ClassVar[int]

@@ -27,7 +27,6 @@ class TrainingCodeArgs:
     """Arguments of `TrainingCode`.
 
     Args:
-        namespace: Namespace whose pods mount the code.
         package: Folder of a Python package; its modules and recipes are shipped.
     """
 
@@ -81,7 +80,6 @@ class BucketCodeArgs:
     """Arguments of `BucketCode`.
 
     Args:
-        bucket: Name of the bucket.
         package: Folder of a Python package; its modules and recipes are shipped.
     """
 
@@ -94,7 +92,6 @@ class BucketCode(Component):
 
     Attributes:
         digest: Of every shipped file's name and text.
-        folder: The folder that holds the package.
         access: What a job that mounts it must wait for.
     """
 

@@ -92,8 +92,6 @@ class BuildApi:
     Each method sends one request and raises `Trouble` when it fails; `BuildRun` decides when to try again.
 
     Args:
-        project: Project id.
-        location: Region.
         cloud_build: Custom endpoint such as `http://127.0.0.1:8080/v1/`; None for Google's.
         logging: The same for Cloud Logging, ending in `/v2/`.
 

@@ -22,9 +22,6 @@ _ALWAYS_IGNORED: Final = "**/__pycache__"
 class BuildContext:
     """A folder with a Dockerfile, without what its `.dockerignore` leaves out.
 
-    Args:
-        folder: The folder.
-
     Attributes:
         digest: Of every file's path, content and whether it is executable.
 

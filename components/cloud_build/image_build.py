@@ -19,12 +19,9 @@ class ImageBuildArgs:
     """Arguments of `ImageBuild`.
 
     Args:
-        project: Project id.
         location: Region in which the build runs and its source lies.
         context: Folder with the Dockerfile; a `.dockerignore` in it is honoured.
         repository: Where the image goes.
-        image_name: Name of the image in the repository.
-        labels: Labels of the bucket.
     """
 
     project: pulumi.Input[str]

@@ -45,8 +45,6 @@ class BuildRun:
     """A build from the request to the image.
 
     Args:
-        api: The APIs.
-        inputs: What is to be built.
         clock: What time it is and how to wait.
     """
 
@@ -202,7 +200,6 @@ def _message(inputs: BuildInputs, tag: str) -> Build:
     """The build as Cloud Build's API takes it.
 
     Args:
-        inputs: What is to be built.
         tag: Finds the build again when the answer to its creation is lost.
     """
     return {
