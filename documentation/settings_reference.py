@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 import stacks
 from documentation.errors import DocumentationError
 from documentation.scenarios import scenarios
-from stacks.reader import ConfigModel, hint_of, keys_of, values_of
+from stacks.reader import ConfigModel, is_secret, keys_of, values_of
 
 _HEAD: Final = """\
 # Settings
@@ -63,9 +63,8 @@ def _kinds(model: type[ConfigModel]) -> list[type[ConfigModel]]:
 def _declared(kind: type[ConfigModel]) -> dict[str, FieldInfo]:
     """The described settings that a model declares itself, and does not inherit."""
     own = get_annotations(kind)
-    names = {field.alias or name: field for name, field in kind.model_fields.items() if name in own}
-    found = {key: field for key, field in keys_of(kind).items() if key.partition(".")[0] in names}
-    return {key: field for key, field in found.items() if field.description}
+    fields = {field.alias or name: field for name, field in kind.model_fields.items() if name in own}
+    return {key: field for key, field in fields.items() if field.description}
 
 
 def _shared(kind: type[ConfigModel], fields: Mapping[str, FieldInfo], users: list[str], count: int) -> str:
@@ -101,7 +100,7 @@ def _table(fields: Mapping[str, FieldInfo]) -> str:
 
 
 def _values(field: FieldInfo) -> str:
-    return f"secret: {values_of(field)}" if hint_of(field).secret else values_of(field)
+    return f"secret: {values_of(field)}" if is_secret(field) else values_of(field)
 
 
 def _default(field: FieldInfo) -> str:

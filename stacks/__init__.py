@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 import pulumi
 
-from stacks.reader import ConfigModel, ConfigReader, Problem, SettingsError, did_you_mean, hint_of, keys_of
+from stacks.reader import ConfigModel, ConfigReader, Problem, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -72,7 +72,7 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
         model = scenario_of(config).Settings
     except SettingsError:
         return [], {}
-    secrets = [config.full(key) for key, field in keys_of(model).items() if hint_of(field).secret]
+    secrets = [config.full(key) for key, field in keys_of(model).items() if is_secret(field)]
     return secrets, config.fakes(model)
 
 

@@ -3,26 +3,20 @@
 import pulumi
 
 from components.capacity import CapacityType
-from stacks.platform import CapacityKind, CapacitySettings, GkeSettings
-
-
-class _ReservedCapacity(CapacitySettings):
-    """Where A4 nodes come from."""
-
-    type: CapacityKind = CapacityType.RESERVATION
+from stacks.platform import CapacityKind, GkeSettings
 
 
 class A4Settings(GkeSettings):
     """Settings of every scenario on A4 machines."""
 
-    capacity: _ReservedCapacity
+    capacity_type: CapacityKind = CapacityType.RESERVATION
 
     def warn_of_missing_nodes(self) -> None:
         """Says in advance what would show as pods that stay pending.
 
         https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
         """
-        if self.capacity.type is CapacityType.ON_DEMAND:
+        if self.capacity_type is CapacityType.ON_DEMAND:
             pulumi.log.warn(
                 "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
                 "the pods may stay pending"

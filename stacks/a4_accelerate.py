@@ -31,7 +31,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             values={
                 "image": ground.image.uri,
                 "serviceAccount": ground.account.account_name,
-                "capacity": settings.accelerators.pod_selectors(),
+                "capacity": settings.capacity.pod_selectors(),
                 "recipe": settings.recipe,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,

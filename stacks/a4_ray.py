@@ -90,7 +90,7 @@ def _workers(settings: Settings) -> RayWorkers:
             GPU_LABEL: "nvidia-b200",
             # B200 needs R570 or newer.
             "cloud.google.com/gke-gpu-driver-version": "latest",
-            **settings.accelerators.pod_selectors(),
+            **settings.capacity.pod_selectors(),
         },
         shared_memory="64Gi",
         scratch="200Gi",

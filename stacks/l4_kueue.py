@@ -53,7 +53,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         3, ge=1, le=100, description="Machines that the queue may fill, and at most in the pool."
     )
     min_nodes: int = Field(
-        default_factory=lambda data: _kept(data["capacity"].type, data["nodes"]),
+        default_factory=lambda data: _kept(data["capacity_type"], data["nodes"]),
         ge=0,
         le=100,
         description="Machines that are kept, on a Standard cluster only; fewer than `nodes` lets the "
@@ -134,12 +134,12 @@ class Settings(GemmaSettings, GkeTrainingSettings):
     @field_validator("min_nodes")
     @classmethod
     def _fit_the_pool(cls, kept: int, info: ValidationInfo) -> int:
-        nodes, capacity = info.data.get("nodes", kept), info.data.get("capacity")
+        nodes, capacity = info.data.get("nodes", kept), info.data.get("capacity_type")
         if kept > nodes:
             raise ValueError(
                 f"{kept} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
             )
-        if kept and capacity and capacity.type is CapacityType.FLEX_START:
+        if kept and capacity is CapacityType.FLEX_START:
             raise ValueError(
                 "capacity.type flexStart starts machines when pods ask for them; set minNodes to 0"
             )
@@ -230,7 +230,7 @@ def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             minimum=settings.min_nodes,
             maximum=settings.nodes,
             disk_gb=_DISK_GB,
-            capacity=settings.accelerators,
+            capacity=settings.capacity,
             max_hours=settings.max_run_hours,
         ),
     )
@@ -306,7 +306,7 @@ def _placement(settings: Settings) -> dict[str, str]:
     """Node selectors beside the GPU's: on Autopilot pods say what else their node must be."""
     if not settings.autopilot:
         return {}
-    return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.accelerators.pod_selectors()}
+    return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
 
 
 def _outputs(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import pulumi
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from components.bucket import Bucket, BucketArgs
 from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
@@ -20,7 +20,7 @@ from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.node_pool import NodePool
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.standard_cluster import StandardCluster, StandardClusterArgs
-from stacks.reader import ConfigModel, GoogleSettings, Hint, Unchecked
+from stacks.reader import GoogleSettings, Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 # Lower-case letters, digits and hyphens: what Google takes of most names.
@@ -34,7 +34,9 @@ _ClusterName = Annotated[
     Field(pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$"),
     Hint(values="3 to 40 lower-case letters, digits and hyphens that start with a letter"),
 ]
-CapacityKind = Annotated[CapacityType, Field(description="Where the accelerator nodes come from.")]
+CapacityKind = Annotated[
+    CapacityType, Field(alias="capacity.type", description="Where the accelerator nodes come from.")
+]
 
 
 class StackSettings(GoogleSettings):
@@ -59,42 +61,36 @@ class StackSettings(GoogleSettings):
     )
 
 
-class CapacitySettings(ConfigModel):
-    """Where accelerator nodes come from."""
+class GkeSettings(StackSettings):
+    """Settings of every scenario on GKE."""
 
-    type: CapacityKind = CapacityType.ON_DEMAND
+    capacity_type: CapacityKind = CapacityType.ON_DEMAND
     reservation: Annotated[
         Reservation | None,
-        Unchecked,
-        AfterValidator(lambda text: None if text is None else Reservation.parse(text)),
+        parsed_by(lambda text: None if text is None else Reservation.parse(text)),
         Hint(values="the name or the path of a reservation", fake="rehearsal-reservation"),
     ] = Field(
         None,
+        alias="capacity.reservation",
         validate_default=True,
         description="Name of the reservation, or its path if another project shares it; with `capacity.type` "
         "`reservation` only, and then required.",
     )
-
-    @field_validator("reservation")
-    @classmethod
-    def _belongs_to_type(cls, reservation: Reservation | None, info: ValidationInfo) -> Reservation | None:
-        if "type" in info.data:
-            Capacity(type=info.data["type"], reservation=reservation)
-        return reservation
-
-
-class GkeSettings(StackSettings):
-    """Settings of every scenario on GKE."""
-
-    capacity: CapacitySettings
     cluster_name: _ClusterName = Field(
         None, description="Name of the GKE cluster; by default Pulumi makes a unique one."
     )
 
     @property
-    def accelerators(self) -> Capacity:
-        """Where accelerator nodes come from, as components take it."""
-        return Capacity(type=self.capacity.type, reservation=self.capacity.reservation)
+    def capacity(self) -> Capacity:
+        """Where accelerator nodes come from."""
+        return Capacity(type=self.capacity_type, reservation=self.reservation)
+
+    @field_validator("reservation")
+    @classmethod
+    def _belongs_to_type(cls, reservation: Reservation | None, info: ValidationInfo) -> Reservation | None:
+        if "capacity_type" in info.data:
+            Capacity(type=info.data["capacity_type"], reservation=reservation)
+        return reservation
 
 
 class Site:

@@ -2,8 +2,7 @@
 
 import difflib
 import json
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import NoneType
@@ -11,7 +10,15 @@ from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import pulumi
 from pulumi.runtime import config as runtime_config
-from pydantic import BaseModel, ConfigDict, Field, GetPydanticSchema, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    SecretStr,
+    ValidationError,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
@@ -24,8 +31,8 @@ _PROVIDER_NAMESPACES: Final = ("gcp", "kubernetes", "pulumi")
 class ConfigModel(BaseModel):
     """Settings, each a field: its type, description, default and limits are the field's.
 
-    A field's key is its name in camel case, or its alias where that has a namespace, such as `gcp:project`. A
-    field that is a `ConfigModel` itself has dotted keys, such as `capacity.type`.
+    A field's key is its name in camel case, or its alias, such as `gcp:project` or `capacity.type`. What is a
+    `SecretStr` must be stored encrypted, and its value never comes near a message.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
@@ -38,16 +45,15 @@ class Hint:
     Args:
         values: What it may be, in words, where type and limits do not say it.
         fake: Value with which a rehearsal runs where it is missing: only the user of the stack has one.
-        secret: Whether it must be stored encrypted; its value is an output and never comes near a message.
     """
 
     values: str = ""
-    fake: str | None = None
-    secret: bool = False
+    fake: str = ""
 
 
-# On a field of a type that pydantic cannot check, such as one with outputs in it: its validators do.
-Unchecked: Final = GetPydanticSchema(lambda _source, handler: handler(Any))
+def parsed_by(parse: Callable[[Any], Any]) -> GetPydanticSchema:
+    """Reads the text of a field whose type pydantic cannot look into, such as one with outputs in it."""
+    return GetPydanticSchema(lambda _source, handler: handler(Annotated[Any, AfterValidator(parse)]))
 
 
 class GoogleSettings(ConfigModel):
@@ -135,14 +141,18 @@ class ConfigReader:
         Raises:
             SettingsError: With every problem; nothing has been registered then.
         """
-        problems: list[Problem] = []
-        tree = self._tree(model, problems)
+        fields, problems = keys_of(model), list[Problem]()
+        tree = {
+            key: _written(text, fields[key].annotation) if key in fields else text
+            for key, text in self._values.items()
+            if key in fields or ":" not in key
+        }
         try:
-            settings = model.model_validate(tree)
+            settings = model.model_validate_json(json.dumps(tree))
         except ValidationError as error:
-            found = [self._told(model, each) for each in error.errors()]
-            problems = [problem for problem in found if problem] + problems
-        problems += self._of_other_namespaces(model)
+            problems += [problem for each in error.errors() if (problem := self._told(model, each))]
+        problems += self._in_plain_text(fields)
+        problems += self._of_other_namespaces(fields)
         if problems:
             raise SettingsError(self.stack, problems)
         return settings
@@ -158,87 +168,63 @@ class ConfigReader:
         except SettingsError as error:
             missing = {problem.key for problem in error.problems} - set(self._values)
             known = {key: hint_of(field).fake for key, field in keys_of(model).items() if key in missing}
-            return {self.full(key): value for key, value in known.items() if value is not None}
+            return {self.full(key): value for key, value in known.items() if value}
         return {}
 
     def full(self, key: str) -> str:
         """A key with its namespace."""
         return key if ":" in key else f"{self._project}:{key}"
 
-    def _tree(self, model: type[ConfigModel], problems: list[Problem]) -> dict[str, object]:
-        """The values as pydantic takes them: nested where a key has dots, of the field's type."""
-        fields = keys_of(model)
-        tree: dict[str, object] = {
-            field.alias or name: {} for name, field in model.model_fields.items() if _model(field.annotation)
-        }
-        for key, text in self._values.items():
-            field = fields.get(key)
-            if field is None and ":" in key:
-                continue
-            section, dot, name = key.partition(".")
-            inner = tree.get(section)
-            place, name = (inner, name) if dot and isinstance(inner, dict) else (tree, key)
-            if field is not None and hint_of(field).secret:
-                place[name] = pulumi.Config(self._project).get_secret(key)
-                problems += self._of_secret(key, text, hint_of(field))
-            else:
-                place[name] = _typed(text, field.annotation) if field else text
-        return tree
-
-    def _of_secret(self, key: str, text: str, hint: Hint) -> Iterator[Problem]:
-        if key not in self._secrets:
-            what = f"is stored in plain text; remove it from the stack file, then {_store(key)}"
-            yield Problem(key=key, what=what)
-        elif not text or re.search(r"\s", text):
-            what = f"is empty or holds white space, so it is not {hint.values}; {_store(key)}"
-            yield Problem(key=key, what=what)
-
     def _told(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
         """A problem that pydantic found, as a person is told of it."""
-        first, *rest = (part for part in error["loc"] if isinstance(part, str))
-        if error["type"] != "extra_forbidden" and first in model.model_fields:
-            first = model.model_fields[first].alias or first  # a default's error has the field's name
-        key, fields = ".".join([first, *rest]), keys_of(model)
+        key, fields = error["loc"][0], keys_of(model)
         if error["type"] == "default_factory_not_called":  # follows from another problem
             return None
-        if key not in fields:
+        if error["type"] == "extra_forbidden":
             known = f"; this scenario has {', '.join(sorted(fields))}"
             return Problem(key=key, what=f"unknown key{did_you_mean(key, fields) or known}")
-        hint = hint_of(fields[key])
+        if key in model.model_fields:  # a default's error has the field's name
+            key = model.model_fields[key].alias or key
+        field = fields[key]
         if error["type"] == "missing":
-            if hint.secret:
-                return Problem(key=key, what=f"missing: {hint.values}; {_store(key)}")
-            (example,) = fields[key].examples or ["VALUE"]
+            if is_secret(field):
+                return Problem(key=key, what=f"missing: {values_of(field)}; {_store(key)}")
+            (example,) = field.examples or ["VALUE"]
             return Problem(key=key, what=f"missing; set it with `pulumi config set {key} {example}`")
         if error["type"] == "value_error":
-            return Problem(key=key, what=str(error["ctx"]["error"]))
+            stored = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
+            return Problem(key=key, what=f"{error['ctx']['error']}{stored}")
         text = self._values.get(key, "")
-        near = did_you_mean(text, choices(fields[key].annotation))
-        return Problem(key=key, what=f"{text!r} is not {values_of(fields[key])}{near}")
+        near = did_you_mean(text, choices(field.annotation))
+        return Problem(key=key, what=f"{text!r} is not {values_of(field)}{near}")
 
-    def _of_other_namespaces(self, model: type[ConfigModel]) -> Iterator[Problem]:
-        own = {f"{self._project}:{key}" for key in keys_of(model) if ":" not in key}
+    def _in_plain_text(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
+        for key in self._values:
+            if key in fields and is_secret(fields[key]) and key not in self._secrets:
+                what = f"is stored in plain text; remove it from the stack file, then {_store(key)}"
+                yield Problem(key=key, what=what)
+
+    def _of_other_namespaces(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
+        own = {f"{self._project}:{key}" for key in fields if ":" not in key}
         for key in self._values:
             namespace, colon, _ = key.partition(":")
             if colon and namespace not in _PROVIDER_NAMESPACES:
                 yield Problem(key=key, what=f"unknown namespace {namespace}{did_you_mean(key, own)}")
 
 
-def keys_of(model: type[ConfigModel], prefix: str = "") -> dict[str, FieldInfo]:
-    """The fields by their keys; those of a nested model with a dot."""
-    found: dict[str, FieldInfo] = {}
-    for name, field in model.model_fields.items():
-        key = f"{prefix}{field.alias or name}"
-        if (inner := _model(field.annotation)) is not None:
-            found |= keys_of(inner, f"{key}.")
-        else:
-            found[key] = field
-    return found
+def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
+    """The fields by their keys."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def hint_of(field: FieldInfo) -> Hint:
     """What is said of a field besides its description."""
     return next((each for each in field.metadata if isinstance(each, Hint)), Hint())
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Whether a field's value must be stored encrypted."""
+    return something(field.annotation) is SecretStr
 
 
 def values_of(field: FieldInfo) -> str:
@@ -277,32 +263,16 @@ def something(wanted: Any) -> Any:
     return inner[0] if NoneType in get_args(wanted) else wanted
 
 
-def _model(wanted: Any) -> type[ConfigModel] | None:
-    return wanted if isinstance(wanted, type) and issubclass(wanted, ConfigModel) else None
-
-
-def _typed(text: str, wanted: Any) -> object:
-    """The text as what a field wants, where it is written like that; pydantic refuses what stays a text."""
+def _written(text: str, wanted: Any) -> object:
+    """The text as JSON has it, where its field wants a number, a truth or one or several texts."""
     wanted = something(wanted)
-    if wanted is bool and text in ("true", "false"):
-        return text == "true"
-    if wanted is int and re.fullmatch(r"-?\d+", text):
-        return int(text)
-    if isinstance(wanted, type) and issubclass(wanted, Enum) and text in choices(wanted):
-        return wanted(text)
-    if get_origin(wanted) is tuple:
-        return _several(text)
+    several = get_origin(wanted) is tuple
+    if several or wanted in (bool, int):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return [text] if several else text
     return text
-
-
-def _several(text: str) -> object:
-    """One value, or a JSON list of them as `pulumi config set --path` stores it."""
-    if not text.startswith("["):
-        return (text,)
-    try:
-        return tuple(json.loads(text))
-    except ValueError:
-        return text
 
 
 def as_text(value: object) -> str:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Annotated, Final
 
 import pulumi
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
@@ -18,9 +18,9 @@ from components.ray_cluster import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClust
 from components.ray_job import RayJob, RayJobArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
-from stacks.reader import Hint, Unchecked
+from stacks.reader import Hint
 from stacks.training import (
-    HUGGING_FACE_TOKEN,
+    HUB_TOKEN,
     AwaitableSettings,
     Ground,
     Workload,
@@ -44,7 +44,7 @@ _Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES}
 class Settings(AwaitableSettings):
     """Settings of tpu-maxtext."""
 
-    hf_token: Annotated[pulumi.Output[str] | None, Unchecked, HUGGING_FACE_TOKEN] = Field(
+    hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
         None, description="Hugging Face read token, for a data set that is gated."
     )
     recipe: Annotated[
@@ -61,7 +61,7 @@ class Settings(AwaitableSettings):
         description="Shape of the TPU slice, which says how many machines of which type it has.",
     )
     zone: Annotated[str, Hint(values="a zone such as us-east5-b (not a region)")] = Field(
-        default_factory=lambda data: _zones(data["capacity"].type).get(data["region"], ("",))[0],
+        default_factory=lambda data: _zones(data["capacity_type"]).get(data["region"], ("",))[0],
         validate_default=True,
         pattern=r"^([a-z]+(-[a-z]+)+\d+-[a-z0-9]+)?$",
         description="Zone of the slice, and of the cluster with it; by default the region's first with TPU "
@@ -126,9 +126,9 @@ class Settings(AwaitableSettings):
     @classmethod
     def _has_v6e(cls, zone: str, info: ValidationInfo) -> str:
         """Refuses a zone in which no slice would ever start; who has a reservation knows where it is."""
-        if not {"region", "capacity"} <= info.data.keys():
+        if not {"region", "capacity_type"} <= info.data.keys():
             return zone
-        region, capacity = info.data["region"], info.data["capacity"].type
+        region, capacity = info.data["region"], info.data["capacity_type"]
         offered = _zones(capacity)
         known = "it is in " + ", ".join(each for zones in offered.values() for each in zones)
         lacks = f"has no TPU v6e{' with flex-start' if capacity is CapacityType.FLEX_START else ''}"
@@ -242,7 +242,7 @@ def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             cluster=ground.cluster,
             zone=settings.zone,
             disk_gb=_SLICE_DISK_GB,
-            capacity=settings.accelerators,
+            capacity=settings.capacity,
             max_hours=settings.max_run_hours,
         ),
     )

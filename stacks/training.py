@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import pulumi
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
@@ -22,7 +22,7 @@ from stacks.platform import (
     StackSettings,
     gke_platform,
 )
-from stacks.reader import Hint, Unchecked
+from stacks.reader import Hint, parsed_by
 from workloads.finetune import errors as gemma_errors
 from workloads.finetune import recipe as gemma_recipe
 
@@ -57,20 +57,17 @@ GemmaRecipe = Annotated[
     ),
     Hint(values="the name of a recipe"),
 ]
-HUGGING_FACE_TOKEN: Final = Hint(
-    values="a Hugging Face read token", fake="hf_rehearsal_not_a_token", secret=True
-)
+HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
 
 
 class TrainingSettings(StackSettings):
     """Settings of every scenario that trains."""
 
-    hf_token: Annotated[pulumi.Output[str] | None, Unchecked, HUGGING_FACE_TOKEN]
+    hf_token: Annotated[SecretStr | None, HUB_TOKEN]
     recipe: str  # one that its workload has, so every scenario says which
     image: Annotated[
         Image | None,
-        Unchecked,
-        AfterValidator(Image.parse),
+        parsed_by(Image.parse),
         Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
     ] = Field(
         None,
@@ -80,6 +77,13 @@ class TrainingSettings(StackSettings):
     scan_images: bool = Field(
         False, description="Whether Artifact Registry scans the image that is built; it bills scans."
     )
+
+    @field_validator("hf_token")
+    @classmethod
+    def _is_one_word(cls, token: SecretStr) -> SecretStr:
+        if token.get_secret_value().split() != [token.get_secret_value()]:
+            raise ValueError("is empty or holds white space")
+        return token
 
     @field_validator("scan_images")
     @classmethod
@@ -94,7 +98,7 @@ class TrainingSettings(StackSettings):
 class GemmaSettings(TrainingSettings):
     """Settings of every scenario that fine-tunes a Gemma model."""
 
-    hf_token: Annotated[pulumi.Output[str], Unchecked, HUGGING_FACE_TOKEN] = Field(
+    hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
         description="Hugging Face read token of an account that accepted the model's licence."
     )
 
@@ -147,7 +151,7 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
 
 def hugging_face_token(
     site: Site,
-    token: pulumi.Output[str],
+    token: SecretStr,
     *,
     readers: Mapping[str, pulumi.Input[str]] | None = None,
     namespace: Namespace | None = None,
@@ -157,7 +161,7 @@ def hugging_face_token(
         site.name,
         HuggingFaceTokenArgs(
             project=site.project_for(HuggingFaceToken),
-            token=token,
+            token=pulumi.Output.secret(token.get_secret_value()),
             secret_id=f"{site.stack}-hugging-face-token",
             labels=site.labels,
             readers=readers or {},

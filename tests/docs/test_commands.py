@@ -22,7 +22,7 @@ from documentation.scenarios import scenarios, stack_file
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
-from stacks.reader import hint_of, keys_of
+from stacks.reader import is_secret, keys_of
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, blocks, commands
 from tests.stacks.configuration import of_stack
@@ -156,7 +156,7 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
     if values and not is_placeholder(values[0]):
         of_stack(scenario or having[0], {key: values[0]})
     if "--secret" in command.words:
-        assert hint_of(keys_of(models[having[0]])[key]).secret
+        assert is_secret(keys_of(models[having[0]])[key])
 
 
 def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:

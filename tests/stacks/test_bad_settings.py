@@ -109,7 +109,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com"'},
-        "invokers: '[\"user:me@example.com\"' is not an IAM member or a list of IAM members",
+        "invokers: '[\"user:me@example.com\"' is not an IAM member such as user:NAME@EXAMPLE.COM, "
+        "group:NAME@EXAMPLE.COM or serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
     ),
     (
         {**CLOUDRUN, "llm-stacks:invokers": "allAuthenticatedUsers"},

@@ -14,12 +14,12 @@ CAPACITY = "llm-stacks:capacity.type"
 
 def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
     a4, l4, tpu = load({}), load(L4_KUEUE), load(TPU_MAXTEXT)
-    assert (a4.workers, a4.recipe, a4.capacity.type) == (2, "gemma-3-4b-vision", CapacityType.RESERVATION)
+    assert (a4.workers, a4.recipe, a4.capacity_type) == (2, "gemma-3-4b-vision", CapacityType.RESERVATION)
     assert load(CLOUDRUN).recipe == "gemma-3-1b-emoji"
     assert (l4.machine.name, l4.nodes, l4.min_nodes, l4.zones) == ("g2-standard-24", 3, 3, ("us-central1-a",))
     assert (tpu.slice.topology, tpu.slice.machine.name, tpu.slice.hosts) == ("4x4", "ct6e-standard-4t", 4)
     assert (tpu.recipe, tpu.overrides, tpu.hf_token) == ("llama3-8b", (), None)
-    assert l4.capacity.type is tpu.capacity.type is CapacityType.ON_DEMAND
+    assert l4.capacity_type is tpu.capacity_type is CapacityType.ON_DEMAND
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,12 @@ def test_nodes_are_where_there_is_l4(changes: dict, zones: tuple) -> None:
     assert load({**L4_KUEUE, **changes}).zones == zones
 
 
+def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
+    token = {"llm-stacks:hfToken": "hf_secret_of_the_test"}
+    assert "hf_secret" not in repr(load({**TPU_MAXTEXT, **token}))
+    assert "stored in plain text" in problems({**TPU_MAXTEXT, **token}, secrets=())[0]
+
+
 def test_flex_start_keeps_no_machine_unless_told_to() -> None:
     assert load({**L4_KUEUE, CAPACITY: "flexStart"}).min_nodes == 0
 
@@ -81,7 +87,7 @@ def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
     nested = json.dumps({"type": "reservation", "reservation": "other"})
     read = load({"llm-stacks:capacity.reservation": None, "llm-stacks:capacity": nested})
     wanted = Capacity(type=CapacityType.RESERVATION, reservation=Reservation(name="other"))
-    assert read.accelerators == wanted
+    assert read.capacity == wanted
 
 
 @pytest.mark.parametrize("hours", ["0", "169", "1.5"])

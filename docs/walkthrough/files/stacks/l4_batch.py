@@ -3,29 +3,22 @@
 from typing import Annotated
 
 import pulumi
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from components.batch_job import BatchJob, BatchJobArgs
 from components.capacity import CapacityType
 from components.image import Image
-from stacks.platform import CapacityKind, CapacitySettings, GkeSettings, Site, gke_platform
-from stacks.reader import Hint, Unchecked
-
-
-class _SpotCapacity(CapacitySettings):
-    """Where the machine comes from."""
-
-    type: CapacityKind = CapacityType.SPOT
+from stacks.platform import CapacityKind, GkeSettings, Site, gke_platform
+from stacks.reader import Hint, parsed_by
 
 
 class Settings(GkeSettings):
     """Settings of l4-batch."""
 
-    capacity: _SpotCapacity
+    capacity_type: CapacityKind = CapacityType.SPOT
     image: Annotated[
         Image,
-        Unchecked,
-        AfterValidator(Image.parse),
+        parsed_by(Image.parse),
         Hint(
             values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST",
             # A rehearsal pulls nothing: any digest will do.
@@ -53,7 +46,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             values={
                 "image": settings.image.uri,
                 "serviceAccount": platform.account.account_name,
-                "capacity": settings.accelerators.pod_selectors(),
+                "capacity": settings.capacity.pod_selectors(),
                 "bucket": bucket.bucket_name,
                 "run": run,
             },
