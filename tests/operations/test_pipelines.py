@@ -6,7 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +16,35 @@ import yaml
 from engine.project import ROOT
 from operations.__main__ import COMMANDS
 
-GITHUB = ROOT / ".github" / "workflows"
-WORKFLOWS = sorted(GITHUB.glob("*.yml"))
-ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
-GITLAB = ROOT / ".gitlab-ci.yml"
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+(ACTION,) = (ROOT / ".github" / "actions").glob("*/action.yml")
+PIPELINE = ROOT / ".gitlab-ci.yml"
 SCHEMAS = {
     **{file: "github-workflows" for file in WORKFLOWS},
-    **{file: "github-actions" for file in ACTIONS},
-    GITLAB: "gitlab-ci",
+    ACTION: "github-actions",
+    PIPELINE: "gitlab-ci",
+    ROOT / "renovate.json": "renovate",
 }
 MAKEFILE = (ROOT / "Makefile").read_text() + (ROOT / "pipelines.mk").read_text()
-TARGETS = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
 # `on` is a truth value to YAML 1.1.
 ON: Any = True
+GITHUB: dict[str, dict[Any, Any]] = {file.stem: yaml.safe_load(file.read_text()) for file in WORKFLOWS}
+GITLAB: dict[str, dict[str, Any]] = yaml.safe_load(PIPELINE.read_text())
+JOBS: dict[str, dict[str, Any]] = {
+    name: job for workflow in GITHUB.values() for name, job in workflow["jobs"].items()
+}
 
 
-def parsed(file: Path) -> dict[Any, Any]:
-    return yaml.safe_load(file.read_text())
-
-
-def jobs(file: Path) -> dict[str, dict[str, Any]]:
-    """The jobs of a workflow or of GitLab's pipeline, with what they extend."""
-    content = parsed(file)
-    if file != GITLAB:
-        return content["jobs"]
-    return {
-        name: extended(content, job)
-        for name, job in content.items()
-        if isinstance(job, dict) and "script" in job
-    }
-
-
-def extended(content: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+def extended(job: Mapping[str, Any]) -> dict[str, Any]:
     """A job of GitLab's with what it extends."""
     bases = job.get("extends", [])
     whole: dict[str, Any] = {}
     for base in [bases] if isinstance(bases, str) else bases:
-        whole |= content[base]
+        whole |= GITLAB[base]
     return {**whole, **job, "variables": {**whole.get("variables", {}), **job.get("variables", {})}}
 
 
-def commands(file: Path) -> Iterator[str]:
-    """Every line that a job runs."""
-    for job in [*jobs(file).values(), parsed(file).get("default", {})]:
-        yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
-        yield from (*job.get("before_script", ()), *job.get("script", ()))
+GITLAB_JOBS = {name: extended(job) for name, job in GITLAB.items() if "script" in job}
 
 
 def holds(condition: str, values: Mapping[str, str], unset: str | None) -> bool:
@@ -75,14 +59,10 @@ def holds(condition: str, values: Mapping[str, str], unset: str | None) -> bool:
 
 
 OWN = "github.event.pull_request.head.repo.full_name"
-GITHUB_RUNS = {
-    "a pull request": ("pull_request", {OWN: "us/it"}, "check test provider-check preview-cloud"),
-    "of a fork": ("pull_request", {OWN: "them/it"}, "check test provider-check preview"),
-    "without Google": (
-        "pull_request",
-        {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""},
-        "check test provider-check preview",
-    ),
+RUNS_AT_GITHUB = {
+    "a pull request": ("pull_request", {OWN: "us/it"}, "make preview-cloud"),
+    "of a fork": ("pull_request", {OWN: "them/it"}, "make preview"),
+    "without Google": ("pull_request", {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "make preview"),
     "every day": ("schedule", {}, "drift"),
     "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, ""),
     "by hand": ("workflow_dispatch", {}, "drift up"),
@@ -93,9 +73,9 @@ GITHUB_RUNS = {
 }
 
 
-@pytest.mark.parametrize("situation", GITHUB_RUNS)
+@pytest.mark.parametrize("situation", RUNS_AT_GITHUB)
 def test_the_jobs_that_run_at_github(situation: str) -> None:
-    event, values, expected = GITHUB_RUNS[situation]
+    event, values, expected = RUNS_AT_GITHUB[situation]
     usual = {
         "github.repository": "us/it",
         "github.ref": "refs/heads/main",
@@ -104,26 +84,21 @@ def test_the_jobs_that_run_at_github(situation: str) -> None:
     }
     ran = {
         name
-        for file in WORKFLOWS
-        if event in parsed(file)[ON]
-        for name, job in jobs(file).items()
+        for workflow in GITHUB.values()
+        if event in workflow[ON]
+        for name, job in workflow["jobs"].items()
         if holds(job.get("if", "True"), {**usual, **values}, unset="")
     }
     assert ran == set(expected.split())
 
 
 MERGE_REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"}
+OF_FORK = {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2", "GITLAB_TOKEN": None}
 UP = {"CI_PIPELINE_SOURCE": "web", "STACK": "dev", "CI_COMMIT_BRANCH": "main"}
-GITLAB_RUNS = {
-    "a merge request": (MERGE_REQUEST, "check test provider-check preview-cloud comment"),
-    "of a fork": (
-        {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2", "GITLAB_TOKEN": None},
-        "check test provider-check preview",
-    ),
-    "without Google": (
-        {**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None},
-        "check test provider-check preview comment",
-    ),
+RUNS_AT_GITLAB = {
+    "a merge request": (MERGE_REQUEST, "make preview-cloud comment"),
+    "of a fork": (OF_FORK, "make preview"),
+    "without Google": ({**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None}, "make preview comment"),
     "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift"),
     "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand": (UP, "up"),
@@ -134,9 +109,9 @@ GITLAB_RUNS = {
 }
 
 
-@pytest.mark.parametrize("situation", GITLAB_RUNS)
+@pytest.mark.parametrize("situation", RUNS_AT_GITLAB)
 def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
-    given, expected = GITLAB_RUNS[situation]
+    given, expected = RUNS_AT_GITLAB[situation]
     usual = {
         "CI_PROJECT_ID": "1",
         "CI_DEFAULT_BRANCH": "main",
@@ -146,75 +121,68 @@ def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
         "GITLAB_TOKEN": "token",
     }
     values = {f"${name}": value for name, value in {**usual, **given}.items() if value is not None}
-
-    def when(job: Mapping[str, Any]) -> str:
+    ran = {}
+    for name, job in GITLAB_JOBS.items():
         rules = (rule for rule in job["rules"] if holds(rule["if"], values, unset=None))
-        return next(rules, {"when": "never"}).get("when", "on_success")
-
-    found = {name: when(job) for name, job in jobs(GITLAB).items()}
-    assert {name for name, started in found.items() if started != "never"} == set(expected.split())
-    assert found["up"] in ("never", "manual")
+        ran[name] = next(rules, {"when": "never"}).get("when", "on_success")
+    assert {name for name, when in ran.items() if when != "never"} == set(expected.split())
+    assert ran["up"] in ("never", "manual")
 
 
 # As whom, and with which rights
 
 
-def test_only_previews_and_drift_of_the_project_and_up_have_an_identity() -> None:
+@pytest.mark.parametrize("name", JOBS)
+def test_only_previews_and_drift_of_the_project_and_up_have_an_identity(name: str) -> None:
     """Of a fork, nothing has; no key is stored anywhere."""
     accounts = {"preview-cloud": "PREVIEW", "drift": "PREVIEW", "up": "DEPLOY"}
-    for name, job in jobs(GITLAB).items():
-        account = f"$GOOGLE_{accounts[name]}_ACCOUNT" if name in accounts else None
-        assert (job["variables"].get("GOOGLE_ACCOUNT"), "id_tokens" in job) == (account, name in accounts)
-    for name, job in [each for file in WORKFLOWS for each in jobs(file).items()]:
-        (given,) = [step.get("with", {}).get("account", "") for step in job["steps"] if "set-up" in str(step)]
-        assert given == (f"${{{{ vars.GOOGLE_{accounts[name]}_ACCOUNT }}}}" if name in accounts else "")
-        assert ("id-token" in job.get("permissions", {})) == (name in accounts)
+    account = f"GOOGLE_{accounts[name]}_ACCOUNT" if name in accounts else ""
+    job = GITLAB_JOBS[name]
+    assert job["variables"].get("GOOGLE_ACCOUNT", "").removeprefix("$") == account
+    assert ("id_tokens" in job) == (name in accounts)
+    (given,) = [step.get("with", {}) for step in JOBS[name]["steps"] if "set-up" in str(step)]
+    assert given.get("account", "") == (f"${{{{ vars.{account} }}}}" if account else "")
+    assert ("id-token" in JOBS[name].get("permissions", {})) == (name in accounts)
     for file in SCHEMAS:
         assert not re.search(r"credentials_json|service_account_key|GOOGLE_CREDENTIALS", file.read_text())
 
 
-@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
-def test_no_job_can_write_but_the_one_that_comments(file: Path) -> None:
-    assert parsed(file)["permissions"] == {"contents": "read"}
-    for name, job in jobs(file).items():
-        written = {right for right, level in job.get("permissions", {}).items() if level == "write"}
-        assert written - {"id-token"} == ({"pull-requests"} if name == "comment" else set())
-        assert job["timeout-minutes"] <= 350
-        for step in job["steps"]:
-            if step.get("uses", "").startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False
-    assert file.name == "comment.yml" or "secrets." not in file.read_text()
+@pytest.mark.parametrize("name", JOBS)
+def test_no_job_can_write_but_the_one_that_comments(name: str) -> None:
+    (workflow,) = (workflow for workflow in GITHUB.values() if name in workflow["jobs"])
+    assert workflow["permissions"] == {"contents": "read"}
+    job = JOBS[name]
+    written = {right for right, level in job.get("permissions", {}).items() if level == "write"}
+    assert written - {"id-token"} == ({"pull-requests"} if name == "comment" else set())
+    assert job["timeout-minutes"] <= 350
+    (checkout,) = [step["with"] for step in job["steps"] if "checkout" in step.get("uses", "")]
+    assert checkout["persist-credentials"] is False
+    assert name == "comment" or "secrets." not in str(workflow)
+    # What can write a comment runs the main branch's code.
+    assert name != "comment" or set(checkout) == {"persist-credentials"}
 
 
-def test_what_can_write_a_comment_runs_the_main_branchs_code() -> None:
-    (job,) = jobs(GITHUB / "comment.yml").values()
-    (checkout,) = [step for step in job["steps"] if "checkout" in step.get("uses", "")]
-    after = parsed(GITHUB / "comment.yml")[ON]["workflow_run"]["workflows"]
-    assert after == [parsed(GITHUB / "merge-request.yml")["name"]]
-    assert set(checkout["with"]) == {"persist-credentials"}
+def test_the_comment_comes_after_the_previews() -> None:
+    assert GITHUB["comment"][ON]["workflow_run"]["workflows"] == [GITHUB["merge-request"]["name"]]
 
 
 def test_up_waits_for_an_approval_and_takes_the_name_of_any_stack() -> None:
     """Which one is none, `make` says: tests/test_house.py."""
-    github, gitlab = parsed(GITHUB / "up.yml"), jobs(GITLAB)["up"]
-    stack = github[ON]["workflow_dispatch"]["inputs"]["stack"]
+    stack = GITHUB["up"][ON]["workflow_dispatch"]["inputs"]["stack"]
     assert stack["type"] == "string" and stack["required"] is True
-    assert github["jobs"]["up"]["environment"] == "production"
-    assert parsed(GITLAB)["variables"]["STACK"]["value"] == ""
-    assert gitlab["environment"]["name"].startswith("production")
+    assert JOBS["up"]["environment"] == "production"
+    assert GITLAB["variables"]["STACK"]["value"] == ""
+    assert GITLAB["up"]["environment"]["name"].startswith("production")
 
 
 def test_what_changes_the_same_thing_runs_one_at_a_time() -> None:
-    assert parsed(GITHUB / "up.yml")["concurrency"] == {
-        "group": "up-${{ inputs.stack }}",
-        "cancel-in-progress": False,
-    }
-    preview, gitlab = parsed(GITHUB / "merge-request.yml")["concurrency"], parsed(GITLAB)
+    assert GITHUB["up"]["concurrency"] == "up-${{ inputs.stack }}"
+    preview = GITHUB["merge-request"]["concurrency"]
     assert "pull_request.number" in preview["group"] and preview["cancel-in-progress"] is True
-    assert gitlab["workflow"]["auto_cancel"] == {"on_new_commit": "interruptible"}
-    assert gitlab["default"]["interruptible"] is True
-    assert gitlab["comment"]["resource_group"] == "comment-$CI_MERGE_REQUEST_IID"
-    assert (gitlab["up"]["resource_group"], gitlab["up"]["interruptible"]) == ("up-$STACK", False)
+    assert GITLAB["workflow"]["auto_cancel"] == {"on_new_commit": "interruptible"}
+    assert GITLAB["default"]["interruptible"] is True
+    assert GITLAB["comment"]["resource_group"] == "comment-$CI_MERGE_REQUEST_IID"
+    assert (GITLAB["up"]["resource_group"], GITLAB["up"]["interruptible"]) == ("up-$STACK", False)
 
 
 # What they run
@@ -222,24 +190,27 @@ def test_what_changes_the_same_thing_runs_one_at_a_time() -> None:
 
 @pytest.mark.parametrize("file", SCHEMAS, ids=lambda file: file.name)
 def test_the_file_follows_the_published_schema(file: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{SCHEMAS[file]}", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["-m", "check_jsonschema", "--builtin-schema", f"vendor.{SCHEMAS[file]}", str(file)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("file", [GITLAB, *WORKFLOWS], ids=lambda file: file.name)
-def test_jobs_only_call_make(file: Path) -> None:
+def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     """What a job does can be done, and tested, without a forge; nothing a stranger writes reaches a shell."""
-    for line in commands(file):
-        if line.startswith("apt-get update && apt-get install"):
-            continue
-        target = re.fullmatch(r'make ([a-z-]+)(?: \| tee --append "\$GITHUB_STEP_SUMMARY")?', line)
-        assert target, line
-        assert target[1] in TARGETS, line
+    steps = [step for job in JOBS.values() for step in job["steps"] if "run" in step]
+    # What fails before a pipe is lost without `pipefail`, which a run has when its shell is named.
+    assert all(step.get("shell") == "bash" for step in steps if "|" in step["run"])
+    github = {step["run"].removesuffix(' | tee --append "$GITHUB_STEP_SUMMARY"') for step in steps}
+    jobs = *GITLAB_JOBS.values(), GITLAB["default"]
+    gitlab = {line for job in jobs for line in (*job.get("before_script", ()), *job.get("script", ()))}
+    (matrix,) = GITLAB["make"]["parallel"]["matrix"]
+    assert matrix["CHECKED"] == JOBS["make"]["strategy"]["matrix"]["target"]
+    both = {f"make {target}" for target in (*matrix["CHECKED"], "preview", "preview-cloud", "up", "drift")}
+    assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
+    called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}
+    assert called - both == {"make $CHECKED", "make comment-gitlab", "make google-login"}
+    targets = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
+    assert {line.removeprefix("make ") for line in both | called - {"make $CHECKED"}} <= targets
 
 
 def test_every_command_that_make_calls_exists() -> None:
@@ -248,18 +219,11 @@ def test_every_command_that_make_calls_exists() -> None:
 
 
 def test_an_action_of_somebody_else_is_pinned_by_commit_and_has_one_version() -> None:
-    used = {
-        action for file in (*WORKFLOWS, *ACTIONS) for action in re.findall(r"uses: (.*)", file.read_text())
-    }
-    ours = {f"./{file.parent.relative_to(ROOT)}" for file in ACTIONS}
-    assert ours < used
-    for action in used - ours:
+    used = {use for file in (*WORKFLOWS, ACTION) for use in re.findall(r"uses: (.*)", file.read_text())}
+    used.remove(f"./{ACTION.parent.relative_to(ROOT)}")
+    for action in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
     assert len(used) == len({action.split("@")[0] for action in used})
-
-
-def test_a_failure_of_drift_is_not_lost_in_the_pipe() -> None:
-    assert parsed(GITHUB / "drift.yml")["defaults"]["run"]["shell"] == "bash"
 
 
 # The identity of GitLab's jobs
