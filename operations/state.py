@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +23,11 @@ class Resource:
 
     Args:
         type: Type token, such as `gcp:storage/bucket:Bucket`.
-        name: Logical name.
         id: Id that the provider gave; empty for components.
         outputs: Its outputs; secrets in them are encrypted.
     """
 
     type: str
-    name: str
     id: str
     outputs: Mapping[str, Any]
 
@@ -67,19 +66,21 @@ def parse(text: str | bytes, source: str) -> State:
     """
     try:
         tree = json.loads(text)
-        deployment = tree.get("deployment") or (tree.get("checkpoint") or {}).get("latest") or {}
-        found = deployment.get("resources") or []
-        if "deployment" not in tree and "checkpoint" not in tree:
-            raise ValueError("neither deployment nor checkpoint")
-        return State(
-            resources=tuple(_resource(each) for each in found if each["type"] != _STACK),
-            outputs=next((_plain(each.get("outputs")) for each in found if each["type"] == _STACK), {}),
-        )
+        deployment = tree["deployment"] if "deployment" in tree else tree["checkpoint"].get("latest")
+        found = [
+            Resource(type=each["type"], id=each.get("id") or "", outputs=each.get("outputs") or {})
+            for each in (deployment or {}).get("resources") or ()
+        ]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise OperationError(
             f"{source} is no exported state ({reason}); make one with `pulumi stack export`"
         ) from None
+    stack = (each.outputs for each in found if each.type == _STACK)
+    return State(
+        resources=tuple(each for each in found if each.type != _STACK),
+        outputs={key: text for key, text in next(stack, {}).items() if isinstance(text, str)},
+    )
 
 
 def read(path: Path) -> State:
@@ -99,12 +100,10 @@ class Backend:
 
     Args:
         stack: Name of the stack.
-        environment: Variables for the engine on top of this process's own.
     """
 
-    def __init__(self, stack: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, stack: str) -> None:
         self._stack = stack
-        self._environment = dict(environment or {})
         self._engine = lookup.find(lambda text: print(text, file=sys.stderr))
 
     def now(self) -> State:
@@ -115,16 +114,17 @@ class Backend:
         """
         return self._export(self._stack)
 
-    def others(self) -> Iterator[tuple[str, State]]:
-        """Name and state of every other stack of this project.
+    def others(self) -> Iterator[State]:
+        """The state of every other stack of this project.
 
         Raises:
             EngineError: As `now`.
         """
         for stack in json.loads(self._ask("stack", "ls", "--json")):
-            name = str(stack["name"])
-            if name.rpartition("/")[2] != self._stack.rpartition("/")[2] and stack.get("resourceCount") != 0:
-                yield name, self._export(name)
+            # Pulumi Cloud puts the organization before the name.
+            is_this = stack["name"].rpartition("/")[2] == self._stack.rpartition("/")[2]
+            if not is_this and stack.get("resourceCount") != 0:
+                yield self._export(stack["name"])
 
     def earlier(self, clients: Clients) -> list[State]:
         """States of the stack before now, newest first, back to when it was last empty.
@@ -135,13 +135,8 @@ class Backend:
         Raises:
             OperationError: When the history cannot be read.
         """
-        lived: list[State] = []
-        for state in self._history(clients):
-            if state.resources:
-                lived.append(state)
-            elif lived:
-                break
-        return lived
+        lived = dropwhile(lambda state: not state.resources, self._history(clients))
+        return list(takewhile(lambda state: state.resources, lived))
 
     def _history(self, clients: Clients) -> Iterator[State]:
         updates = json.loads(self._ask("stack", "history", "--json", "--stack", self._stack))
@@ -155,13 +150,14 @@ class Backend:
     def _checkpoints(self, clients: Clients) -> Iterator[State]:
         """The files that a backend without an API keeps, named after the time of the update."""
         url = str(json.loads(self._ask("whoami", "--json")).get("url", ""))
+        scheme, _, place = url.partition("://")
         folder = f".pulumi/history/{project_name()}/{self._stack}/"
-        if url.startswith("file://"):
-            home = Path(url.removeprefix("file://")).expanduser()
+        if scheme == "file":
+            home = Path(place).expanduser()
             for path in sorted((home / folder).glob(f"*{_CHECKPOINT}"), reverse=True):
                 yield read(path)
-        elif url.startswith("gs://"):
-            bucket, _, prefix = url.removeprefix("gs://").partition("?")[0].partition("/")
+        elif scheme == "gs":
+            bucket, _, prefix = place.partition("?")[0].partition("/")
             start = f"{prefix.strip('/')}/{folder}".lstrip("/")
             listed = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=start)
             for name in sorted((each["name"] for each in listed), reverse=True):
@@ -176,27 +172,12 @@ class Backend:
         return parse(self._ask("stack", "export", *version, "--stack", stack), f"the state of stack {stack}")
 
     def _ask(self, *words: str) -> str:
-        return self._engine.output(list(words), ROOT, self._environment)
+        return self._engine.output(list(words), ROOT)
 
 
-def names(states: Sequence[State]) -> dict[str, set[str]]:
+def names(states: Iterable[State]) -> dict[str, set[str]]:
     """Physical names in any of the states, by type."""
     found: dict[str, set[str]] = {}
-    for state in states:
-        for resource in state.resources:
-            if resource.id:
-                found.setdefault(resource.type, set()).add(resource.physical_name)
+    for resource in (each for state in states for each in state.resources if each.id):
+        found.setdefault(resource.type, set()).add(resource.physical_name)
     return found
-
-
-def _resource(tree: Mapping[str, Any]) -> Resource:
-    return Resource(
-        type=tree["type"],
-        name=tree["urn"].rpartition("::")[2],
-        id=str(tree.get("id") or ""),
-        outputs=tree.get("outputs") or {},
-    )
-
-
-def _plain(outputs: Any) -> dict[str, str]:
-    return {key: value for key, value in (outputs or {}).items() if isinstance(value, str)}

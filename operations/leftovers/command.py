@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     backend = Backend(options.stack)
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)
-    wanted = footprint(stack, now, earlier, (state for _, state in backend.others()))
+    wanted = footprint(stack, now, earlier, backend.others())
     findings = search(clients, wanted, _log)
     if options.json:
         print(json.dumps(as_json(findings), indent=2))

@@ -152,7 +152,7 @@ def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Ite
         logical=logical,
         present=names([now]),
         past=names(earlier),
-        claimed=names([*others]),
+        claimed=names(others),
         repositories=tuple(sorted(_foreign_repositories(every))),
     )
 

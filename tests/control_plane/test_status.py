@@ -31,10 +31,7 @@ def google() -> Iterator[GoogleServer]:
 
 
 def look(rehearsal: Rehearsal, plane: ControlPlane, google: GoogleServer) -> Report:
-    resources = (
-        Resource(type=item.type, name=item.name, id=item.id, outputs=item.outputs)
-        for item in rehearsal.cloud.items
-    )
+    resources = (Resource(type=item.type, id=item.id, outputs=item.outputs) for item in rehearsal.cloud.items)
     clients = Clients("rehearsal-project", google.address)
     return Look("l4-kueue", State(resources=tuple(resources)), clients, plane.kubeconfig).report()
 

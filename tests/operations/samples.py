@@ -106,7 +106,7 @@ def _run(server: GoogleServer, *words: str) -> None:
 
 
 def _state() -> State:
-    resources = [Resource(type=type_, name="", id=id_, outputs={}) for type_, id_ in _NAMES.items()]
+    resources = [Resource(type=type_, id=id_, outputs={}) for type_, id_ in _NAMES.items()]
     metrics = f"gcloud storage cat gs://l4-kueue-bucket-130ed31/{_RUN}/metrics.jsonl"
     return State(resources=tuple(resources), outputs={"readMetrics": metrics})
 
