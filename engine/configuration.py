@@ -3,7 +3,7 @@
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from engine.errors import EngineError
 from engine.project import ROOT, project_name
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Configuration:
     """What a stack file holds once it has been filled in.
 
@@ -24,9 +24,9 @@ class Configuration:
         fake: Keys whose values are fake ones.
     """
 
-    plain: dict[str, Any] = field(default_factory=dict)
-    secret: dict[str, str] = field(default_factory=dict)
-    fake: list[str] = field(default_factory=list)
+    plain: dict[str, Any]
+    secret: dict[str, str]
+    fake: list[str]
 
 
 def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROOT) -> Configuration:
@@ -45,8 +45,7 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
     values = _committed(stack, checkout)
     values |= {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
-    with checkouts.restored():
-        checkouts.use(checkout)
+    with checkouts.using(checkout):
         rehearsed = getattr(importlib.import_module("stacks"), "rehearsed", None)
         if not rehearsed:
             raise EngineError("the program is too old: its stacks/ has no function `rehearsed`")

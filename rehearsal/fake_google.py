@@ -4,16 +4,14 @@ Naming, replacement and deletion as the Terraform bridge and the provider do the
 what refers to what as the platform does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cloud import records, run, serviceusage, storage
 from cloud.inputs import at
-from cloud.record import Problem, Record
-from engine.plan import changed_paths
-from rehearsal import rules
+from cloud.record import Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
-from rehearsal.fake_provider import Diff, FakeProvider, Inputs, Outputs, Resource, automatic_name
+from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults
 
 _RANDOM_DIGITS: Final = 7
@@ -27,22 +25,21 @@ class FakeGoogle(FakeProvider):
         # Found now: the program of another checkout may bring a package `cloud` of its own along.
         records.every()
 
-    def check(
-        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
-    ) -> tuple[Inputs, Iterable[Problem]]:
-        """Schema and rules of the type."""
-        inputs = {**news, **_name(resource, news, olds, seed)}
-        return inputs, rules.problems(resource.type, inputs)
+    def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
+        """The bridge notes the inputs that it names in `__defaults`, and keeps such a name for good."""
+        record = records.every().get(resource.type)
+        name = record.name if record else None
+        given = name and (news.get("namePrefix") is not None or news.get(name.input) is not None)
+        if not name or not name.longest or given:
+            return {}
+        kept = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
+        made = automatic_name(resource.name, seed, _RANDOM_DIGITS, name.longest)
+        return {name.input: kept or made, "__defaults": [name.input]}
 
-    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """Replacement as the record says; first deletion where the program fixed the physical name."""
-        record = records.of(resource.type)
-        paths = list(changed_paths(olds, news))
-        replacing = [path for path in paths if record.replaces(path, olds, news)]
+    def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+        """Whether the input of the name is there and no default."""
         key = record.name.input if record.name and record.name.longest else "name"
-        fixed = key in news and key not in news.get("__defaults", ()) and olds.get(key) == news[key]
-        updating = [path for path in paths if path not in replacing]
-        return Diff(updates=updating, replaces=replacing, delete_before_replace=bool(replacing) and fixed)
+        return key in news and key not in news.get("__defaults", ()) and olds.get(key) == news[key]
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """As the record computes them."""
@@ -112,17 +109,6 @@ class FakeGoogle(FakeProvider):
                     for _, target, value in _references(record, user.inputs)
                 ):
                     yield user
-
-
-def _name(resource: Resource, news: Mapping[str, Any], olds: Mapping[str, Any], seed: str) -> Inputs:
-    """A name where the program gave none; the bridge notes it in `__defaults` and keeps it for good."""
-    record = records.every().get(resource.type)
-    name = record.name if record else None
-    if not name or not name.longest or news.get("namePrefix") is not None or news.get(name.input) is not None:
-        return {}
-    kept = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
-    made = automatic_name(resource.name, seed, _RANDOM_DIGITS, name.longest)
-    return {name.input: kept or made, "__defaults": [name.input]}
 
 
 def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

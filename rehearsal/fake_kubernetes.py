@@ -5,16 +5,14 @@ Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as 
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud import records
-from cloud.kubernetes import CLUSTER_SCOPED, CUSTOM, NAMESPACE, is_awaited
-from cloud.record import Problem
-from engine.plan import AUTONAMED, changed_paths
-from rehearsal import rules
+from cloud.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
+from cloud.record import Record
+from engine.plan import AUTONAMED
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
-from rehearsal.fake_provider import Diff, FakeProvider, Inputs, Outputs, Resource, automatic_name
+from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults
 from rehearsal.rules import kueue, pod_security
 from rehearsal.rules.kinds import RELEASE
@@ -37,26 +35,22 @@ class FakeKubernetes(FakeProvider):
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
         super().__init__("kubernetes", cloud, faults)
 
-    def check(
-        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
-    ) -> tuple[Inputs, Iterable[Problem]]:
-        """Schema and rules of the kind; a release states its name."""
-        inputs = {**news, **({} if resource.type == RELEASE else _name(resource, news, olds, seed))}
-        return inputs, rules.problems(resource.type, inputs)
+    def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
+        """An annotation marks such a name, which is kept for good; a release states its own."""
+        metadata = news.get("metadata") or {}
+        named = not isinstance(metadata, Mapping) or metadata.get("name") or metadata.get("generateName")
+        if named or resource.type == RELEASE:
+            return {}
+        kept = (olds.get("metadata") or {}).get("name") if _is_named_by_provider(olds) else None
+        name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS, 63)
+        annotations = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
+        return {"metadata": {**metadata, "name": name, "annotations": annotations}}
 
-    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """Replacement of what is immutable; a fixed name must be free before the new object takes it."""
-        record = records.every().get(resource.type, CUSTOM)
-        paths = list(changed_paths(olds, news))
-        replacing = [path for path in paths if record.replaces(path, olds, news)]
-        updating = [path for path in paths if path not in replacing]
-        annotations = (news.get("metadata") or {}).get("annotations") or {}
-        same_name = all(path not in replacing for path in ("metadata.name", "metadata.namespace"))
-        return Diff(
-            updates=updating,
-            replaces=replacing,
-            delete_before_replace=bool(replacing) and same_name and AUTONAMED not in annotations,
-        )
+    def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+        """Whether name and namespace are the program's, and as before."""
+        places = ((each.get("metadata") or {}) for each in (olds, news))
+        before, now = ((place.get("name"), place.get("namespace")) for place in places)
+        return before == now and not _is_named_by_provider(news)
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """What the API server computes; a job ends as the cloud has it."""
@@ -134,16 +128,8 @@ class FakeKubernetes(FakeProvider):
         raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
 
 
-def _name(resource: Resource, news: Mapping[str, Any], olds: Mapping[str, Any], seed: str) -> Inputs:
-    """Metadata with a name where the program gives none; it is marked by an annotation, and kept for good."""
-    metadata = news.get("metadata") or {}
-    if not isinstance(metadata, Mapping) or metadata.get("name") or metadata.get("generateName"):
-        return {}
-    old = olds.get("metadata") or {}
-    kept = old.get("name") if AUTONAMED in (old.get("annotations") or {}) else None
-    name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS, 63)
-    annotations = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
-    return {"metadata": {**metadata, "name": name, "annotations": annotations}}
+def _is_named_by_provider(inputs: Mapping[str, Any]) -> bool:
+    return AUTONAMED in ((inputs.get("metadata") or {}).get("annotations") or {})
 
 
 def accepts(inputs: Mapping[str, Any], status: str) -> bool:

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from cloud import records
 from cloud.inputs import UNKNOWN
-from cloud.record import Problem
+from cloud.kubernetes import CUSTOM
+from cloud.record import Problem, Record
+from engine.plan import changed_paths
+from rehearsal import rules
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.faults import Faults
 
@@ -67,21 +71,12 @@ class FakeProvider(ABC):
         self._faults = faults
 
     @abstractmethod
-    def check(
-        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
-    ) -> tuple[Inputs, Iterable[Problem]]:
-        """The inputs with a name where the program gives none, and what is wrong with them.
-
-        Args:
-            resource: The resource.
-            news: What the program states.
-            olds: What was checked the last time.
-            seed: Random hex digits for a name, the same for the same plan.
-        """
+    def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
+        """Inputs with a name where the program gives none; see `check`."""
 
     @abstractmethod
-    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """What an update would change, and whether it replaces."""
+    def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+        """Whether the program gives the name, and the same one as before."""
 
     @abstractmethod
     def cluster(self, resource: Resource) -> str | None:
@@ -98,6 +93,31 @@ class FakeProvider(ABC):
     @abstractmethod
     def admit(self, resource: Resource, inputs: Inputs) -> None:
         """Checks a creation or update against what exists; raises Rejected."""
+
+    def check(
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
+    ) -> tuple[Inputs, Iterable[Problem]]:
+        """The inputs with a name where the program gives none, and what is wrong with them.
+
+        Args:
+            resource: The resource.
+            news: What the program states.
+            olds: What was checked the last time.
+            seed: Random hex digits for a name, the same for the same plan.
+        """
+        inputs = {**news, **self.name(resource, news, olds, seed)}
+        return inputs, rules.problems(resource.type, inputs)
+
+    def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
+        """Replacement as the record says; a fixed name must be free before the new resource takes it."""
+        record = records.every().get(resource.type, CUSTOM)
+        paths = list(changed_paths(olds, news))
+        replacing = [path for path in paths if record.replaces(path, olds, news)]
+        return Diff(
+            updates=[path for path in paths if path not in replacing],
+            replaces=replacing,
+            delete_before_replace=bool(replacing) and self.is_fixed(record, olds, news),
+        )
 
     def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """Writes the resource; where nothing is written its outputs are all there is to it.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pulumi.automation as automation
@@ -91,10 +90,9 @@ class Rehearsal:
         engine = lookup.find(self._log)
         with ExitStack() as started:
             started.enter_context(silence())
-            started.enter_context(checkouts.restored())
             temporary = TemporaryDirectory(prefix=f"rehearsal-{self.stack}-", ignore_cleanup_errors=True)
             directory = Path(started.enter_context(temporary))
-            self._workspace = Workspace(directory, self.stack, engine)
+            self._workspace = Workspace(directory, self.stack, engine, self._program)
             self._workspace.use(self._checkout)
             self.backend = self._workspace.backend
             self.faults = Faults(self._workspace.faults)
@@ -104,24 +102,12 @@ class Rehearsal:
             if self.cluster:
                 started.callback(self.cluster.stop)
             self._workspace.environment |= {**self.builds.environment, "PULUMI_DEBUG_PROVIDERS": addresses}
-            self._inline = automation.LocalWorkspace(
-                work_dir=str(directory),
-                program=self._program,
-                env_vars=self._workspace.environment,
-                secrets_provider="passphrase",
-                pulumi_command=engine,
-            )
-            self._stack = InlineStack(self.stack, self._inline, StackInitMode.CREATE)
+            self._stack = InlineStack(self.stack, self._workspace, StackInitMode.CREATE)
             self._workspace.configure(self.configuration)
             self._started = started.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stops the fake servers and removes the temporary directory."""
         self._started.close()
 
@@ -143,9 +129,7 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message, or with what is wrong with a first plan.
         """
-        report = self._run(self._stack.preview, json=True).stdout
-        self._check(plan.read(report))
-        return report
+        return self._previewed()[0]
 
     def preview(self) -> Plan:
         """What `up` would do.
@@ -153,18 +137,9 @@ class Rehearsal:
         Raises:
             RehearsalError: As `report`.
         """
-        calls = self._workspace.directory / "calls.json"
-        self._inline.env_vars = {**self._workspace.environment, "PULUMI_DEBUG_GRPC": str(calls)}
-        try:
-            report = self._run(self._stack.preview, json=True).stdout
-            found = plan.read(report, calls.read_text().splitlines())
-        finally:
-            self._inline.env_vars = self._workspace.environment
-            calls.unlink(missing_ok=True)
-        self._check(found)
-        return found
+        return self._previewed()[1]
 
-    def up(self, fail_at: str | None = None) -> Result:
+    def up(self, fail_at: str = "") -> Result:
         """Makes the stack as the program says.
 
         Args:
@@ -173,13 +148,12 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message.
         """
-        if not fail_at:
-            return self._operate(self._stack.up)
-        self.faults.add([fail_at])
+        self.faults.add([fail_at] if fail_at else ())
         try:
             return self._operate(self._stack.up)
         finally:
-            self.faults.clear()
+            if fail_at:
+                self.faults.clear()
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
@@ -215,6 +189,21 @@ class Rehearsal:
         self.cluster = LiveCluster(self._plane, self.cloud, self._log)
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
 
+    def _previewed(self) -> tuple[str, Plan]:
+        """A preview, which rejects a first plan that would work by luck, or not at all."""
+        calls = Path(self._workspace.work_dir, "calls.json")
+        self._workspace.environment["PULUMI_DEBUG_GRPC"] = str(calls)
+        try:
+            report = self._run(self._stack.preview, json=True).stdout
+            found = plan.read(report, calls.read_text().splitlines())
+        finally:
+            del self._workspace.environment["PULUMI_DEBUG_GRPC"]
+            calls.unlink(missing_ok=True)
+        wrong = [] if self.cloud.items else plan_checks.problems(found)
+        if wrong:
+            raise RehearsalError("\n".join(wrong))
+        return report, found
+
     def _operate(self, operation: Callable[..., Any]) -> Result:
         self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True)
         return self.last
@@ -222,18 +211,12 @@ class Rehearsal:
     def _run(self, operation: Callable[..., Any], **options: Any) -> Any:
         self.last = result = Result()
         try:
-            return operation(parallel=_PARALLEL, on_event=result, **options)
+            with checkouts.using(self._checkout):
+                return operation(parallel=_PARALLEL, on_event=result, **options)
         except automation.CommandError as error:
             # What the engine printed as errors, without the SDK's frame around it.
             raise RehearsalError(result.message or str(error).partition("stderr:")[2].strip()) from None
 
-    def _check(self, found: Plan) -> None:
-        """Refuses a first plan that would work by luck, or not at all."""
-        wrong = [] if self.cloud.items else plan_checks.problems(found)
-        if wrong:
-            raise RehearsalError("\n".join(wrong))
-
     def _run_main(self) -> None:
         """The project's program, as `pulumi up` runs it."""
-        checkouts.use(self._checkout)
         runpy.run_path(str(self._checkout / "__main__.py"), run_name="__main__")

@@ -3,31 +3,35 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import pulumi.automation as automation
 import yaml
 
 from engine.command import Engine
 from engine.configuration import Configuration
 from engine.project import PROJECT_FILE, ROOT
 
-_PASSPHRASE: Final = "rehearsal"
 # What the program writes for the engine, in the folder that it runs in.
 _WRITTEN: Final = ".build"
+# The provider of dynamic resources, which the official engine brings along and a built one lacks.
 _PLUGIN: Final = "pulumi-resource-pulumi-python"
 
 
-class Workspace:
+class Workspace(automation.LocalWorkspace):
     """A project with one stack.
 
     Args:
         directory: Where to put it; exists and is empty.
-        stack: Name of the stack.
+        name: Name of the stack.
         engine: The engine.
+        program: What the engine runs.
 
     Attributes:
-        directory: Where it is.
+        backend: Folder of the engine's backend.
+        faults: Folder for `Faults`.
         environment: Variables for the engine on top of this process's own.
     """
 
@@ -36,15 +40,15 @@ class Workspace:
     _salt: ClassVar[str] = ""
     _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
 
-    def __init__(self, directory: Path, stack: str, engine: Engine) -> None:
-        self.directory = directory
-        self._stack = stack
-        self._engine = engine
-        self._file.write_text(yaml.safe_dump({"encryptionsalt": self._salt} if self._salt else {}))
+    def __init__(self, directory: Path, name: str, engine: Engine, program: Callable[[], Any]) -> None:
+        self.backend, self.faults = directory / "state", directory / "faults"
         plugins = directory / "plugins"
         for folder in (self.backend, self.faults, plugins):
             folder.mkdir()
-        _write_plugin(plugins / _PLUGIN)
+        plugin = plugins / _PLUGIN
+        server = ROOT / "rehearsal" / "dynamic_plugin.py"
+        plugin.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -P "{server}" "$@"\n')
+        plugin.chmod(0o700)
         # Program and engine take a relative path from where each runs; under `pulumi up` that is one place.
         (directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
         self.environment = {
@@ -52,62 +56,43 @@ class Workspace:
             "REHEARSAL_FAULTS": str(self.faults),
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_HOME": str(directory / "home"),
-            "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
+            "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
             # The engine lives for seconds: collecting its garbage is a sixth of its work.
             "GOGC": "off",
             "GOMEMLIMIT": "1GiB",
         }
-
-    @property
-    def backend(self) -> Path:
-        """Folder of the engine's backend."""
-        return self.directory / "state"
-
-    @property
-    def faults(self) -> Path:
-        """Folder for `Faults`."""
-        return self.directory / "faults"
-
-    @property
-    def _file(self) -> Path:
-        return self.directory / f"Pulumi.{self._stack}.yaml"
+        self._name = name
+        self._engine = engine
+        self._file = directory / f"Pulumi.{name}.yaml"
+        self._file.write_text(yaml.safe_dump({"encryptionsalt": self._salt} if self._salt else {}))
+        super().__init__(
+            work_dir=str(directory),
+            program=program,
+            env_vars=self.environment,
+            secrets_provider="passphrase",
+            pulumi_command=engine,
+        )
 
     def use(self, checkout: Path) -> None:
         """Takes the project's file from a checkout."""
-        shutil.copyfile(checkout / PROJECT_FILE.name, self.directory / PROJECT_FILE.name)
+        shutil.copyfile(checkout / PROJECT_FILE.name, self._file.with_name(PROJECT_FILE.name))
 
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
-        file = self._file
-        written: dict[str, Any] = yaml.safe_load(file.read_text())
+        written: dict[str, Any] = yaml.safe_load(self._file.read_text())
         Workspace._salt = written["encryptionsalt"]
         secrets = configuration.secret.items()
         known = {key: self._encrypted[key, text] for key, text in secrets if (key, text) in self._encrypted}
-        file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
+        self._file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
         for key, text in secrets:
             if key not in known:
                 # Through the standard input: arguments are open to every process.
                 self.run(["config", "set", "--secret", key], text)
-                self._encrypted[key, text] = yaml.safe_load(file.read_text())["config"][key]
+                self._encrypted[key, text] = yaml.safe_load(self._file.read_text())["config"][key]
 
     def run(self, arguments: list[str], text: str = "") -> str:
-        """Runs the engine's command on the stack and returns what it prints.
-
-        Args:
-            arguments: Such as `["stack", "export"]`.
-            text: Standard input.
-
-        Raises:
-            EngineError: With the engine's message.
-        """
-        command = [*arguments, "--stack", self._stack]
-        return self._engine.output(command, self.directory, self.environment, text)
-
-
-def _write_plugin(file: Path) -> None:
-    """The provider of dynamic resources, which the official engine brings along and a built one lacks."""
-    program = ROOT / "rehearsal" / "dynamic_plugin.py"
-    file.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -P "{program}" "$@"\n')
-    file.chmod(0o700)
+        """Runs the engine's command on the stack; as `Engine.output`."""
+        command = [*arguments, "--stack", self._name]
+        return self._engine.output(command, self._file.parent, self.environment, text)
