@@ -58,11 +58,6 @@ def build() -> Outputs:
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """What a rehearsal must know of a configuration; it asks the program that it rehearses.
 
-    Args:
-        stack: Name of the stack.
-        project: Name of the Pulumi project.
-        values: Full key to its text.
-
     Returns:
         The full keys whose values must be stored encrypted, and by full key the values that stand in for
         those that only the stack's user has. Nothing where the scenario is unknown: the program says so.

@@ -3,7 +3,6 @@
 import pulumi
 
 from components.batch_job import BatchJob, BatchJobArgs
-from components.fingerprint import fingerprint
 from stacks.a4 import A4Settings
 from stacks.platform import Site
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, lay_ground
@@ -20,8 +19,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_missing_nodes()
     site = Site(settings)
     ground = lay_ground(site, settings, namespace="training")
-    # The same code on the same libraries is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(ground.code.digest, ground.image.fingerprint)}"
+    run = ground.run(settings.recipe)
     job = BatchJob(
         site.name,
         BatchJobArgs(

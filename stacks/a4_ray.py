@@ -6,7 +6,6 @@ import pulumi
 from pydantic import Field
 
 from cloud.machines import GPU_LABEL, GPU_RESOURCE
-from components.fingerprint import fingerprint
 from components.namespace import INGRESS_FROM_INSIDE
 from components.ray_cluster import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayWorkers
 from components.ray_job import RayJob, RayJobArgs
@@ -47,9 +46,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         workers=_workers(settings),
         depends_on=ground.depends_on,
     )
-    # The same code on the same libraries and as many GPUs is the same run, and resumes.
-    content = fingerprint(ground.code.digest, ground.image.fingerprint, settings.workers)
-    run = f"{settings.recipe}-{content}"
+    run = ground.run(settings.recipe, settings.workers)
     job = RayJob(
         site.name,
         RayJobArgs(

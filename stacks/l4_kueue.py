@@ -9,7 +9,6 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
 from components.batch_job import BatchJob, BatchJobArgs, HeadlessService, HeadlessServiceArgs
 from components.capacity import CapacityType
-from components.fingerprint import fingerprint
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
@@ -33,7 +32,6 @@ _PRIORITIES: Final = {
 }
 
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
-_PriorityName = StrEnum("_PriorityName", {name: name for name in _PRIORITIES})
 
 
 class Settings(GemmaSettings, GkeTrainingSettings):
@@ -53,7 +51,8 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         3, ge=1, le=100, description="Machines that the queue may fill, and at most in the pool."
     )
     min_nodes: int = Field(
-        default_factory=lambda data: _kept(data["capacity_type"], data["nodes"]),
+        # Flex-start makes them when pods ask for them.
+        default_factory=lambda data: 0 if data["capacity_type"] is CapacityType.FLEX_START else data["nodes"],
         ge=0,
         le=100,
         description="Machines that are kept, on a Standard cluster only; fewer than `nodes` lets the "
@@ -75,11 +74,11 @@ class Settings(GemmaSettings, GkeTrainingSettings):
     serving_replicas: int | None = Field(
         None, ge=0, le=100, description="Number of servers; by default whoever scales them decides."
     )
-    serving_priority: _PriorityName = Field(
-        _PriorityName("high"), description="Priority of the servers in the queue; high pre-empts low."
+    serving_priority: Literal["high", "low"] = Field(
+        "high", description="Priority of the servers in the queue; high pre-empts low."
     )
-    training_priority: _PriorityName = Field(
-        _PriorityName("low"), description="Priority of the fine-tune in the queue."
+    training_priority: Literal["high", "low"] = Field(
+        "low", description="Priority of the fine-tune in the queue."
     )
 
     @property
@@ -164,11 +163,6 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         return zones
 
 
-def _kept(capacity: CapacityType, nodes: int) -> int:
-    """Machines that are kept by default: flex-start makes them when pods ask for them."""
-    return 0 if capacity is CapacityType.FLEX_START else nodes
-
-
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     site = Site(settings)
@@ -182,9 +176,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     queue = _queue(site, settings, ground)
     nodes = [] if settings.autopilot else [_l4_pool(site, settings, ground).ready]
     server = _server(site, settings, ground, queue, nodes)
-    # The same code on the same libraries and as many GPUs is the same run, and resumes.
-    content = fingerprint(ground.code.digest, ground.image.fingerprint, TRAINING_PODS * GPUS_PER_POD)
-    run = f"{settings.recipe}-{content}"
+    run = ground.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
     job = _fine_tune(site, settings, ground, queue, nodes, run)
     return _outputs(settings, ground, server, job, run)
 
@@ -269,10 +261,7 @@ def _fine_tune(
 ) -> BatchJob:
     names = HeadlessService(
         site.name,
-        HeadlessServiceArgs(
-            namespace=ground.namespace,
-            service_name="finetune",
-        ),
+        HeadlessServiceArgs(namespace=ground.namespace, service_name="finetune"),
     )
     return BatchJob(
         site.name,

@@ -96,15 +96,11 @@ class GkeSettings(StackSettings):
 class Site:
     """The project and region that a stack's components are made in.
 
-    Args:
-        settings: The stack's settings.
-
     Attributes:
         name: Name of the scenario; starts the name of everything.
         stack: The stack's name, in the letters that Google's labels and secret ids have in common.
         labels: Labels of all that Google bills.
         manifests: Folder of the scenario's own manifests.
-        services: The project's APIs.
     """
 
     def __init__(self, settings: StackSettings) -> None:
@@ -147,9 +143,6 @@ class GkePlatform:
     """A cluster, and in it the place of a scenario's pods.
 
     Args:
-        network: The network.
-        cluster: The cluster.
-        namespace: Namespace of the pods.
         account: Service account of the pods.
         depends_on: Everything that pods must find in place.
     """
@@ -176,13 +169,8 @@ def gke_platform(
     """Declares network, cluster, namespace and identity.
 
     Args:
-        site: Where they are made.
-        settings: The stack's settings.
-        namespace: Kubernetes namespace of the pods.
-        account: Kubernetes service account of the pods.
+        account: Name of the pods' Kubernetes service account.
         images: What pods run; the cluster's nodes may read the repositories.
-        network_policies: Manifests of the namespace's NetworkPolicies.
-        ray_operator: Whether the cluster has the Ray operator.
         zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
         tpu: Whether there is a TPU slice. Such a slice is in one zone, and then so is the whole cluster.
     """

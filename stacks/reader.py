@@ -81,12 +81,7 @@ class GoogleSettings(ConfigModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Something that is wrong with a key.
-
-    Args:
-        key: As `pulumi config set` takes it.
-        what: What is wrong, and what to do.
-    """
+    """What is wrong with a key, as `pulumi config set` takes it, and what to do."""
 
     key: str
     what: str
@@ -109,7 +104,6 @@ class ConfigReader:
     """The configuration of one stack.
 
     Args:
-        stack: Name of the stack, for the error's first line.
         project: Name of the Pulumi project: the namespace of keys that are written without one.
         values: Full key (`namespace:name`) to its text, as Pulumi hands it to the program.
         secrets: The full keys whose values are stored encrypted.

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
-from components.fingerprint import fingerprint
 from components.namespace import INGRESS_FROM_INSIDE
 from components.node_pool import NodePool, NodePoolArgs
 from components.ray_cluster import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClusterArgs, RayWorkers
@@ -172,11 +171,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         bucket=ground.bucket.bucket_name,
         depends_on=[*ground.depends_on, *nodes],
     )
-    # The same code on the same libraries, data and chips is the same run, and resumes.
-    content = fingerprint(
-        ground.code.digest, ground.image.fingerprint, tpu_slice.topology, settings.overrides
-    )
-    run = f"{settings.recipe}-{content}"
+    run = ground.run(settings.recipe, tpu_slice.topology, settings.overrides)
     overrides = "".join(f" --set {shlex.quote(override)}" for override in settings.overrides)
     job = RayJob(
         site.name,

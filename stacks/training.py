@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
+from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import INGRESS_FROM_INSIDE, Namespace
@@ -29,20 +30,15 @@ from workloads.finetune import recipe as gemma_recipe
 FINETUNE: Final = WORKLOADS / "finetune"
 
 
-def named_recipe(load: Callable[[str], object], refused: type[Exception]) -> Callable[[str], str]:
-    """Checks the name of a recipe.
-
-    Args:
-        load: Reads the recipe of a name.
-        refused: What `load` raises, with what is wrong and what to do.
-    """
+def named_recipe(load: Callable[[str], object], rejected: type[Exception]) -> Callable[[str], str]:
+    """Checks a recipe's name: `load` reads it, or raises `rejected` with what is wrong and what to do."""
 
     def check(name: str) -> str:
         if "/" in name or name.endswith(".yaml"):
             raise ValueError(f"{name!r} is a path; give a file's name without folder and .yaml")
         try:
             load(name)
-        except refused as error:
+        except rejected as error:
             raise ValueError(str(error)) from None
         return name
 
@@ -117,13 +113,7 @@ class AwaitableSettings(GkeTrainingSettings):
 
 
 def training_image(site: Site, settings: TrainingSettings, context: Path) -> Image:
-    """The settings' image, or else a repository and a build of `context` in it.
-
-    Args:
-        site: Where they are made.
-        settings: The stack's settings.
-        context: Folder with the Dockerfile; its name becomes the image's.
-    """
+    """The settings' image, or else a repository and a build of `context` in it, whose name is the image's."""
     if settings.image:
         return settings.image
     repository = ContainerRepository(
@@ -189,17 +179,15 @@ class Workload:
 
 @dataclass(frozen=True, kw_only=True)
 class Ground(GkePlatform):
-    """A platform with all that training on it needs.
-
-    Args:
-        bucket: Where pods write.
-        code: What they run.
-        image: What they run it in.
-    """
+    """A platform with all that training on it needs: where pods write, what they run, and in which image."""
 
     bucket: Bucket
     code: TrainingCode
     image: Image
+
+    def run(self, recipe: str, *more: object) -> str:
+        """Name of a run: the same code on the same libraries, and `more`, is the same one, and resumes."""
+        return f"{recipe}-{fingerprint(self.code.digest, self.image.fingerprint, *more)}"
 
 
 def lay_ground(
@@ -215,11 +203,6 @@ def lay_ground(
     """Declares a platform, and image, bucket, code and, if the settings have one, the token on it.
 
     Args:
-        site: Where everything is made.
-        settings: The stack's settings.
-        namespace: Kubernetes namespace of the pods.
-        network_policies: Manifests of the namespace's NetworkPolicies.
-        ray_operator: Whether the cluster has the Ray operator.
         zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
         workload: What trains; by default the fine-tuning of Gemma models.
     """
@@ -236,19 +219,12 @@ def lay_ground(
         zones=zones,
         tpu=workload.tpu,
     )
-    account = platform.account
-    bucket = site.bucket({account.account_name: account}, hierarchical=workload.mounts_bucket)
-    depends_on = [*platform.depends_on, *bucket.access]
-    if settings.hf_token is not None:
-        depends_on += hugging_face_token(site, settings.hf_token, namespace=platform.namespace).access
-    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, package=workload.package))
-    return Ground(
-        network=platform.network,
-        cluster=platform.cluster,
-        namespace=platform.namespace,
-        account=account,
-        depends_on=depends_on,
-        bucket=bucket,
-        code=code,
-        image=image,
+    bucket = site.bucket(
+        {platform.account.account_name: platform.account}, hierarchical=workload.mounts_bucket
     )
+    platform.depends_on.extend(bucket.access)
+    if settings.hf_token is not None:
+        token = hugging_face_token(site, settings.hf_token, namespace=platform.namespace)
+        platform.depends_on.extend(token.access)
+    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, package=workload.package))
+    return Ground(**vars(platform), bucket=bucket, code=code, image=image)
