@@ -3,84 +3,96 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cloud.record import Billed
 from operations import plan
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.options import add_endpoint, add_json, add_stack
 from operations.plan import StackPlan
-from operations.prices import CatalogPrices, FilePrices, NoPrices, Price, Prices
+from operations.prices import Price, Prices, catalog_prices, file_prices, unknown
 from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
 HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
 
+_COLUMNS: Final = ("per_hour", "per_run", "per_month")
+
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """A quantity with its price.
+class Line(Quantity):
+    """A quantity with its price; dollars are None where something of them is not known.
 
     Args:
-        quantity: The quantity.
         price: Of one unit.
-        hours: Hours of training in a run; None when nobody says.
+        source: Where the price is from, or why there is none.
+        per_hour: Dollars for an hour in which everything runs.
+        per_run: Dollars for a run.
+        per_month: Dollars for a month in which the stack is up and nobody does anything.
     """
 
-    quantity: Quantity
-    price: Price
-    hours: float | None
+    price: float | None
+    source: str
+    per_hour: float | None
+    per_run: float | None
+    per_month: float | None
 
-    @property
-    def per_hour(self) -> float | None:
-        """Dollars for an hour in which everything runs."""
-        return self._dollars(self.quantity.most)
 
-    @property
-    def per_run(self) -> float | None:
-        """Dollars for a run."""
-        return None if self.hours is None else self._dollars(self.quantity.run * self.hours)
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """What is billed by use; see `Billed` and `Line`."""
 
-    @property
-    def per_month(self) -> float | None:
-        """Dollars for a month in which the stack is up and nobody does anything."""
-        return self._dollars(self.quantity.kept * HOURS_PER_MONTH)
+    key: str
+    what: str
+    unit: str
+    price: float | None
+    source: str
 
-    def _dollars(self, amount: float) -> float | None:
-        if not amount:
-            return 0.0
-        return None if self.price.dollars is None else amount * self.price.dollars
+
+@dataclass(frozen=True, kw_only=True)
+class Total:
+    """A sum.
+
+    Args:
+        dollars: Of the lines that have a price.
+        lines_without_price: How many have none.
+    """
+
+    dollars: float
+    lines_without_price: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a stack costs.
+    """What a stack costs, as `--json` prints it.
 
     Args:
-        lines: What is billed by time.
-        used: What is billed by use, with the price of one unit.
-        hours: As of `Line`.
+        stack: Name of the stack.
+        region: Google Cloud region.
+        currency: Of every amount.
+        hours: Hours of training in a run; None when nobody says.
         hours_from: Where the hours come from.
         trouble: Why no price could be asked for, empty otherwise.
+        lines: What is billed by time.
+        by_use: What is billed by use.
+        totals: Sums of the lines, by column.
     """
 
-    lines: Sequence[Line]
-    used: Sequence[tuple[Billed, Price]]
+    stack: str
+    region: str
+    currency: str
     hours: float | None
     hours_from: str
-    trouble: str = ""
-
-    def total(self, column: str) -> tuple[float, int]:
-        """The sum of `per_hour`, `per_run` or `per_month`, and how many lines have no price in it."""
-        amounts = [getattr(line, column) for line in self.lines]
-        return sum(amount for amount in amounts if amount is not None), amounts.count(None)
+    trouble: str
+    lines: Sequence[Line]
+    by_use: Sequence[Used]
+    totals: Mapping[str, Total]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,69 +113,88 @@ def run(options: argparse.Namespace) -> int:
     """Prints the estimate; 2 when no price could be asked for, else 0."""
     if options.hours is not None and not options.hours > 0:
         raise OperationError(f"--hours {options.hours}: give a number above 0")
-    from_file = FilePrices(options.prices) if options.prices else None
+    prices = file_prices(options.prices) if options.prices else None
     with Console(stderr=True).status(f"planning {options.stack}"):
         planned = plan.load(options.stack, options.set)
-        found = estimate(planned, options, from_file)
+        found = _estimate(planned, options, prices)
     if options.json:
-        print(json.dumps(_as_json(planned, found), indent=2))
+        print(json.dumps(asdict(found), indent=2))
     else:
-        _show(planned, found, Console(width=None if sys.stdout.isatty() else 120))
+        _show(found, Console(width=None if sys.stdout.isatty() else 120))
     return 2 if found.trouble else 0
 
 
-def estimate(planned: StackPlan, options: argparse.Namespace, from_file: Prices | None) -> Estimate:
+def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | None) -> Estimate:
     """The plan's quantities with prices; without them when nobody can be asked."""
-    hours, hours_from = _hours(planned, options.hours)
     try:
-        source = from_file or CatalogPrices(Clients(planned.project, options.endpoint), planned.region)
-        return _priced(planned, source, hours, hours_from, "")
+        asked = prices or catalog_prices(Clients(planned.project, options.endpoint), planned.region)
+        return _priced(planned, options.hours, asked)
     except OperationError as error:
-        return _priced(planned, NoPrices("not asked"), hours, hours_from, str(error))
+        return _priced(planned, options.hours, unknown, str(error))
 
 
-def _priced(
-    planned: StackPlan, source: Prices, hours: float | None, hours_from: str, trouble: str
-) -> Estimate:
-    lines = [
-        Line(quantity=each, price=source.of(each.key, each.unit), hours=hours) for each in quantities(planned)
-    ]
-    used = [(each, source.of(each.key, each.unit)) for each in by_use(planned)]
-    return Estimate(lines=lines, used=used, hours=hours, hours_from=hours_from, trouble=trouble)
+def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: str = "") -> Estimate:
+    hours_from, limit = "--hours", planned.setting("maxRunHours")
+    if hours is None and limit:
+        hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
+    lines = [_line(each, prices(each.key, each.unit), hours) for each in quantities(planned)]
+    used = ((each, prices(each.key, each.unit)) for each in by_use(planned))
+    amounts = {column: [getattr(line, column) for line in lines] for column in _COLUMNS}
+    return Estimate(
+        stack=planned.stack,
+        region=planned.region,
+        currency="USD",
+        hours=hours,
+        hours_from=hours_from if hours else "",
+        trouble=trouble,
+        lines=lines,
+        by_use=[
+            Used(key=each.key, what=each.what, unit=each.unit, price=price.dollars, source=price.source)
+            for each, price in used
+        ],
+        totals={
+            column: Total(dollars=sum(filter(None, found), 0.0), lines_without_price=found.count(None))
+            for column, found in amounts.items()
+        },
+    )
 
 
-def _hours(planned: StackPlan, given: float | None) -> tuple[float | None, str]:
-    if given is not None:
-        return given, "--hours"
-    limit = planned.setting("maxRunHours")
-    return (float(limit), "maxRunHours, the most that a run may take") if limit else (None, "")
+def _line(quantity: Quantity, price: Price, hours: float | None) -> Line:
+    def dollars(amount: float) -> float | None:
+        return None if amount and price.dollars is None else amount * (price.dollars or 0.0)
+
+    return Line(
+        **asdict(quantity),
+        price=price.dollars,
+        source=price.source,
+        per_hour=dollars(quantity.most),
+        per_run=None if hours is None else dollars(quantity.run * hours),
+        per_month=dollars(quantity.kept * HOURS_PER_MONTH),
+    )
 
 
-def _show(planned: StackPlan, found: Estimate, console: Console) -> None:
+def _show(found: Estimate, console: Console) -> None:
     run = f"per run of {found.hours:g} h" if found.hours else "per run"
-    table = Table(title=f"cost of {planned.stack} in {planned.region}, US dollars", title_justify="left")
+    table = Table(title=f"cost of {found.stack} in {found.region}, US dollars", title_justify="left")
     table.add_column("what", overflow="fold", ratio=3)
     for name in ("in an hour", "unit", "price", "per hour", run, "a month forgotten"):
         table.add_column(name, justify="left" if name == "unit" else "right")
     for line in found.lines:
-        quantity = line.quantity
-        dollars = (line.price.dollars, line.per_hour, line.per_run, line.per_month)
-        price, *amounts = (_text(each, 5 if index == 0 else 2) for index, each in enumerate(dollars))
-        table.add_row(escape(quantity.what), f"{quantity.most:.4g}", quantity.unit, price, *amounts)
-    for used, price in found.used:
-        table.add_row(escape(used.what), "by use", used.unit, _text(price.dollars, 5), "", "", "")
+        amounts = (_text(getattr(line, column), 2) for column in _COLUMNS)
+        table.add_row(escape(line.what), f"{line.most:.4g}", line.unit, _text(line.price, 5), *amounts)
+    for used in found.by_use:
+        table.add_row(escape(used.what), "by use", used.unit, _text(used.price, 5), "", "", "")
     table.add_section()
-    totals = [found.total(column) for column in ("per_hour", "per_run", "per_month")]
-    table.add_row("together", "", "", "", *(_total(*total) for total in totals))
+    table.add_row("together", "", "", "", *(_total(found.totals[column]) for column in _COLUMNS))
     console.print(table)
     for note in _notes(found):
         console.print(escape(note))
 
 
-def _total(dollars: float, without: int) -> str:
-    if without and not dollars:
+def _total(total: Total) -> str:
+    if total.lines_without_price and not total.dollars:
         return "no price"
-    return f"{dollars:,.2f}" + (" and more" if without else "")
+    return f"{total.dollars:,.2f}" + (" and more" if total.lines_without_price else "")
 
 
 def _text(dollars: float | None, digits: int) -> str:
@@ -178,44 +209,7 @@ def _notes(found: Estimate) -> list[str]:
         notes.append("How long a run takes is not known: give --hours, or set maxRunHours.")
     notes.append("A month forgotten: the stack is up, its training has ended, nobody sends requests.")
     if not found.trouble:
-        missing: dict[str, None] = {
-            f"No price for {line.quantity.what} ({line.quantity.key}): {line.price.source}.": None
-            for line in found.lines
-            if line.price.dollars is None
-        }
-        notes += missing
+        missing = (line for line in found.lines if line.price is None)
+        notes += dict.fromkeys(f"No price for {line.what} ({line.key}): {line.source}." for line in missing)
         notes.append("List prices, without free amounts, discounts, taxes and what is billed by use.")
     return notes
-
-
-def _as_json(planned: StackPlan, found: Estimate) -> dict[str, Any]:
-    columns = ("per_hour", "per_run", "per_month")
-    return {
-        "stack": planned.stack,
-        "region": planned.region,
-        "currency": "USD",
-        "hours": found.hours,
-        "trouble": found.trouble,
-        "lines": [
-            {
-                **asdict(line.quantity),
-                "price": line.price.dollars,
-                "source": line.price.source,
-                **{column: getattr(line, column) for column in columns},
-            }
-            for line in found.lines
-        ],
-        "by_use": [
-            {
-                **{name: getattr(used, name) for name in ("key", "what", "unit")},
-                "price": price.dollars,
-                "source": price.source,
-            }
-            for used, price in found.used
-        ],
-        "totals": {
-            column: {"dollars": dollars, "lines_without_price": without}
-            for column in columns
-            for dollars, without in [found.total(column)]
-        },
-    }

@@ -80,8 +80,8 @@ def _cost(server: GoogleServer) -> None:
     for each in [*quantities(plan), *by_use(plan)]:
         described = known()[each.key]
         if described and each.key != "e2.memory.onDemand":
-            description = re.sub(r"\.\*$|\(.*\)\?$", "", described["description"]).replace("\\", "")
-            skus.setdefault(described["service"], []).append(_sku(description, each.unit))
+            description = re.sub(r"\.\*$|\(.*\)\?$", "", described.description).replace("\\", "")
+            skus.setdefault(described.service, []).append(_sku(description, each.unit))
     for service, listed in skus.items():
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service

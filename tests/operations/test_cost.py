@@ -10,7 +10,7 @@ from engine.project import known_stacks
 from operations import prices
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.prices import CatalogPrices, FilePrices
+from operations.prices import Prices, catalog_prices, file_prices
 from operations.quantities import Quantity, by_use, quantities
 from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
@@ -37,8 +37,8 @@ def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_EN
 
 
 @pytest.fixture
-def catalog(clients: Clients) -> CatalogPrices:
-    return CatalogPrices(clients, "us-central1")
+def catalog(clients: Clients) -> Prices:
+    return catalog_prices(clients, "us-central1")
 
 
 def amounts(stack: str, *settings: str) -> dict[str, tuple[float, float, float]]:
@@ -96,7 +96,7 @@ def test_every_quantity_has_an_entry_in_the_table_of_prices(stack: str) -> None:
 
 
 def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(
-    google: GoogleServer, catalog: CatalogPrices
+    google: GoogleServer, catalog: Prices
 ) -> None:
     plant(
         google,
@@ -106,18 +106,18 @@ def test_the_price_is_that_of_the_region_and_of_the_kind_of_capacity(
         sku("Commitment v1: Nvidia L4 GPU running in Americas for 1 Year", 350_000_000),
         sku("Nvidia L4 GPU Virtual Workstation running in Americas", 760_000_000),
     )
-    assert catalog.of("nvidia-l4.onDemand", "GPU-hour").dollars == pytest.approx(0.56)
-    assert catalog.of("nvidia-l4.spot", "GPU-hour").dollars == pytest.approx(0.22)
+    assert catalog("nvidia-l4.onDemand", "GPU-hour").dollars == pytest.approx(0.56)
+    assert catalog("nvidia-l4.spot", "GPU-hour").dollars == pytest.approx(0.22)
 
 
-def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: CatalogPrices) -> None:
+def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: Prices) -> None:
     run, gke, network = "152E-C115-5142", "CCD8-9BF1-090E", "E505-1604-58F8"
     plant(google, sku("Jobs CPU in us-central1", 18_000, unit="s", free=True), service=run)
     plant(google, sku("Autopilot Pod mCPU Requests (us-central1)", 44_500), service=gke)
     plant(google, sku("Networking Cloud Nat Gateway Uptime", 1_400_000, "global"), service=network)
-    assert catalog.of("run.job.cpu", "vCPU-hour").dollars == pytest.approx(0.0648)
-    assert catalog.of("autopilot.cpu", "vCPU-hour").dollars == pytest.approx(0.0445)
-    assert catalog.of("nat.gateway", "hour").dollars == pytest.approx(0.0014)
+    assert catalog("run.job.cpu", "vCPU-hour").dollars == pytest.approx(0.0648)
+    assert catalog("autopilot.cpu", "vCPU-hour").dollars == pytest.approx(0.0445)
+    assert catalog("nat.gateway", "hour").dollars == pytest.approx(0.0014)
 
 
 @pytest.mark.parametrize(
@@ -134,24 +134,24 @@ def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: 
     ids=["none", "unit", "two", "half"],
 )
 def test_without_exactly_one_price_there_is_none(
-    skus: list[dict[str, Any]], why: str, google: GoogleServer, catalog: CatalogPrices
+    skus: list[dict[str, Any]], why: str, google: GoogleServer, catalog: Prices
 ) -> None:
     plant(google, *skus)
-    found = catalog.of("g2.cpu.onDemand", "vCPU-hour")
+    found = catalog("g2.cpu.onDemand", "vCPU-hour")
     assert found.dollars is None
     assert why in found.source
 
 
-def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer, catalog: CatalogPrices) -> None:
-    assert "contract" in catalog.of("nvidia-b200.reservation", "GPU-hour").source
+def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer, catalog: Prices) -> None:
+    assert "contract" in catalog("nvidia-b200.reservation", "GPU-hour").source
     assert not google.calls
 
 
 def test_a_price_file_is_read_and_nothing_else_is_guessed(tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text("nvidia-b200.reservation: 10\n")
-    assert FilePrices(file).of("nvidia-b200.reservation", "GPU-hour").dollars == 10
-    assert FilePrices(file).of("disk.balanced", "GiB-month").dollars is None
+    assert file_prices(file)("nvidia-b200.reservation", "GPU-hour").dollars == 10
+    assert file_prices(file)("disk.balanced", "GiB-month").dollars is None
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, 
     if text is not None:
         file.write_text(text)
     with pytest.raises(OperationError, match=message) as refused:
-        FilePrices(file)
+        file_prices(file)
     assert "\n" not in str(refused.value)
 
 
