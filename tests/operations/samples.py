@@ -141,22 +141,19 @@ def _status(server: GoogleServer) -> None:
     stockout = "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources."
     with KubernetesServer() as kubernetes, tempfile.TemporaryDirectory() as folder:
         kubernetes.plant(samples.NODES, samples.node("a"), samples.node("b"))
-        spec = {"completions": 2, "parallelism": 2, "suspend": True}
+        job = {"metadata": {"name": "gemma-3-4b-sql-0c51b8e2"}, "spec": {"suspend": True}}
+        kubernetes.plant(samples.JOBS, job)
+        serving = {"spec": {"replicas": 2}, "status": {"readyReplicas": 1}}
+        kubernetes.plant(samples.DEPLOYMENTS, {"metadata": {"name": "serving"}, **serving})
         kubernetes.plant(
-            samples.JOBS.format("llm"), {"metadata": {"name": "gemma-3-4b-sql-0c51b8e2"}, "spec": spec}
-        )
-        server_ready = {"spec": {"replicas": 2}, "status": {"readyReplicas": 1}}
-        kubernetes.plant(samples.DEPLOYMENTS.format("llm"), {"metadata": {"name": "serving"}, **server_ready})
-        kubernetes.plant(
-            samples.WORKLOADS.format("llm"),
+            samples.WORKLOADS,
             workload("pod-serving-9c8d7-1", *admitted, priority=20),
             workload("pod-serving-9c8d7-2", *admitted, priority=20),
             workload("job-gemma-3-4b-sql-0c51b8e2-4f60a", *preempted),
         )
-        kubernetes.plant(
-            samples.PODS.format("llm"), pod("serving-9c8d7-1", "Running"), unscheduled("serving-9c8d7-2")
-        )
-        kubernetes.plant(samples.EVENTS.format("llm"), event("serving-9c8d7-2", "FailedScaleUp", stockout))
+        first, second = "serving-9c8d7-1", "serving-9c8d7-2"
+        kubernetes.plant(samples.PODS, pod("Running", name=first), unscheduled(name=second))
+        kubernetes.plant(samples.EVENTS, event("FailedScaleUp", stockout, about=second))
         clients, kubeconfig = Clients(PROJECT, server.address), kubernetes.kubeconfig(Path(folder))
         report = Look("l4-kueue", _state(), clients, kubeconfig).report()
         Console(width=WIDTH).print(status.drawn(report, datetime(2026, 11, 21, 10, 0, tzinfo=UTC)))

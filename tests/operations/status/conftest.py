@@ -1,6 +1,7 @@
 """A cluster and a project that are looked at."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from operations.status.report import Report
 from tests.operations.conftest import Lived
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.project import PROJECT
 
 
 @pytest.fixture
@@ -26,23 +26,22 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesServer]:
 
 
 @pytest.fixture
-def google(google: GoogleServer, l4_kueue: Lived) -> GoogleServer:
+def google(google: GoogleServer) -> GoogleServer:
     """GKE knows the cluster, and that all is well."""
-    name = l4_kueue.name(":Cluster")
-    google.plant(
-        "container.v1",
-        "container.projects.locations.clusters.get",
-        {"name": name, "status": "RUNNING", "nodePools": [{"name": "l4-pool", "status": "RUNNING"}]},
-    )
+    pools = [{"name": "l4-pool", "status": "RUNNING"}]
+    answer = {"name": "c", "status": "RUNNING", "nodePools": pools}
+    google.plant("container.v1", "container.projects.locations.clusters.get", answer)
     return google
 
 
 @pytest.fixture
 def look(
-    l4_kueue: Lived, google: GoogleServer, cluster: KubernetesServer, tmp_path: Path
+    clients: Clients, cluster: KubernetesServer, tmp_path: Path, l4_kueue: Lived, a4_ray: Lived
 ) -> Callable[[], Report]:
-    clients = Clients(PROJECT, google.address, timeout_s=0.5)
-    return Look("l4-kueue", l4_kueue.alive, clients, cluster.kubeconfig(tmp_path)).report
+    """Of l4-kueue, in whose cluster are the objects of a4-ray too."""
+    ray = (each for each in a4_ray.alive.resources if each.type.startswith("kubernetes:"))
+    state = replace(l4_kueue.alive, resources=(*l4_kueue.alive.resources, *ray))
+    return Look("l4-kueue", state, clients, cluster.kubeconfig(tmp_path)).report
 
 
 @pytest.fixture
@@ -54,10 +53,7 @@ def metrics(google: GoogleServer) -> Callable[..., None]:
             return {"name": call.address["object"], "updated": "2026-11-21T09:58:00.000Z"}
 
         google.plant("storage.v1", "storage.objects.get", answer)
-        google.plant(
-            "storage.v1",
-            "storage.objects.list",
-            {"items": [{"name": "run/COMPLETE.json"}]} if finished else {},
-        )
+        listed = {"items": [{"name": "run/COMPLETE.json"}]} if finished else {}
+        google.plant("storage.v1", "storage.objects.list", listed)
 
     return plant

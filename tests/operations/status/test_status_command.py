@@ -14,13 +14,7 @@ from operations.status.report import Health, Line, Report
 from tests.operations.conftest import Lived
 from tests.operations.google_server import REFUSED, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.status import samples
-from tests.operations.status.samples import (
-    METRICS,
-    NS,
-    lines_of,
-    waiting,
-)
+from tests.operations.status.samples import METRICS, NODES, PODS, lines_of, node, waiting
 
 
 @pytest.fixture
@@ -48,7 +42,7 @@ def test_a_stack_that_works_is_exit_status_0(
 def test_what_needs_somebody_is_exit_status_1_with_the_remedy(
     run: Callable[..., int], cluster: KubernetesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster.plant(samples.PODS.format(NS), waiting("p", "ImagePullBackOff"), waiting("q", "ImagePullBackOff"))
+    cluster.plant(PODS, waiting("ImagePullBackOff"), waiting("ImagePullBackOff", name="q"))
     assert run() == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "2 pods: check imageUri and who may read it" in shown
@@ -69,7 +63,7 @@ def test_a_program_reads_the_same(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     metrics(lines_of(*METRICS))
-    cluster.plant(samples.NODES, samples.node("a"))
+    cluster.plant(NODES, node("a"))
     assert run("--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["progress"]["last"]["loss"] == 2.0
