@@ -3,61 +3,50 @@
 `google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
 """
 
-import http.client
 import logging
 from typing import Any, Final
 
 import httplib2
+import requests
 from google.auth.credentials import Credentials
 from google.auth.exceptions import GoogleAuthError
-from google_auth_httplib2 import AuthorizedHttp
+from google.auth.transport.requests import AuthorizedSession
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 
 from cloud.discovery import discovery
 
 # Every error that a call can end with: an answer that is one, the credentials, the way there.
-CALL_ERRORS: Final = (
-    HttpError,
-    GoogleAuthError,
-    OSError,
-    httplib2.error.HttpLib2Error,
-    http.client.HTTPException,
-)
+CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
 
 # It reports every attempt that fails; what comes of a call is said once, by who asked.
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
 
 
-class _Http(httplib2.Http):
-    """Sends a POST once.
+class _Http:
+    """What the library sends requests with, each once.
 
-    httplib2 sends a request again when its connection ends without an answer. What creates something may have
-    done so the first time; whoever called finds out before the next attempt.
+    httplib2, its own, sends a request again when its connection ends without an answer. What creates
+    something may have done so the first time; whoever called finds out before the next attempt.
     """
 
-    def _conn_request(self, conn: Any, request_uri: str, method: str, body: Any, headers: Any) -> Any:
-        conn = _Once(conn) if method == "POST" else conn
-        return super()._conn_request(conn, request_uri, method, body, headers)
+    def __init__(self, credentials: Credentials, timeout_s: float) -> None:
+        self._session = AuthorizedSession(credentials)
+        self._timeout_s = timeout_s
 
-
-class _Once:
-    """A connection for one request."""
-
-    def __init__(self, conn: Any) -> None:
-        self._conn = conn
-        self._sent = False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._conn, name)
-
-    def request(self, *arguments: Any) -> None:
-        """Sends the first request, and no other."""
-        if self._sent:
-            self._conn.close()
-            raise ConnectionResetError("the connection ended without an answer")
-        self._sent = True
-        self._conn.request(*arguments)
+    def request(
+        self, uri: str, method: str = "GET", body: Any = None, headers: Any = None
+    ) -> tuple[httplib2.Response, bytes]:
+        """The answer, or an error of those that the library knows."""
+        try:
+            answer = self._session.request(method, uri, body, headers, timeout=self._timeout_s)
+        except requests.Timeout as error:
+            raise TimeoutError(error) from None
+        except requests.ConnectionError as error:
+            raise ConnectionError(error) from None
+        response = httplib2.Response({**answer.headers, "status": str(answer.status_code)})
+        response.reason = answer.reason
+        return response, answer.content
 
 
 def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str | None = None) -> Any:
@@ -70,5 +59,5 @@ def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str |
     return build_from_document(
         discovery(api).document,
         client_options={"api_endpoint": endpoint} if endpoint else None,
-        http=AuthorizedHttp(credentials, http=_Http(timeout=timeout_s)),
+        http=_Http(credentials, timeout_s),
     )
