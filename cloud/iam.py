@@ -14,15 +14,17 @@ ACT_AS: Final = {"iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser"}
 
 _MEMBERS: Final = (
     r"allUsers|allAuthenticatedUsers",
-    r"(user|group|serviceAccount|domain):[^@\s:]*@?[^@\s:]+",
+    r"(user|group|serviceAccount):[^@\s:]+@[^@\s:]+",
+    r"domain:[^@\s:]+\.[^@\s:]+",
     r"serviceAccount:[a-z0-9-]+\.svc\.id\.goog\[[^/\]]+/[^/\]]+\]",
     r"project(Owner|Editor|Viewer):[a-z0-9-]+",
     r"principal://iam\.googleapis\.com/projects/\d+/locations/global/workloadIdentityPools/[^/]+/subject/\S+",
     r"principalSet://iam\.googleapis\.com/projects/\d+/locations/global/workloadIdentityPools/[^/]+/\S+",
-    r"principal://iam\.googleapis\.com/locations/global/workforcePools/[^/]+/subject/\S+",
+    r"principal(Set)?://iam\.googleapis\.com/locations/global/workforcePools/[^/]+/\S+",
     r"deleted:\S+",
 )
-_MEMBER: Final = re.compile("|".join(_MEMBERS))
+# https://docs.cloud.google.com/iam/docs/principal-identifiers
+MEMBER: Final = re.compile("|".join(_MEMBERS))
 _ROLE: Final = re.compile(r"(projects/[^/]+/|organizations/\d+/)?roles/[A-Za-z0-9._]+")
 
 
@@ -50,12 +52,9 @@ def member_of(
 
 
 def _principal(inputs: Inputs) -> Iterator[Problem]:
-    """The form of a principal and of a role, which the provider passes on unchecked.
-
-    https://docs.cloud.google.com/iam/docs/principal-identifiers
-    """
+    """The form of a principal and of a role, which the provider passes on unchecked."""
     for text in texts(inputs, "member"):
-        if not _MEMBER.fullmatch(text):
+        if not MEMBER.fullmatch(text):
             yield (
                 "member",
                 f"{text!r} is not a principal; write user:..., serviceAccount:... or principal://...",

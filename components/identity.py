@@ -1,6 +1,5 @@
 """Who may use a resource: the accounts that workloads run as, and the members that a setting names."""
 
-import re
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -8,16 +7,11 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from cloud.iam import MEMBER
 from components.component import Component
 from components.namespace import Namespace
 
 EVERYBODY: Final = "allUsers"
-# https://docs.cloud.google.com/iam/docs/principal-identifiers
-_MEMBER: Final = re.compile(
-    r"(user|group|serviceAccount):[^@\s:]+@[^@\s:]+"
-    r"|domain:[^@\s:]+\.[^@\s:]+"
-    r"|principal(Set)?://iam\.googleapis\.com/\S+"
-)
 
 
 class Identity(Protocol):
@@ -133,7 +127,7 @@ def check_member(text: str) -> str:
             "allAuthenticatedUsers is everybody with a Google account; write allUsers if you mean the "
             "whole world, or name users and groups"
         )
-    if not (text == EVERYBODY or _MEMBER.fullmatch(text)):
+    if not MEMBER.fullmatch(text):
         raise ValueError(
             f"{text!r} is not an IAM member such as user:NAME@EXAMPLE.COM, group:NAME@EXAMPLE.COM or "
             "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com"
