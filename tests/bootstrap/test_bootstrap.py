@@ -157,58 +157,53 @@ def is_what(provider: dict[str, Any], claims: dict[str, str]) -> tuple[bool, boo
     return trusted, deploys, previews
 
 
-GITHUB_JOB = {
-    "repository": "owner/name",
-    "repository_id": "42",
-    "ref": "refs/heads/main",
-    "event_name": "workflow_dispatch",
-    "sub": "repo:owner/name:environment:production",
+JOBS = {
+    "github": {
+        "repository": "owner/name",
+        "repository_id": "42",
+        "ref": "refs/heads/main",
+        "event_name": "workflow_dispatch",
+        "sub": "repo:owner/name:environment:production",
+    },
+    "gitlab": {"project_id": "7", "ref": "main", "ref_type": "branch", "ref_protected": "true"},
 }
-GITLAB_JOB = {"project_id": "7", "ref": "main", "ref_type": "branch", "ref_protected": "true"}
 
 
 @pytest.mark.parametrize(
-    ("changed", "deploys", "previews"),
+    ("forge", "changed", "deploys", "previews"),
     [
-        ({}, True, False),
-        ({"ref": "refs/heads/feature"}, False, False),
-        ({"ref": "refs/pull/5/merge", "event_name": "pull_request"}, False, False),
-        ({"sub": "repo:owner/name:environment:preview"}, False, True),
-        ({"sub": "repo:owner/name:pull_request"}, False, False),
-        ({"sub": "repo:owner/name:ref:refs/heads/main"}, False, False),
-        ({"event_name": "push"}, False, False),
+        ("github", {}, True, False),
+        ("github", {"ref": "refs/heads/feature"}, False, False),
+        ("github", {"ref": "refs/pull/5/merge", "event_name": "pull_request"}, False, False),
+        ("github", {"sub": "repo:owner/name:environment:preview"}, False, True),
+        ("github", {"sub": "repo:owner/name:pull_request"}, False, False),
+        ("github", {"sub": "repo:owner/name:ref:refs/heads/main"}, False, False),
+        ("github", {"event_name": "push"}, False, False),
+        # Of GitLab only the protected main branch deploys.
+        ("gitlab", {}, True, True),
+        ("gitlab", {"ref": "feature"}, False, True),
+        ("gitlab", {"ref_protected": "false"}, False, True),
+        ("gitlab", {"ref_type": "tag"}, False, True),
     ],
 )
-def test_a_job_of_github_is_what_its_environment_and_branch_say(
-    declared: Declared, changed: dict[str, str], deploys: bool, previews: bool
+def test_a_job_is_what_its_environment_and_branch_say(
+    declared: Declared, forge: str, changed: dict[str, str], deploys: bool, previews: bool
 ) -> None:
-    assert is_what(declared.provider("github"), {**GITHUB_JOB, **changed}) == (True, deploys, previews)
+    assert is_what(declared.provider(forge), {**JOBS[forge], **changed}) == (True, deploys, previews)
 
 
 @pytest.mark.parametrize(
-    "changed", [{"repository": "fork/name"}, {"repository_id": "43"}, {"repository": "owner/name2"}]
-)
-def test_another_repository_of_github_is_nobody(declared: Declared, changed: dict[str, str]) -> None:
-    assert not is_what(declared.provider("github"), {**GITHUB_JOB, **changed})[0]
-
-
-@pytest.mark.parametrize(
-    ("changed", "deploys"),
+    ("forge", "changed"),
     [
-        ({}, True),
-        ({"ref": "feature"}, False),
-        ({"ref_protected": "false"}, False),
-        ({"ref_type": "tag"}, False),
+        ("github", {"repository": "fork/name"}),
+        ("github", {"repository": "owner/name2"}),
+        ("github", {"repository_id": "43"}),
+        # A fork is a project of its own.
+        ("gitlab", {"project_id": "8"}),
     ],
 )
-def test_a_job_of_gitlab_deploys_from_the_protected_main_branch_only(
-    declared: Declared, changed: dict[str, str], deploys: bool
-) -> None:
-    assert is_what(declared.provider("gitlab"), {**GITLAB_JOB, **changed}) == (True, deploys, True)
-
-
-def test_a_fork_at_gitlab_is_nobody(declared: Declared) -> None:
-    assert not is_what(declared.provider("gitlab"), {**GITLAB_JOB, "project_id": "8"})[0]
+def test_another_repository_is_nobody(declared: Declared, forge: str, changed: dict[str, str]) -> None:
+    assert not is_what(declared.provider(forge), {**JOBS[forge], **changed})[0]
 
 
 def test_a_forge_is_known_by_who_signs_its_tokens(declared: Declared) -> None:

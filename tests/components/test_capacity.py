@@ -10,6 +10,9 @@ OWN = Reservation(name="b200")
 SHARED = Reservation(name="b200", project="owner-project", block="block-1", sub_block="sub-2")
 
 
+PATH = "projects/owner-project/reservations/b200/reservationBlocks/block-1/reservationSubBlocks/sub-2"
+
+
 @pytest.mark.parametrize(
     ("text", "reservation"),
     [
@@ -19,14 +22,14 @@ SHARED = Reservation(name="b200", project="owner-project", block="block-1", sub_
             "projects/owner-project/reservations/b200/reservationBlocks/block-1",
             Reservation(name="b200", project="owner-project", block="block-1"),
         ),
-        (
-            "projects/owner-project/reservations/b200/reservationBlocks/block-1/reservationSubBlocks/sub-2",
-            SHARED,
-        ),
+        (PATH, SHARED),
     ],
 )
-def test_a_reservation_is_a_name_or_a_path(text: str, reservation: Reservation) -> None:
+def test_a_reservation_is_a_name_or_a_path_and_a_node_pool_names_it_so(
+    text: str, reservation: Reservation
+) -> None:
     assert Reservation.parse(text) == reservation
+    assert reservation.path == text
 
 
 @pytest.mark.parametrize(
@@ -72,38 +75,9 @@ def test_any_other_shape_of_a_reservation_is_rejected(text: str) -> None:
 )
 def test_autopilot_pods_select_the_capacity(capacity: Capacity, selectors: dict[str, str]) -> None:
     assert capacity.pod_selectors() == {f"cloud.google.com/{key}": value for key, value in selectors.items()}
-
-
-def test_every_selector_is_a_label_value_that_kubernetes_accepts() -> None:
-    for value in Capacity(type=CapacityType.RESERVATION, reservation=SHARED).pod_selectors().values():
+    for value in selectors.values():
+        # What Kubernetes takes of a label's value.
         assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", value)
-
-
-@pytest.mark.parametrize(
-    ("reservation", "value"),
-    [
-        (OWN, "b200"),
-        (
-            SHARED,
-            "projects/owner-project/reservations/b200/reservationBlocks/block-1/reservationSubBlocks/sub-2",
-        ),
-    ],
-)
-def test_a_node_pool_consumes_exactly_its_reservation(reservation: Reservation, value: str) -> None:
-    settings = Capacity(type=CapacityType.RESERVATION, reservation=reservation).node_config()
-    assert settings["reservation_affinity"].consume_reservation_type == "SPECIFIC_RESERVATION"
-    assert settings["reservation_affinity"].values == [value]
-    assert not settings["spot"]
-    assert not settings["flex_start"]
-
-
-@pytest.mark.parametrize("kind", [CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.FLEX_START])
-def test_a_node_pool_without_a_reservation_takes_no_reserved_machines(kind: CapacityType) -> None:
-    settings = Capacity(type=kind).node_config()
-    assert settings["reservation_affinity"].consume_reservation_type == "NO_RESERVATION"
-    assert settings["spot"] is (kind is CapacityType.SPOT)
-    assert settings["flex_start"] is (kind is CapacityType.FLEX_START)
-    assert (settings["max_run_duration"] == "604800s") is (kind is CapacityType.FLEX_START)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +85,7 @@ def test_a_node_pool_without_a_reservation_takes_no_reserved_machines(kind: Capa
     [
         (CapacityType.SPOT, 12, "43200s"),
         (CapacityType.SPOT, None, None),
+        (CapacityType.FLEX_START, None, "604800s"),
         (CapacityType.FLEX_START, 12, "43200s"),
         (CapacityType.FLEX_START, 200, "604800s"),
     ],
@@ -119,10 +94,3 @@ def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
     kind: CapacityType, hours: int | None, duration: str | None
 ) -> None:
     assert Capacity(type=kind).node_config(hours)["max_run_duration"] == duration
-
-
-def test_a_reservation_and_its_type_come_together_or_not_at_all() -> None:
-    with pytest.raises(ValueError, match=r"capacity\.type is reservation; name the reservation"):
-        Capacity(type=CapacityType.RESERVATION)
-    with pytest.raises(ValueError, match="spot would ignore it"):
-        Capacity(type=CapacityType.SPOT, reservation=OWN)

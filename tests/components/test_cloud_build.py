@@ -112,19 +112,10 @@ def test_the_build_is_asked_for_as_cloud_build_wants_it_and_gives_the_image_by_d
     [build] = bench.server.builds
     digest = build["results"]["images"][0]["digest"]
     assert built == {"uri": f"{IMAGE}@{digest}", "build": build["id"], "log": build["logUrl"]}
-    assert build["source"]["storageSource"] == {
-        "bucket": "source",
-        "object": "finetune-0123abcd.tar.gz",
-        "generation": "17",
-    }
-    assert build["images"] == [TAGGED]
-    assert build["serviceAccount"] == ACCOUNT
-    assert build["timeout"] == "600s"
-    assert build["options"] == {
-        "logging": "CLOUD_LOGGING_ONLY",
-        "machineType": "E2_HIGHCPU_8",
-        "diskSizeGb": "100",
-    }
+    source = {"bucket": "source", "object": "finetune-0123abcd.tar.gz", "generation": "17"}
+    options = {"logging": "CLOUD_LOGGING_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "100"}
+    wanted = {"images": [TAGGED], "serviceAccount": ACCOUNT, "timeout": "600s", "options": options}
+    assert {**wanted, "source": {"storageSource": source}}.items() <= build.items()
 
 
 def test_progress_is_printed_when_something_changes_and_once_a_minute(
@@ -319,39 +310,24 @@ def test_the_end_of_the_engine_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> N
         clock.wait(3600)
 
 
-@dataclass
-class Plugin:
-    """The process that the engine starts for dynamic resources, and a connection to it."""
-
-    process: subprocess.Popen[bytes]
-    provider: provider_pb2_grpc.ResourceProviderStub
-
-    def create(self) -> grpc.Future:
-        inputs = {**PROPERTIES, "__provider": sdk.serialize_provider(CloudBuildProvider())}
-        return self.provider.Create.future(
-            provider_pb2.CreateRequest(properties=to_struct(inputs)), timeout=60
-        )
-
-
-@pytest.fixture
-def plugin(bench: Bench) -> Iterator[Plugin]:
+def test_interrupting_the_provider_process_cancels_the_build(bench: Bench) -> None:
+    bench.server.next_build(BuildLifecycle(states=["WORKING"]))
     # A shell starts what it runs in the background with SIGINT ignored, and whatever that starts inherits it.
     command = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "pulumi.dynamic", "127.0.0.1:0"]
     environment = {**os.environ, **bench.server.environment}
+    properties = to_struct({**PROPERTIES, "__provider": sdk.serialize_provider(CloudBuildProvider())})
+    request = provider_pb2.CreateRequest(properties=properties)
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment) as process:
         assert process.stdout
-        with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
-            provider = provider_pb2_grpc.ResourceProviderStub(channel)
-            provider.Configure(provider_pb2.ConfigureRequest(args=to_struct({})))
-            yield Plugin(process, provider)
-        process.kill()
-
-
-def test_interrupting_the_provider_process_cancels_the_build(bench: Bench, plugin: Plugin) -> None:
-    bench.server.next_build(BuildLifecycle(states=["WORKING"]))
-    creation = plugin.create()
-    assert bench.server.created.wait(30)
-    plugin.process.send_signal(signal.SIGINT)
-    assert bench.server.cancelled.wait(30)
-    assert creation.exception()
-    assert plugin.process.wait(30) == 0
+        try:
+            with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
+                provider = provider_pb2_grpc.ResourceProviderStub(channel)
+                provider.Configure(provider_pb2.ConfigureRequest(args=to_struct({})))
+                creation = provider.Create.future(request, timeout=60)
+                assert bench.server.created.wait(30)
+                process.send_signal(signal.SIGINT)
+                assert bench.server.cancelled.wait(30)
+                assert creation.exception()
+                assert process.wait(30) == 0
+        finally:
+            process.kill()
