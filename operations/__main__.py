@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final
 
 from engine.errors import EngineError
 from operations.errors import OperationError
@@ -17,7 +17,7 @@ from operations.previews.redaction import Redaction
 COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
 
-# A command and the module that does it, imported when it is asked for.
+# A command and the module that does it, with `HELP`, `arguments` and `run`; imported when it is asked for.
 COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost",
@@ -29,46 +29,19 @@ COMMANDS: Final = {
 }
 
 
-class Command(Protocol):
-    """What a command's module has.
-
-    Attributes:
-        HELP: What it does, in a line.
-    """
-
-    HELP: str
-
-    def arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declares its arguments."""
-
-    def run(self, options: argparse.Namespace) -> int:
-        """Does it and returns the exit status.
-
-        Raises:
-            OperationError: When it could not look.
-        """
-        ...
-
-
-def make_parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The command line with these commands."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns the exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m operations", description="Looks after a stack before and after `pulumi up`."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in names:
-        command = cast(Command, importlib.import_module(COMMANDS[name]))
+    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+        command = importlib.import_module(COMMANDS[name])
         inner = commands.add_parser(name, help=command.HELP, description=command.HELP)
         command.arguments(inner)
         inner.set_defaults(run=command.run)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command and returns the exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    known = words[:1] if words and words[0] in COMMANDS else tuple(COMMANDS)
-    options = make_parser(known).parse_args(words)
+    options = parser.parse_args(words)
     try:
         return options.run(options)
     except (OperationError, EngineError) as error:

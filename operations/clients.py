@@ -55,30 +55,30 @@ class Clients:
         Raises:
             CallError: Without a usable answer.
         """
-        return self._answer(api, method, self._request(api, method, arguments))
+        request = self._request(api, method, arguments)
+        name, answer = str(request.methodId), self._send(request)
+        if isinstance(answer, str) and answer:
+            raise CallError(name, "the answer is not JSON, or not all of it")
+        wrong = next(discovery(api).faults(name, answer, newer=True), None)
+        if wrong:
+            raise CallError(name, f"the answer is not understood: {wrong}")
+        # Of a method whose description names no answer, the library returns the bytes.
+        return answer if isinstance(answer, dict) else {}
 
     def every(self, api: str, method: str, **arguments: Any) -> list[Any]:
         """What a method that lists has on all its pages; an `aggregatedList`'s in all its scopes.
 
-        Args:
-            api: As of `call`.
-            method: As of `call`, such as `disks.list`.
-            arguments: Those of the method.
-
-        Raises:
-            CallError: As `call`.
+        Args and errors are those of `call`.
         """
-        key, found = discovery(api).listed(method), []
-        request = self._request(api, method, arguments)
-        while request is not None:
-            answer = self._answer(api, method, request)
+        key, found, more = discovery(api).listed(method), [], True
+        while more:
+            answer = self.call(api, method, **arguments)
             page = answer.get(key, [])
             if isinstance(page, Mapping):
                 collection = method.split(".")[-2]
                 page = [item for scope in page.values() for item in scope.get(collection, ())]
             found += page
-            more = answer.get("nextPageToken")
-            request = self._request(api, method, {**arguments, "pageToken": more}) if more else None
+            more = arguments["pageToken"] = answer.get("nextPageToken")
         return found
 
     def read(self, bucket: str, name: str) -> bytes | None:
@@ -87,9 +87,9 @@ class Clients:
         Raises:
             CallError: As `call`.
         """
-        request = self._request("storage.v1", "objects.get_media", {"bucket": bucket, "object": name})
         try:
-            return self._send(request) or b""
+            arguments = {"bucket": bucket, "object": name}
+            return self._send(self._request("storage.v1", "objects.get_media", arguments)) or b""
         except CallError as error:
             if error.missing:
                 return None
@@ -113,21 +113,11 @@ class Clients:
             path = discovery(api).document["servicePath"]
             base = f"{self.endpoint}/{api}/{path}" if self.endpoint else None
             self._apis[api] = client(api, self._credentials, self._timeout_s, base)
-        resource = self._apis[api]
         *collections, verb = method.split(".")
+        resource = self._apis[api]
         for collection in collections:
             resource = getattr(resource, collection)()
         return getattr(resource, verb)(**arguments)
-
-    def _answer(self, api: str, method: str, request: HttpRequest) -> dict[str, Any]:
-        name, answer = str(request.methodId), self._send(request)
-        if isinstance(answer, str) and answer:
-            raise CallError(name, "the answer is not JSON, or not all of it")
-        wrong = next(discovery(api).faults(name, answer, newer=True), None)
-        if wrong:
-            raise CallError(name, f"the answer is not understood: {wrong}")
-        # Of a method whose description names no answer, the library returns the bytes.
-        return answer if isinstance(answer, dict) else {}
 
     def _send(self, request: HttpRequest) -> Any:
         """Sends a request; every way in which that can fail becomes a `CallError`."""
@@ -135,7 +125,10 @@ class Clients:
         try:
             return request.execute(num_retries=_RETRIES)
         except HttpError as error:
-            raise CallError(method, _reason(error), int(error.resp.status), _disabled(error)) from None
+            status = int(error.resp.status)
+            # Google's sentence, in one line; the page of a proxy has none.
+            reason = " ".join(str(error.reason or "").split()) or http.client.responses.get(status, "")
+            raise CallError(method, reason, status, _disabled(error)) from None
         except GoogleAuthError as error:
             raise CallError(method, _not_accepted(error)) from None
         except TimeoutError:
@@ -146,12 +139,6 @@ class Clients:
 
 def _not_accepted(error: GoogleAuthError) -> str:
     return f"the credentials are not accepted ({error}); gcloud auth application-default login"
-
-
-def _reason(error: HttpError) -> str:
-    """Google's sentence, in one line; the page of a proxy has none."""
-    reason = " ".join(str(error.reason or "").split())
-    return reason or http.client.responses.get(int(error.resp.status), "no reason given")
 
 
 def _disabled(error: HttpError) -> str:

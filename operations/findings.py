@@ -1,8 +1,9 @@
 """What a check found, and how a person and a program read it."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -20,12 +21,7 @@ class Level(StrEnum):
     UNKNOWN = "not checked"
 
 
-_COLOURS: Final = {
-    Level.FINE: "green",
-    Level.WARNING: "yellow",
-    Level.PROBLEM: "red",
-    Level.UNKNOWN: "magenta",
-}
+_COLOURS: Final = dict(zip(Level, ("green", "yellow", "red", "magenta"), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +29,16 @@ class Finding:
     """What a check found.
 
     Args:
+        topic: What was checked, such as `quotas`.
         level: How bad it is.
         what: What is so, in a sentence or less.
         remedy: What to do, a command where there is one; empty when there is nothing to do.
-        topic: What was checked, such as `quotas`.
     """
 
+    topic: str = ""
     level: Level
     what: str
     remedy: str = ""
-    topic: str = ""
 
 
 def fine(what: str) -> Finding:
@@ -75,11 +71,7 @@ def exit_status(findings: Sequence[Finding]) -> int:
 
 def as_json(findings: Sequence[Finding], **more: str) -> str:
     """The findings for a program."""
-    rows = [
-        {"topic": each.topic, "level": each.level, "what": each.what, "remedy": each.remedy}
-        for each in findings
-    ]
-    return json.dumps({**more, "findings": rows}, indent=2)
+    return json.dumps({**more, "findings": [asdict(each) for each in findings]}, indent=2)
 
 
 def show(findings: Sequence[Finding], title: str, console: Console) -> None:
@@ -89,15 +81,13 @@ def show(findings: Sequence[Finding], title: str, console: Console) -> None:
         table.add_column(name, overflow="fold", ratio=ratio)
     shown = ""
     for each in findings:
-        topic = "" if each.topic == shown else each.topic
-        shown = each.topic
+        topic, shown = "" if each.topic == shown else each.topic, each.topic
         level = f"[{_COLOURS[each.level]}]{each.level}[/]"
         table.add_row(topic, level, escape(each.what), escape(each.remedy))
     console.print(table)
-    console.print(", ".join(_count(findings, level) for level in Level))
+    counts = Counter(each.level for each in findings)
+    console.print(", ".join(f"{counts[level]} {level}{_ending(level, counts[level])}" for level in Level))
 
 
-def _count(findings: Sequence[Finding], level: Level) -> str:
-    number = sum(each.level is level for each in findings)
-    several = number != 1 and level in (Level.WARNING, Level.PROBLEM)
-    return f"{number} {level}{'s' if several else ''}"
+def _ending(level: Level, count: int) -> str:
+    return "s" if count != 1 and level in (Level.WARNING, Level.PROBLEM) else ""

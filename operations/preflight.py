@@ -79,15 +79,11 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
     except CallError as error:
         if topic == "project" and not error.status:
             raise OperationError(f"Google could not be asked: {error}") from None
-        found.append(_unanswered(error, planned.project))
+        what, remedy = str(error), "try again later"
+        if error.disabled:
+            what = f"{error.disabled} is not enabled"
+            remedy = f"gcloud services enable {error.disabled} --project {planned.project}"
+        elif error.forbidden:
+            remedy = "ask for roles/viewer on the project, then again"
+        found.append(findings.unknown(what, remedy))
     return [replace(finding, topic=topic) for finding in found]
-
-
-def _unanswered(error: CallError, project: str) -> Finding:
-    if error.disabled:
-        return findings.unknown(
-            f"{error.disabled} is not enabled", f"gcloud services enable {error.disabled} --project {project}"
-        )
-    if error.forbidden:
-        return findings.unknown(str(error), "ask for roles/viewer on the project, then again")
-    return findings.unknown(str(error), "try again later")

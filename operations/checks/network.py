@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from ipaddress import ip_network
-from typing import Any, Final
+from typing import Final
 
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem
+from operations.leftovers.thing import last
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of
 
@@ -33,6 +34,7 @@ def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str) -> Iterator[Finding]:
+    where = f"--region {region} --project {project}"
     try:
         found = clients.call("compute.v1", "subnetworks.get", project=project, region=region, subnetwork=name)
     except CallError as error:
@@ -44,35 +46,35 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
             f"--regions {region} --project {project}` has them",
         )
         return
-    faults = [*_subnet_faults(found, name, region, project), *_egress_faults(clients, found, region, project)]
-    yield from faults or [fine(f"subnet {name} ({found.get('ipCidrRange')}) has room and a way out")]
-
-
-def _subnet_faults(found: dict[str, Any], name: str, region: str, project: str) -> Iterator[Finding]:
+    faults = []
     if not found.get("privateIpGoogleAccess"):
-        yield problem(
-            f"subnet {name} has no Private Google Access, and Cloud Storage is reached through it",
-            f"gcloud compute networks subnets update {name} --region {region} --project {project} "
-            "--enable-private-ip-google-access",
+        text = f"subnet {name} has no Private Google Access, and Cloud Storage is reached through it"
+        faults.append(
+            problem(
+                text,
+                f"gcloud compute networks subnets update {name} {where} --enable-private-ip-google-access",
+            )
         )
     size = ip_network(found.get("ipCidrRange", "0.0.0.0/32")).prefixlen
     if size > _LARGEST_PREFIX:
-        yield problem(
-            f"subnet {name} is a /{size}, and Cloud Run needs a /{_LARGEST_PREFIX} at least",
-            f"gcloud compute networks subnets expand-ip-range {name} --region {region} --project {project} "
-            f"--prefix-length {_LARGEST_PREFIX}",
+        faults.append(
+            problem(
+                f"subnet {name} is a /{size}, and Cloud Run needs a /{_LARGEST_PREFIX} at least",
+                f"gcloud compute networks subnets expand-ip-range {name} {where} "
+                f"--prefix-length {_LARGEST_PREFIX}",
+            )
         )
-
-
-def _egress_faults(clients: Clients, subnet: dict[str, Any], region: str, project: str) -> Iterator[Finding]:
-    """All traffic goes through the subnet, the way to the Hugging Face Hub too."""
+    # All traffic goes through the subnet, the way to the Hugging Face Hub too.
+    network = last(found.get("network"))
     routers = clients.every("compute.v1", "routers.list", project=project, region=region)
-    network = str(subnet.get("network")).rpartition("/networks/")[2]
-    own = [each for each in routers if str(each.get("network")).rpartition("/networks/")[2] == network]
-    if not any(each.get("nats") for each in own):
-        yield problem(
-            f"network {network} has no Cloud NAT in {region}: the job does not reach the Hugging Face Hub",
-            f"gcloud compute routers create nat --network {network} --region {region} --project {project}; "
-            f"gcloud compute routers nats create nat --router nat --region {region} --project {project} "
-            "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges",
+    if not any(each.get("nats") for each in routers if last(each.get("network")) == network):
+        faults.append(
+            problem(
+                f"network {network} has no Cloud NAT in {region}: the job does not reach the Hugging Face "
+                "Hub",
+                f"gcloud compute routers create nat --network {network} {where}; "
+                f"gcloud compute routers nats create nat --router nat {where} "
+                "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges",
+            )
         )
+    yield from faults or [fine(f"subnet {name} ({found.get('ipCidrRange')}) has room and a way out")]

@@ -32,19 +32,13 @@ def needed(plan: StackPlan) -> dict[str, str]:
 def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That the credentials have every permission that the plan's resources need in the project."""
     wanted = needed(plan)
-    granted: set[str] = set()
-    names = sorted(wanted)
+    names, missing = sorted(wanted), defaultdict(list)
     for start in range(0, len(names), _PER_CALL):
-        answer = clients.call(
-            "cloudresourcemanager.v3",
-            "projects.testIamPermissions",
-            resource=f"projects/{plan.project}",
-            body={"permissions": names[start : start + _PER_CALL]},
-        )
-        granted |= set(answer.get("permissions", ()))
-    missing: defaultdict[str, list[str]] = defaultdict(list)
-    for permission in sorted(wanted.keys() - granted):
-        missing[wanted[permission]].append(permission)
+        asked = {"permissions": names[start : start + _PER_CALL]}
+        method, resource = "projects.testIamPermissions", f"projects/{plan.project}"
+        answer = clients.call("cloudresourcemanager.v3", method, resource=resource, body=asked)
+        for permission in sorted({*asked["permissions"]} - {*answer.get("permissions", ())}):
+            missing[wanted[permission]].append(permission)
     for role, permissions in sorted(missing.items()):
         yield problem(
             f"missing: {', '.join(permissions)}",

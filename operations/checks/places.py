@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem
+from operations.leftovers.thing import last
 from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
 
@@ -26,21 +27,12 @@ def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         yield problem(f"region {plan.region} is {region.get('status')}", "choose another, or wait")
     else:
         yield fine(f"region {plan.region} is up")
-    zones = {url.rpartition("/")[2] for url in region.get("zones", ())}
+    zones = {last(url) for url in region.get("zones", ())}
     for machines in machines_of(plan):
         yield from _offered(plan, clients, machines, zones)
 
 
 def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[str]) -> Iterator[Finding]:
-    foreign = [zone for zone in machines.zones if zone not in zones]
-    if foreign:
-        yield problem(
-            f"{machines.resource}: region {plan.region} has no zone {', '.join(foreign)}, "
-            f"but {', '.join(sorted(zones)) or 'none'}",
-            f"pulumi config set zones ZONE --stack {plan.stack}",
-        )
-        return
-    wanted = set(machines.zones) or zones
     if machines.type is None:
         # Autopilot would have to choose it, and nothing that is known fits.
         yield problem(
@@ -52,15 +44,16 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
     accelerator = machines.type.accelerator
     if accelerator and not machines.type.is_tpu:
         places &= _zones_with(clients, "acceleratorTypes", plan.project, accelerator)
-    elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
-    without = sorted(wanted - places)
-    if without and (machines.zones or not wanted & places):
+    wanted = set(machines.zones) or zones
+    here = sorted(wanted & zones & places)
+    if (machines.zones and len(here) < len(wanted)) or not here:
+        elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
         yield problem(
-            f"{machines.resource}: no {machines.type.name} in {', '.join(without)}",
+            f"{machines.resource}: no {machines.type.name} in {', '.join(sorted(wanted - {*here}))}",
             f"choose a zone that has it ({elsewhere}): pulumi config set zones ZONE, or gcp:region REGION",
         )
     else:
-        yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(sorted(wanted & places))}")
+        yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(here)}")
 
 
 def _zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
@@ -69,4 +62,4 @@ def _zones_with(clients: Clients, collection: str, project: str, name: str) -> s
         "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'
     )
     same = (each for each in listed if each.get("name") == name and "deprecated" not in each)
-    return {each.get("zone", "").rpartition("/")[2] for each in same}
+    return {last(each.get("zone")) for each in same}

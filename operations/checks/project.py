@@ -29,10 +29,6 @@ def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         )
         return
     yield fine(f"{plan.project} ({str(found.get('name', '')).removeprefix('projects/')}) is active")
-    yield from _billing(plan, clients)
-
-
-def _billing(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     info = clients.call("cloudbilling.v1", "projects.getBillingInfo", name=f"projects/{plan.project}")
     if info.get("billingEnabled"):
         yield fine("billing is enabled")
@@ -46,17 +42,9 @@ def _billing(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That the APIs which the program enables are enabled already; it waits for those that are not."""
     wanted = sorted(str(service.inputs["service"]) for service in plan.of_type(SERVICE.type))
-    enabled = {
-        service["config"]["name"]
-        for service in clients.every(
-            "serviceusage.v1",
-            "services.list",
-            parent=f"projects/{plan.project}",
-            filter="state:ENABLED",
-            pageSize=200,
-        )
-        if "name" in service.get("config", {})
-    }
+    asked = {"parent": f"projects/{plan.project}", "filter": "state:ENABLED", "pageSize": 200}
+    listed = clients.every("serviceusage.v1", "services.list", **asked)
+    enabled = {(service.get("config") or {}).get("name") for service in listed}
     missing = [name for name in wanted if name not in enabled]
     if missing:
         yield warning(

@@ -1,5 +1,6 @@
 """Quotas: what the plan takes beside what the project may have and uses already."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ _L4_ON_RUN: Final = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
 _GIB: Final = 2**30
 # Rates, and limits for zones, which a region's need does not tell.
 _OTHER_UNITS: Final = re.compile(r"^1/(min|d)|\{zone\}")
+_NO_LIMIT: Final = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,19 +89,6 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
     return needs
 
 
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """What a project has of a quota.
-
-    Args:
-        limit: How much it may use; None when there is no limit.
-        usage: How much it uses; None when Google does not say so here.
-    """
-
-    limit: float | None
-    usage: float | None
-
-
 def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That every quota has room for the plan."""
     needs = needs_of(plan)
@@ -117,19 +106,23 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         for service in sorted({quota.service for quota in needs if quota.metric not in listed})
     }
     for quota, need in sorted(needs.items(), key=lambda item: str(item[0])):
-        state = listed.get(quota.metric) or _bucket(metrics.get(quota.service, []), quota, plan.region)
-        yield _judged(plan, quota, need, state)
+        limit, usage = listed.get(quota.metric) or (
+            _limit(metrics.get(quota.service, []), quota, plan.region),
+            None,
+        )
+        yield _judged(plan, quota, need, limit, usage)
 
 
 # Compute Engine's own names of what Service Usage calls otherwise.
 _RENAMED: Final = {"SSD_TOTAL_GB": "ssd_total_storage"}
 
 
-def _listed(*answers: Mapping[str, Any]) -> dict[str, State]:
-    """The quotas that Compute Engine lists itself, with what is in use, by Service Usage's names."""
+def _listed(*answers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Limit and usage of the quotas that Compute Engine lists itself, by Service Usage's names."""
     return {
-        _RENAMED.get(quota["metric"], quota["metric"].lower()): State(
-            limit=quota.get("limit", 0.0), usage=quota.get("usage", 0.0)
+        _RENAMED.get(quota["metric"], quota["metric"].lower()): (
+            quota.get("limit", 0.0),
+            quota.get("usage", 0.0),
         )
         for answer in answers
         for quota in answer.get("quotas", ())
@@ -137,57 +130,46 @@ def _listed(*answers: Mapping[str, Any]) -> dict[str, State]:
     }
 
 
-def _bucket(metrics: list[dict[str, Any]], quota: Quota, region: str) -> State | None:
-    """The limit for the region in what Service Usage lists: the least, where several hold."""
-    limits = [
-        limit
-        for metric in metrics
-        if metric.get("metric") == f"{quota.service}/{quota.metric}"
-        for limit in metric.get("consumerQuotaLimits", ())
-        if not _OTHER_UNITS.search(limit.get("unit", ""))
-    ]
+def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | None:
+    """The least of the limits for the region that Service Usage lists; None when it lists none."""
     wanted = {"region": region} | (dict([quota.family]) if quota.family else {})
-    found = [most for limit in limits if (most := _most_special(limit, wanted)) is not None]
-    if not found:
-        return None
-    held = [most for most in found if most >= 0]
-    return State(limit=min(held) if held else None, usage=None)
+    found = []
+    for metric in metrics:
+        limits = metric.get("consumerQuotaLimits", ())
+        for limit in limits if metric.get("metric") == f"{quota.service}/{quota.metric}" else ():
+            # The bucket that names most of what is wanted and nothing else.
+            buckets = [
+                (len(bucket.get("dimensions", {})), int(bucket["effectiveLimit"]))
+                for bucket in limit.get("quotaBuckets", ())
+                if "effectiveLimit" in bucket and bucket.get("dimensions", {}).items() <= wanted.items()
+            ]
+            if buckets and not _OTHER_UNITS.search(limit.get("unit", "")):
+                most = max(buckets)[1]
+                found.append(most if most >= 0 else _NO_LIMIT)
+    return min(found, default=None)
 
 
-def _most_special(limit: Mapping[str, Any], wanted: Mapping[str, str]) -> int | None:
-    """The value of the bucket that names most of what is wanted and nothing else; negative for no limit."""
-    buckets = [
-        (len(bucket.get("dimensions", {})), int(bucket["effectiveLimit"]))
-        for bucket in limit.get("quotaBuckets", ())
-        if "effectiveLimit" in bucket and bucket.get("dimensions", {}).items() <= wanted.items()
-    ]
-    return max(buckets)[1] if buckets else None
-
-
-def _judged(plan: StackPlan, quota: Quota, need: int, state: State | None) -> Finding:
+def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage: float | None) -> Finding:
     where = "all regions" if quota.everywhere else plan.region
+    needed = _amount(quota, need)
     console = (
         f"https://console.cloud.google.com/iam-admin/quotas?project={plan.project} : "
-        f"{quota} in {where}, {_amount(quota, need)} at least"
+        f"{quota} in {where}, {needed} at least"
     )
-    self_granted = quota.metric == _L4_ON_RUN and need <= _GRANTED_L4
-    if state is None and self_granted:
-        return warning(
-            f"{quota}: no value for {where} yet; Google grants {_GRANTED_L4} with the first deployment there",
-            f"if `pulumi up` is refused: {console}",
-        )
-    if state is None:
-        return unknown(f"{quota}: Google lists no value for {where}; {_amount(quota, need)} needed", console)
-    if state.limit is None:
+    granted = quota.metric == _L4_ON_RUN and need <= _GRANTED_L4
+    grants = f"Google grants {_GRANTED_L4} with the first deployment there"
+    if limit is None and granted:
+        return warning(f"{quota}: no value for {where} yet; {grants}", f"if `pulumi up` fails: {console}")
+    if limit is None:
+        return unknown(f"{quota}: Google lists no value for {where}; {needed} needed", console)
+    if limit == _NO_LIMIT:
         return fine(f"{quota}: no limit")
-    used = state.usage or 0.0
-    text = f"{quota} in {where}: {_amount(quota, need)} needed, limit {_amount(quota, state.limit)}" + (
-        f", {_amount(quota, used)} in use" if state.usage is not None else ", use not listed"
-    )
-    if used + need <= state.limit:
+    used = "use not listed" if usage is None else f"{_amount(quota, usage)} in use"
+    text = f"{quota} in {where}: {needed} needed, limit {_amount(quota, limit)}, {used}"
+    if (usage or 0.0) + need <= limit:
         return fine(text)
-    if self_granted and not state.limit:
-        return warning(f"{text}; Google grants {_GRANTED_L4} with the first deployment there", console)
+    if granted and not limit:
+        return warning(f"{text}; {grants}", console)
     return problem(text, f"ask for more: {console}")
 
 

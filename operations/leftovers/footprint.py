@@ -60,20 +60,25 @@ class Footprint:
 
     def belongs(self, thing: Thing) -> Belonging | None:
         """Why a thing was left behind by the stack; None when it was not."""
-        type_ = thing.type
-        if _in(self.present, type_, thing.name) or _in(self.claimed, type_, thing.name):
+        if _in(self.present, thing.type, thing.name) or _in(self.claimed, thing.type, thing.name):
             return None
-        if _in(self.past, type_, thing.name):
+        if _in(self.past, thing.type, thing.name):
             return Belonging("in an earlier state of the stack")
         # A revision that has its service's labels lives as long as the service.
         if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
-            label = ", ".join(f"{key}={value}" for key, value in self.labels.items())
-            return Belonging(f"labelled {label}")
+            return Belonging(f"labelled {', '.join('='.join(label) for label in self.labels.items())}")
+        alike = self._looks_alike(thing.type, thing.name)
+        if thing.type == NODE_POOL.type:
+            # Of a cluster that lives, made by the program and missing in the state.
+            ours = alike and _in(self.present, CLUSTER.type, thing.parent)
+            return Belonging(f"in cluster {thing.parent}, missing in the state") if ours else None
         # What exists in a cluster that lives, lives with it, whatever its network is.
         cluster = self._cluster(thing)
         if cluster:
             return self._part(CLUSTER.type, cluster, "made by GKE for cluster")
-        return self._of_pool(thing) or self._of_owner(thing) or self._in_network(thing) or self._alike(thing)
+        # No label says whose it is, and no state has seen it.
+        by_name = Belonging("has a name that the stack would give", sure=False) if alike else None
+        return self._of_owner(thing.owner) or self._in_network(thing) or by_name
 
     def _cluster(self, thing: Thing) -> str:
         """The cluster that GKE made a thing for, as far as its label or its name says so."""
@@ -83,32 +88,21 @@ class Footprint:
         clusters = sorted(set().union(*known))
         return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
 
-    def _of_pool(self, thing: Thing) -> Belonging | None:
-        """A pool of a cluster that lives, made by the program and missing in the state."""
-        ours = thing.type == NODE_POOL.type and _in(self.present, CLUSTER.type, thing.parent)
-        if ours and self._looks_alike(NODE_POOL.type, thing.name):
-            return Belonging(f"in cluster {thing.parent}, missing in the state")
-        return None
-
-    def _of_owner(self, thing: Thing) -> Belonging | None:
+    def _of_owner(self, owner: str) -> Belonging | None:
         """A role binding or a revision."""
-        if not thing.owner:
-            return None
-        account = "@" in thing.owner
-        what = "of service account" if account else "of service"
-        return self._part((ACCOUNT if account else SERVICE).type, thing.owner, what)
+        if "@" in owner:
+            return self._part(ACCOUNT.type, owner, "of service account")
+        return self._part(SERVICE.type, owner, "of service")
 
     def _in_network(self, thing: Thing) -> Belonging | None:
-        what, type_, name = "network", NETWORK.type, thing.network
+        what, type_, name = "in network", NETWORK.type, thing.network
         if not name:
-            what, type_, name = "subnet", SUBNETWORK.type, thing.subnet
-        if not name or thing.type == NETWORK.type:
-            return None
-        if _in(self.present, type_, name):
-            # While something in it lives, so does what was made for that.
-            in_use = any(self.present.get(user.type) for user in (CLUSTER, JOB, SERVICE))
-            return None if in_use else Belonging(f"in {what} {name}")
-        return self._part(type_, name, f"in {what}")
+            what, type_, name = "in subnet", SUBNETWORK.type, thing.subnet
+        # While something in it lives, so does what was made for that.
+        in_use = any(self.present.get(user.type) for user in (CLUSTER, JOB, SERVICE))
+        if _in(self.present, type_, name) and not in_use:
+            return Belonging(f"{what} {name}")
+        return self._part(type_, name, what)
 
     def _part(self, type_: str, name: str, what: str) -> Belonging | None:
         """A thing that goes where another one goes."""
@@ -118,12 +112,6 @@ class Footprint:
             return Belonging(f"{what} {name}")
         if self._looks_alike(type_, name):
             return Belonging(f"{what} {name}, which has a name that the stack would give", sure=False)
-        return None
-
-    def _alike(self, thing: Thing) -> Belonging | None:
-        """A name that the program would give, seen in no state; no label says whose it is."""
-        if thing.type != NODE_POOL.type and self._looks_alike(thing.type, thing.name):
-            return Belonging("has a name that the stack would give", sure=False)
         return None
 
     def _looks_alike(self, type_: str, name: str) -> bool:
@@ -158,7 +146,7 @@ def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Ite
 
 
 def _in(found: Names, type_: str, name: str) -> bool:
-    return bool(type_) and name in found.get(type_, ())
+    return name in found.get(type_, ())
 
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:

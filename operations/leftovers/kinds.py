@@ -109,7 +109,7 @@ class ListedKind:
 
         if self.type == BUCKET.type:
             for item in clients.every("storage.v1", "objects.list", bucket=thing.name, versions=True):
-                version = {"object": item["name"], "generation": item.get("generation")}
+                version = {"object": item["name"], "generation": item["generation"]}
                 clients.call("storage.v1", "objects.delete", bucket=thing.name, **version)
         scope = _scope(thing.location)
         started = call(f"{self._scopes().get(scope, self.listing.collection)}.delete", thing.name)

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.leftovers.footprint import Belonging, Footprint
 from operations.leftovers.kinds import Kind, kinds
 from operations.leftovers.thing import Thing
-
-# Google's words for an API that is off: then there is nothing of it either.
-_OFF: Final = ("it is disabled", "has not been used in project")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,14 +54,15 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
     unseen: list[str] = []
     off: list[str] = []
     for kind in kinds():
-        log(f"looking for {_several(kind.title)}")
+        log(f"looking for {several(kind.title)}")
         try:
             found = [*kind.find(clients, wanted)]
         except CallError as error:
-            if error.forbidden and any(words in error.reason for words in _OFF):
+            # Of an API that is off there is nothing either.
+            if error.disabled:
                 off.append(kind.title)
             else:
-                unseen.append(f"{_several(kind.title)}: {error}")
+                unseen.append(f"{several(kind.title)}: {error}")
             continue
         # What is a part of something that was left behind goes with it.
         owners = {each.thing.name for each in left}
@@ -77,7 +74,8 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
     return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
 
 
-def _several(title: str) -> str:
+def several(title: str) -> str:
+    """What several of a kind are called."""
     if title.endswith("y"):
         return f"{title[:-1]}ies"
     return f"{title}es" if title.endswith("s") else f"{title}s"

@@ -48,13 +48,10 @@ class GoodProject:
     def plan(self, stack: str, *settings: str) -> StackPlan:
         """The plan of a stack, for which the project, the Hub and the registry then have everything."""
         plan = planned(stack, *settings)
-        self.project()
         self.apis([str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
-        self.permissions()
-        self.places()
-        self.reservation()
-        self.quotas()
-        self.subnet()
+        usual = (self.project, self.permissions, self.places, self.reservation, self.quotas, self.subnet)
+        for planting in usual:
+            planting()
         self.hub(plan)
         self.registry(plan)
         return plan
@@ -127,8 +124,8 @@ class GoodProject:
             **limits,
         }
         families = [
-            _family("gpus_per_gpu_family", "NVIDIA_B200", 16),
-            _family("tpus_per_tpu_family", "CT6E", 16),
+            _metric("compute.googleapis.com/gpus_per_gpu_family", 16, gpu_family="NVIDIA_B200"),
+            _metric("compute.googleapis.com/tpus_per_tpu_family", 16, tpu_family="CT6E"),
         ]
         for service in ("compute.googleapis.com", "run.googleapis.com"):
             metrics = [_metric(f"{service}/{name}", limit) for name, limit in usual.items()]
@@ -196,27 +193,15 @@ def _quotas(amounts: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
     return [{"metric": name, "limit": limit, "usage": usage} for name, (limit, usage) in amounts.items()]
 
 
-def _metric(metric: str, limit: int) -> dict[str, Any]:
-    """A metric with a limit for the region, another elsewhere, and some that do not count here."""
-    regional = {
-        "unit": "1/{project}/{region}",
-        "quotaBuckets": [
-            {"effectiveLimit": "0"},
-            {"effectiveLimit": str(limit), "dimensions": {"region": REGION}},
-            {"effectiveLimit": "999", "dimensions": {"region": "europe-west4"}},
-        ],
-    }
+def _metric(metric: str, limit: int, **family: str) -> dict[str, Any]:
+    """A metric with a limit for the region and family, others elsewhere, and some that do not count here."""
+    dimensions = [{}, {"region": REGION}] if family else [{}]
+    buckets = [
+        *({"effectiveLimit": "0", "dimensions": each} for each in dimensions),
+        {"effectiveLimit": str(limit), "dimensions": {"region": REGION, **family}},
+        {"effectiveLimit": "999", "dimensions": {"region": "europe-west4"}},
+    ]
     rate = {"unit": "1/min/{project}/{region}", "quotaBuckets": [{"effectiveLimit": "1"}]}
     zonal = {"unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": "0"}]}
+    regional = {"unit": "1/{project}/{region}", "quotaBuckets": buckets}
     return {"metric": metric, "consumerQuotaLimits": [rate, zonal, regional]}
-
-
-def _family(name: str, family: str, limit: int) -> dict[str, Any]:
-    dimension = "gpu_family" if name.startswith("gpus") else "tpu_family"
-    buckets = [
-        {"effectiveLimit": "0"},
-        {"effectiveLimit": "0", "dimensions": {"region": REGION}},
-        {"effectiveLimit": str(limit), "dimensions": {"region": REGION, dimension: family}},
-    ]
-    limits = [{"unit": "1/{project}/{region}", "quotaBuckets": buckets}]
-    return {"metric": f"compute.googleapis.com/{name}", "consumerQuotaLimits": limits}

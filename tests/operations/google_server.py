@@ -5,9 +5,10 @@ there is one (`tests.operations.project`); else a list is empty and the rest not
 """
 
 import json
-from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any, Final
 
 from cloud.discovery import Call, discovery
@@ -43,6 +44,14 @@ class Fault(Exception):
             request.answer_half(self.code, content)
         else:
             request.answer(self.code, content)
+
+
+def disabled(service: str) -> Fault:
+    """How every method of an API fails that is not enabled."""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"}
+    error = {"code": 403, "message": "it is disabled", "status": "PERMISSION_DENIED"}
+    body = {"error": {**error, "details": [{**info, "metadata": {"service": service}}]}}
+    return Fault(code=403, body=json.dumps(body).encode())
 
 
 NOT_FOUND: Final = Fault(code=404, status="NOT_FOUND", message="Requested entity was not found.")
@@ -87,8 +96,7 @@ class GoogleServer(LoopbackServer):
         self.calls: list[Call] = []
         self.otherwise: Callable[[str, Call, Any], Any] = _nothing
         self._planted: defaultdict[str, list[tuple[Mapping[str, str], Any]]] = defaultdict(list)
-        self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
-        self._lasting: dict[str, Fault] = {}
+        self._faults: defaultdict[str, Iterator[Fault]] = defaultdict(lambda: iter(()))
         self._pages: dict[str, Page] = {}
 
     def plant(self, api: str, method: str, answer: Any, **address: str) -> None:
@@ -112,14 +120,12 @@ class GoogleServer(LoopbackServer):
 
     def fail(self, api: str, method: str, fault: Fault, times: int | None = None) -> None:
         """Lets a method fail: the next `times` calls, or all."""
-        if times is None:
-            self._lasting[_key(api, method)] = fault
-        else:
-            self._faults[_key(api, method)].extend([fault] * times)
+        failing = repeat(fault) if times is None else repeat(fault, times)
+        self._faults[_key(api, method)] = chain(failing, self._faults[_key(api, method)])
 
     def fail_all(self, fault: Fault) -> None:
         """Lets every method fail."""
-        self._lasting["*"] = fault
+        self._faults["*"] = repeat(fault)
 
     def called(self, method: str) -> list[Call]:
         """The calls of a method."""
@@ -158,8 +164,7 @@ class GoogleServer(LoopbackServer):
         if problems:
             raise Fault(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
         key = _key(api, call.method)
-        waiting = self._faults[key]
-        fault = waiting.popleft() if waiting else self._lasting.get(key) or self._lasting.get("*")
+        fault = next(chain(self._faults[key], self._faults["*"]), None)
         if fault:
             raise fault
         for address, answer in self._planted[key]:
