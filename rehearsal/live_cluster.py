@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-import requests
-
 from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
@@ -202,11 +200,11 @@ class LiveCluster:
     def inventory(self) -> set[str]:
         """Kind, namespace and name of every object in the API server."""
         found: set[str] = set()
-        for kind in list(self._api.served_kinds()):
-            if kind.kind not in _TRANSIENT:
-                for item in self._api.list(kind.version, kind.kind):
+        for version, kind in self._api.served_kinds():
+            if kind not in _TRANSIENT:
+                for item in self._api.list(version, kind):
                     metadata = item["metadata"]
-                    found.add(f"{kind.kind} {metadata.get('namespace', '')}/{metadata['name']}")
+                    found.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
         return found
 
     def _bring_up(self, tree: Object, live: Object) -> None:
@@ -274,7 +272,7 @@ class LiveCluster:
                 raise Rejected("interrupted")
             try:
                 return ask()
-            except requests.ConnectionError:
+            except ConnectionError:
                 raise Rejected("the API server is gone") from None
 
         return until(what, answer, _TIMEOUT)

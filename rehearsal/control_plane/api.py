@@ -1,21 +1,19 @@
-"""A client of the API server, on `requests`.
+"""A client of the API server: what the rehearsal needs of Kubernetes' own dynamic client."""
 
-It needs a handful of requests, such as server-side apply of any kind with strict field validation. To import
-the official client takes longer than to send all of them.
-"""
-
-import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import requests
-import yaml
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
+from kubernetes import client, config
+from kubernetes.dynamic import DynamicClient
+from kubernetes.dynamic.exceptions import DynamicApiError, ResourceNotFoundError
+from kubernetes.dynamic.resource import Resource, ResourceList
+from urllib3 import Retry
+from urllib3.exceptions import HTTPError
 
 from rehearsal.errors import RehearsalError
 
@@ -46,131 +44,82 @@ class ApiError(RehearsalError):
 
     Args:
         code: HTTP status.
-        reason: Machine-readable reason, such as `NotFound`.
         message: The text.
     """
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
-        self.reason = reason
 
 
 class WaitError(RehearsalError):
     """Something did not happen in time; the text says what."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind that the API server serves.
-
-    Args:
-        version: `apps/v1`.
-        kind: `Deployment`.
-        plural: `deployments`.
-        namespaced: Whether its objects live in a namespace.
-        verbs: What may be done with them.
-    """
-
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-    verbs: frozenset[str]
-
-
 class Api:
-    """The API server, as an administrator.
+    """The API server. A method raises ApiError for what is rejected, ConnectionError when there is no server.
 
     Args:
-        kubeconfig: Path of the administrator's kubeconfig.
+        kubeconfig: Path of the kubeconfig of whom it acts as.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
-        tree = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = tree["clusters"][0]["cluster"], tree["users"][0]["user"]
-        self._server = cluster["server"]
-        self._authority = cluster["certificate-authority"]
-        self._client = (user["client-certificate"], user["client-key"])
-        self._sessions = threading.local()
-        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._kubeconfig = kubeconfig
+        self._discovery = threading.Lock()
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        *,
-        content: str = "application/json",
-        **query: str,
-    ) -> Object:
+    @cached_property
+    def _client(self) -> DynamicClient:
+        """Made when the API server answers: it first asks for its version."""
+        configuration = client.Configuration()
+        config.load_kube_config(str(self._kubeconfig), client_configuration=configuration)
+        configuration.retries = _BUSY
+        configuration.proxy = None  # nothing between here and the loopback interface
+        kinds = self._kubeconfig.with_suffix(".kinds.json")
+        return DynamicClient(client.ApiClient(configuration), cache_file=str(kinds))
+
+    def request(self, method: str, path: str, body: Any = None, **options: Any) -> Object:
         """Sends a request and returns the object in the answer.
 
         Args:
             method: `GET` and the like.
             path: Such as `/api/v1/nodes`.
             body: What is sent, as JSON.
-            content: Media type of the body.
-            query: Parameters of the query.
-
-        Raises:
-            ApiError: For an answer that is not a success.
+            options: Of `DynamicClient.request`.
         """
-        answer = self._session.request(
-            method,
-            self._server + path,
-            params=query,
-            data=None if body is None else json.dumps(body),
-            headers={"Content-Type": content},
-            timeout=_TIMEOUT,
-        )
-        if not answer.ok:
-            raise _error(answer)
-        return answer.json()
+        with _translated():
+            return self._client.request(
+                method, path, body, serializer=lambda _, tree: tree, _request_timeout=_TIMEOUT, **options
+            )
 
     def is_ready(self) -> bool:
         """Whether the API server says that it is ready."""
         try:
-            return self._session.get(f"{self._server}/readyz", timeout=_TIMEOUT).ok
-        except requests.ConnectionError:
+            return bool(self.request("GET", "/readyz"))
+        except (ApiError, ConnectionError):
             return False
 
-    def kind(self, version: str, kind: str) -> Kind:
-        """How the API server serves a kind.
-
-        Raises:
-            ApiError: When it does not serve the kind.
-        """
-        found = self._kinds.get((version, kind))
-        if found is None:
-            try:
-                self._kinds |= {(each.version, each.kind): each for each in self._served(version)}
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-            found = self._kinds.get((version, kind))
-        if found is None:
-            raise ApiError(404, "NotFound", f'no matches for kind "{kind}" in version "{version}"')
-        return found
+    def kind(self, version: str, kind: str) -> Resource:
+        """How the API server serves a kind, `Deployment` of `apps/v1`."""
+        prefix = "apis" if "/" in version else "api"
+        try:
+            with _translated(), self._discovery:
+                return self._client.resources.get(prefix=prefix, api_version=version, kind=kind)
+        except ResourceNotFoundError:
+            raise ApiError(404, f'no matches for kind "{kind}" in version "{version}"') from None
 
     def apply(self, tree: Mapping[str, Any], *, dry_run: bool = False) -> Object:
         """Creates or updates an object by server-side apply with strict field validation."""
-        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict", "force": "true"}
-        if dry_run:
-            query["dryRun"] = "All"
-        return self.request("PATCH", self.path_of(tree), tree, content=_APPLY, **query)
+        options = {"content_type": _APPLY, "force_conflicts": True, "dry_run": "All" if dry_run else None}
+        return self.request("PATCH", self.path_of(tree), dict(tree), **options, **_strictly())
 
-    def create(self, tree: Mapping[str, Any], *, dry_run: bool = False) -> Object:
+    def create(self, tree: Mapping[str, Any]) -> Object:
         """Creates an object with strict field validation."""
-        query = {"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"}
-        if dry_run:
-            query["dryRun"] = "All"
-        return self.request("POST", self.path_of(tree, collection=True), tree, **query)
+        return self.request("POST", self.path_of(tree, collection=True), dict(tree), **_strictly())
 
     def patch(self, tree: Mapping[str, Any], change: Mapping[str, Any], subresource: str = "") -> Object:
         """Merges a change into an object, or into its `status`."""
         path = self.path_of(tree) + (f"/{subresource}" if subresource else "")
-        return self.request("PATCH", path, change, content=_MERGE)
+        return self.request("PATCH", path, dict(change), content_type=_MERGE)
 
     def get(self, tree: Mapping[str, Any]) -> Object | None:
         """The object of the kind and name of `tree`, None when there is none."""
@@ -190,10 +139,8 @@ class Api:
             namespace: Of this namespace; by default of all.
             labels: With labels that match this selector.
         """
-        tree = {"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace}}
-        path = self.path_of(tree, collection=True) if namespace else self._root(self.kind(version, kind))
-        query = {"labelSelector": labels} if labels else {}
-        items = self.request("GET", path, **query)["items"]
+        path = self.kind(version, kind).path(namespace=namespace)
+        items = self.request("GET", path, label_selector=labels or None)["items"]
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
     def delete(self, tree: Mapping[str, Any], propagation: str = "Foreground") -> None:
@@ -204,56 +151,32 @@ class Api:
             propagation: `Foreground`: what the object owns is deleted before it, as the Kubernetes provider
                 asks for; `Background`: the object is deleted at once.
         """
-        options = {"propagationPolicy": propagation}
         try:
-            self.request("DELETE", self.path_of(tree), options)
+            self.request("DELETE", self.path_of(tree), propagation_policy=propagation)
         except ApiError as error:
             if error.code != 404:
                 raise
 
     def token(self, account: Mapping[str, Any]) -> str:
         """A token that acts as a service account, for a day."""
-        wanted = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 86400},
-        }
+        wanted = {"spec": {"expirationSeconds": 24 * 60 * 60}}
         return self.request("POST", f"{self.path_of(account)}/token", wanted)["status"]["token"]
 
-    def served_kinds(self) -> Iterator[Kind]:
-        """All kinds whose objects can be listed, each in the version that the API server prefers."""
-        groups = self.request("GET", "/apis")["groups"]
-        for version in ("v1", *(group["preferredVersion"]["groupVersion"] for group in groups)):
-            yield from (kind for kind in self._served(version) if "list" in kind.verbs)
+    def served_kinds(self) -> Iterator[tuple[str, str]]:
+        """All kinds whose objects can be listed, after the version that the API server prefers of each."""
+        with _translated(), self._discovery:
+            self._client.resources.invalidate_cache()
+            kinds = [kind for same_name in self._client.resources for kind in same_name]
+        for kind in kinds:
+            if kind.preferred and not isinstance(kind, ResourceList) and "list" in kind.verbs:
+                yield kind.group_version, str(kind.kind)
 
     def path_of(self, tree: Mapping[str, Any], *, collection: bool = False) -> str:
         """The path of an object, or of the collection that it belongs to."""
+        metadata = tree["metadata"]
+        name = None if collection else metadata["name"]
         kind = self.kind(tree["apiVersion"], tree["kind"])
-        path = _group(kind.version)
-        if kind.namespaced:
-            path += f"/namespaces/{tree['metadata'].get('namespace') or 'default'}"
-        return f"{path}/{kind.plural}" + ("" if collection else f"/{tree['metadata']['name']}")
-
-    @property
-    def _session(self) -> requests.Session:
-        """The session of the calling thread: sessions are not made for several threads."""
-        session = getattr(self._sessions, "session", None)
-        if session is None:
-            session = self._sessions.session = requests.Session()
-            session.trust_env = False  # no proxy between here and the loopback interface
-            session.mount("https://", HTTPAdapter(max_retries=_BUSY))
-            session.verify = self._authority
-            session.cert = self._client
-        return session
-
-    def _served(self, version: str) -> Iterator[Kind]:
-        for each in self.request("GET", _group(version))["resources"]:
-            if "/" not in each["name"]:
-                verbs = frozenset(each["verbs"])
-                yield Kind(version, each["kind"], each["name"], each["namespaced"], verbs)
-
-    def _root(self, kind: Kind) -> str:
-        return f"{_group(kind.version)}/{kind.plural}"
+        return kind.path(name=name, namespace=metadata.get("namespace") or "default")
 
 
 def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float) -> _T:
@@ -286,14 +209,17 @@ def is_true(tree: Mapping[str, Any] | None, name: str) -> bool:
     return condition(tree, name).get("status") == "True"
 
 
-def _group(version: str) -> str:
-    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+def _strictly() -> dict[str, Any]:
+    """Options of a request that writes an object: the dynamic client has no word for strict validation."""
+    return {"field_manager": FIELD_MANAGER, "query_params": [("fieldValidation", "Strict")]}
 
 
-def _error(answer: requests.Response) -> ApiError:
+@contextmanager
+def _translated() -> Generator[None]:
+    """Errors of the client as those of this module."""
     try:
-        status = answer.json()
-    except ValueError:
-        status = {}
-    reason, message = str(status.get("reason", "")), str(status.get("message") or answer.text.strip())
-    return ApiError(answer.status_code, reason, message)
+        yield
+    except DynamicApiError as error:
+        raise ApiError(error.status or 0, error.summary()) from None
+    except HTTPError as error:
+        raise ConnectionError(str(error)) from None

@@ -3,8 +3,6 @@
 import threading
 from typing import Final
 
-import requests
-
 from rehearsal.control_plane import nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
@@ -52,7 +50,7 @@ class NodeKeeper:
             try:
                 with self._lock:
                     self._follow()
-            except (ApiError, requests.ConnectionError):
+            except (ApiError, ConnectionError):
                 continue  # the control plane is being stopped
 
     def _follow(self) -> None:

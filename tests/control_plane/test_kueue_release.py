@@ -10,7 +10,7 @@ import yaml
 
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane, kueue_release
-from rehearsal.control_plane.api import WaitError, until
+from rehearsal.control_plane.api import Api, ApiError, WaitError, until
 from tests.rehearsal.small import SETTINGS, make_cluster
 
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpriorityclasses.kueue.x-k8s.io"
@@ -90,6 +90,10 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     }
     plane.api.apply(namespace)
     plane.kueue.install({}, "kueue-system")
+    manager = Api(plane.kueue.kubeconfig)
+    assert manager.list("v1", "Pod") == []
+    with pytest.raises(ApiError, match='cannot create resource "workloadpriorityclasses"'):
+        manager.create(held)  # it has the chart's rights, and no others
     plane.api.create(held)
     monkeypatch.setattr(kueue_release, "_TIMEOUT", 1.0)
     reason = (
