@@ -4,6 +4,7 @@ Each is got once, into the ignored `.tools/bin`. Files of a module that are need
 there too, so that Go's module cache need not stay.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -79,7 +80,7 @@ class GoModule:
             with _unfinished(path_of(name)) as target:
                 self._go(["build", "-trimpath", "-ldflags", flags, "-o", str(target), package])
         if self.files:
-            root = Path(self._go(["list", "-mod=mod", "-m", "-f", "{{.Dir}}", self.module]).strip())
+            root = Path(json.loads(self._go(["mod", "download", "-json", self.module]))["Dir"])
             for source, copy in self.files.items():
                 with _unfinished(file(copy)) as target:
                     _copy(root / source, target)
@@ -168,9 +169,9 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
         for module in wanted:
             if module.download(log):
                 continue
-            commands = ", ".join(module.commands)
+            what = ", ".join(module.commands or module.files.values())
             log(
-                f"building {commands} ({module.folder} {module.version}) with Go into {TOOLS / 'bin'}; "
+                f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; "
                 f"takes about {module.minutes} min on 2 cores, once"
             )
             module.build()

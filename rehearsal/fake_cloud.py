@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from cloud import container, storage
+from rehearsal.errors import RehearsalError
 
 BUCKET: Final = storage.BUCKET.type
 CLUSTER: Final = container.CLUSTER.type
 NODE_POOL: Final = container.NODE_POOL.type
 
 
-class Rejected(Exception):
-    """The platform refuses an operation; the text is what the platform would say."""
+class Rejected(RehearsalError):
+    """The platform rejects an operation; the text is what the platform would say."""
 
 
 @dataclass

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
-from rehearsal.control_plane.cluster import CRDS, ControlPlane
+from rehearsal.control_plane.cluster import ControlPlane
 from rehearsal.control_plane.kueue_release import CHART
-from rehearsal.control_plane.kwok import FINISH
+from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
 from rehearsal.control_plane.ray_operator import RayOperator
@@ -25,12 +25,10 @@ _T = TypeVar("_T")
 # For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
 _RAY: Final = "ray.io/"
-_RAY_KINDS: Final = ("rayclusters", "rayjobs")
 # API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
-_OF_GKE: Final = (_RAY, "cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
+_OF_GKE: Final = ("cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
-_OUTCOMES: Final = {"Complete": "succeeded", "Failed": "failed"}
 
 
 class LiveCluster:
@@ -54,8 +52,6 @@ class LiveCluster:
         self._stopped = threading.Event()
         self._applied: list[Object] = []
         self._unchecked: set[str] = set()
-        if not install_ray(plane):
-            self._log_once(f"KubeRay's CRDs are not in {CRDS}: its objects are not checked")
         self._before = self.inventory()
         self._nodes = NodeKeeper(self._api, cloud)
         self._ray = RayOperator(self._api, self._until)
@@ -77,7 +73,7 @@ class LiveCluster:
         An object passes while something that it needs, such as its namespace, is not there.
 
         Raises:
-            Rejected: With the API server's message.
+            ApiError: With the API server's message.
         """
         if not self._is_served(tree):
             return
@@ -85,31 +81,29 @@ class LiveCluster:
             self._api.apply(tree, dry_run=True)
         except ApiError as error:
             if error.code != 404:
-                raise Rejected(_message(tree, error)) from None
+                raise
 
     def write(self, tree: Object) -> Object:
         """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
 
         Raises:
-            Rejected: With the API server's message, or because the object does not become ready. It is then
-                deleted again, if it was not there before.
+            ApiError: With the API server's message.
+            WaitError: When the object does not become ready. It is then deleted again, if it was not there
+                before; as it is when it can never become ready, which is Rejected.
         """
         if not self._is_served(tree):
             return tree
-        try:
-            before = self._api.get(tree)
-            live = self._api.apply(tree)
-        except ApiError as error:
-            raise Rejected(_message(tree, error)) from None
+        before = self._api.get(tree)
+        live = self._api.apply(tree)
         self.written += 1
         with self._lock:
             self._applied.append(live)
         try:
             self._bring_up(tree, live)
-        except (RehearsalError, Rejected) as error:
+        except RehearsalError:
             if before is None:
                 self.delete(tree)
-            raise Rejected(str(error)) from None
+            raise
         return self._api.get(tree) or live
 
     def read(self, tree: Mapping[str, Any]) -> Object | None:
@@ -120,15 +114,12 @@ class LiveCluster:
         """Deletes an object and what it owns, and waits until all of it is gone.
 
         Raises:
-            Rejected: When it is not gone in time; the message names its finalizers.
+            WaitError: When it is not gone in time; the message names its finalizers.
         """
         if not self._is_served(tree):
             return
-        try:
-            self._api.delete(tree)
-            self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
-        except RehearsalError as error:
-            raise Rejected(str(error)) from None
+        self._api.delete(tree)
+        self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
         with self._lock:
             key = self._api.path_of(tree)
             self._applied = [each for each in self._applied if self._api.path_of(each) != key]
@@ -137,7 +128,7 @@ class LiveCluster:
         """Installs a Helm release, if it is of Kueue; any other is only logged.
 
         Raises:
-            Rejected: When the release is wrong.
+            RehearsalError: When the release is wrong.
         """
         chart = _chart(release)
         if chart != CHART:
@@ -149,47 +140,38 @@ class LiveCluster:
                 f"the local control plane has Kueue {KUEUE.version}, the release wants {wanted}; "
                 "pin one version in the stack and in tools/kueue/go.mod"
             )
-        namespace = str(release.get("namespace") or "default")
-        try:
-            self._plane.kueue.install(release.get("values") or {}, namespace)
-        except RehearsalError as error:
-            raise Rejected(str(error)) from None
+        self._plane.kueue.install(release.get("values") or {}, str(release.get("namespace") or "default"))
 
     def uninstall(self, release: Mapping[str, Any]) -> None:
         """Uninstalls a Helm release, if it is of Kueue.
 
         Raises:
-            Rejected: When it is not gone in time.
+            WaitError: When it is not gone in time.
         """
         if _chart(release) == CHART:
-            try:
-                self._plane.kueue.uninstall()
-            except RehearsalError as error:
-                raise Rejected(str(error)) from None
+            self._plane.kueue.uninstall()
 
     def sweep(self) -> None:
         """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
 
         Raises:
-            RehearsalError: When something cannot be deleted.
+            WaitError: When something cannot be deleted.
         """
         with self._lock:
-            applied = {self._api.path_of(tree): tree for tree in self._applied}
-        spaces = [tree for tree in applied.values() if tree["kind"] == "Namespace"]
-        others = [tree for tree in applied.values() if tree["kind"] != "Namespace"]
-        try:
-            for tree in reversed(others):
-                self._api.delete(tree)
-            for tree in reversed(others):
-                self.delete(tree)
-            self._plane.kueue.uninstall()
-            for tree in spaces:
-                self._api.delete(tree)
-            for tree in spaces:
-                self.delete(tree)
-        except (RehearsalError, Rejected) as error:
-            raise RehearsalError(f"the cluster cannot be emptied: {error}") from None
+            applied = list({self._api.path_of(tree): tree for tree in self._applied}.values())
+        spaces = [tree for tree in applied if tree["kind"] == "Namespace"]
+        others = [tree for tree in reversed(applied) if tree["kind"] != "Namespace"]
+        self._delete_all(others)
+        self._plane.kueue.uninstall()
+        self._delete_all(spaces)
         self._nodes.clear()
+
+    def _delete_all(self, trees: list[Object]) -> None:
+        """Begins to delete all of them before it waits for the first."""
+        for tree in trees:
+            self._api.delete(tree)
+        for tree in trees:
+            self.delete(tree)
 
     def left(self) -> list[str]:
         """Objects that were not there at the beginning; waits some time until there are none."""
@@ -227,11 +209,9 @@ class LiveCluster:
 
     def _end_pods(self, job: Object) -> None:
         """Ends the pods of a Job that is waited for, as `FakeCloud.outcome` says: nothing runs in them."""
-        labels = f"batch.kubernetes.io/job-name={job['metadata']['name']}"
+        labels = {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
         for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
-            if FINISH not in (pod["metadata"].get("annotations") or {}):
-                end = {"metadata": {"annotations": {FINISH: _OUTCOMES[self._cloud.outcome]}}}
-                self._api.patch(pod, end)
+            end(self._api, pod, succeeded=self._cloud.outcome == "Complete")
 
     def finish(self, job: Object) -> None:
         """Ends a RayJob as `FakeCloud.outcome` says."""
@@ -252,9 +232,9 @@ class LiveCluster:
         version, kind = str(tree["apiVersion"]), str(tree["kind"])
         try:
             self._api.kind(version, kind)
-        except ApiError as error:
+        except ApiError:
             if not version.startswith(_OF_GKE):
-                raise Rejected(str(error)) from None
+                raise
             self._log_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
             return False
         return True
@@ -278,21 +258,6 @@ class LiveCluster:
         return until(what, answer, _TIMEOUT)
 
 
-def install_ray(plane: ControlPlane) -> bool:
-    """Installs KubeRay's CRDs, as GKE's Ray add-on does; False when their files are not there."""
-    if not CRDS.is_dir():
-        return False
-    try:
-        plane.api.kind("ray.io/v1", "RayCluster")
-    except ApiError:
-        plane.install(CRDS / f"ray.io_{plural}.yaml" for plural in _RAY_KINDS)
-    return True
-
-
 def _chart(release: Mapping[str, Any]) -> str:
     """The chart's name, without where it is published."""
     return str(release.get("chart", "")).rstrip("/").split("/")[-1]
-
-
-def _message(tree: Mapping[str, Any], error: ApiError) -> str:
-    return f"the API server rejects {tree['kind']} {tree['metadata'].get('name', '')}: {error}"

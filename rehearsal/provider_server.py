@@ -17,7 +17,7 @@ from grpc import ServicerContext as Context
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as protocol
 
-from rehearsal.fake_cloud import Rejected
+from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import Diff, FakeProvider, Resource
 
 # The engine asks for as many operations at once as the program allows; each has a thread of its own.
@@ -162,8 +162,8 @@ def _diff_response(diff: Diff) -> protocol.DiffResponse:
 
 @contextmanager
 def _rejecting(context: Context) -> Generator[None]:
-    """Ends the call with the platform's text when it rejects the operation."""
+    """Ends the call with the text of an error: the platform's own, when it rejects the operation."""
     try:
         yield
-    except Rejected as rejected:
-        context.abort(grpc.StatusCode.UNKNOWN, str(rejected))
+    except RehearsalError as error:
+        context.abort(grpc.StatusCode.UNKNOWN, str(error))

@@ -110,7 +110,11 @@ class Api:
     def apply(self, tree: Mapping[str, Any], *, dry_run: bool = False) -> Object:
         """Creates or updates an object by server-side apply with strict field validation."""
         options = {"content_type": _APPLY, "force_conflicts": True, "dry_run": "All" if dry_run else None}
-        return self.request("PATCH", self.path_of(tree), dict(tree), **options, **_strictly())
+        try:
+            return self.request("PATCH", self.path_of(tree), dict(tree), **options, **_strictly())
+        except ApiError as error:
+            name = f"{tree['kind']} {tree['metadata'].get('name', '')}"
+            raise ApiError(error.code, f"the API server rejects {name}: {error}") from None
 
     def create(self, tree: Mapping[str, Any]) -> Object:
         """Creates an object with strict field validation."""
@@ -130,17 +134,20 @@ class Api:
                 return None
             raise
 
-    def list(self, version: str, kind: str, namespace: str = "", labels: str = "") -> list[Object]:
+    def list(
+        self, version: str, kind: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> list[Object]:
         """The objects of a kind.
 
         Args:
             version: `apps/v1`.
             kind: `Deployment`.
             namespace: Of this namespace; by default of all.
-            labels: With labels that match this selector.
+            labels: With these labels.
         """
         path = self.kind(version, kind).path(namespace=namespace)
-        items = self.request("GET", path, label_selector=labels or None)["items"]
+        selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
+        items = self.request("GET", path, label_selector=selector)["items"]
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
     def delete(self, tree: Mapping[str, Any], propagation: str = "Foreground") -> None:

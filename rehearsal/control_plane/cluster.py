@@ -6,9 +6,7 @@ interface alone. kwok plays the nodes' kubelets. No container, image, GPU or net
 
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import yaml
@@ -29,8 +27,6 @@ _ACCOUNT: Final[Object] = {
     "kind": "ServiceAccount",
     "metadata": {"name": "default", "namespace": "default"},
 }
-# KubeRay's CRDs are not ours to commit; they are looked for beside the checkout.
-CRDS: Final = go_build.TOOLS.parent.parent / "shared" / "crds"
 
 
 class ControlPlane:
@@ -72,24 +68,10 @@ class ControlPlane:
                 break
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends every process and removes their files."""
         self.kueue.stop()
         self._end()
-
-    def install(self, crds: Iterable[Path]) -> None:
-        """Installs CRDs in their stored version, without descriptions: a large one costs seconds."""
-        trees = [yaml.load(path.read_text(), Loader=yaml.CSafeLoader) for path in crds]
-        for tree in trees:
-            versions = [_without_descriptions(each) for each in tree["spec"]["versions"] if each["storage"]]
-            self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
-        for tree in trees:
-            establish(self.api, tree)
 
     def _start(self) -> None:
         self._kwokctl.create()
@@ -97,6 +79,17 @@ class ControlPlane:
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, self._folder / "kueue", self.kubeconfig)
         until(lambda: "the control plane to be ready", self._is_ready, _TIMEOUT)
+        self._install_ray()
+
+    def _install_ray(self) -> None:
+        """Installs KubeRay's CRDs, as GKE's add-on does, but no description: these cost seconds."""
+        texts = [go_build.file(path).read_text() for path in programs.KUBERAY.files.values()]
+        trees = [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]
+        for tree in trees:
+            versions = [_without_descriptions(each) for each in tree["spec"]["versions"] if each["storage"]]
+            self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
+        for tree in trees:
+            establish(self.api, tree)
 
     def _is_ready(self) -> bool:
         self._kwokctl.check()

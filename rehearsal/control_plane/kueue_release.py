@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ _CONFIGURATION: Final = "controller_manager_config.yaml"
 _VALUES: Final = "values.yaml"
 _GATES: Final = "--feature-gates="
 _VISIBILITY: Final = "VisibilityOnDemand"
+_CRD: Final = "CustomResourceDefinition"
 _TIMEOUT: Final = 60.0
 # What the manager says when its configuration is right and it finds no kubeconfig.
 _VALID: Final = "unable to get kubeconfig"
@@ -76,8 +78,9 @@ class KueueRelease:
         self._objects = _adapt(objects, health, port, self._folder)
         for each in self._objects:
             self._api.apply(each)
-        for each in self._crds:
-            establish(self._api, each)
+        for each in self._objects:
+            if each["kind"] == _CRD:
+                establish(self._api, each)
         try:
             self._start()
             self._await(self._mount_certificates)
@@ -87,10 +90,10 @@ class KueueRelease:
             raise
 
     def uninstall(self) -> None:
-        """Stops the manager and deletes what `install` created; waits until the CRDs are gone.
+        """Stops the manager and deletes what `install` created; waits until all of it is gone.
 
         Raises:
-            WaitError: When they do not go, because an object has a finalizer and the manager is gone.
+            WaitError: When a CRD does not go, because an object has a finalizer and the manager is gone.
         """
         self.stop()
         for each in reversed(self._objects):
@@ -190,25 +193,26 @@ class KueueRelease:
         path.write_text(yaml.safe_dump(dict(tree)))
         return path
 
-    @property
-    def _crds(self) -> list[Object]:
-        return [each for each in self._objects if each["kind"] == "CustomResourceDefinition"]
-
     def _left(self) -> list[Object]:
-        return [found for crd in self._crds if (found := self._touch(crd))]
+        """What is not gone yet. A role that sums up others may come back when one of these goes after it."""
+        left = [found for each in self._objects if (found := self._api.get(each))]
+        for each in left:
+            if each["kind"] == _CRD:
+                self._touch(each)
+            elif "deletionTimestamp" not in each["metadata"]:
+                self._api.delete(each)
+        return left
 
-    def _touch(self, crd: Object) -> Object | None:
-        """Changes an annotation of a CRD every few seconds; returns the CRD, None when it is gone.
+    def _touch(self, crd: Object) -> None:
+        """Changes an annotation of a CRD every few seconds.
 
         The API server may fail to delete the objects of a CRD while it begins to serve them. It tries once
         more. When that fails too it forgets the CRD until something in it changes, other than the condition
         that the API server itself has written (crd_finalizer.go of apiextensions-apiserver 0.36).
         """
-        try:
-            touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
-            return self._api.patch(crd, touched)
-        except ApiError:
-            return self._api.get(crd)
+        touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
+        with suppress(ApiError):
+            self._api.patch(crd, touched)
 
 
 def _adapt(objects: list[Object], health: int, port: int, certificates: Path) -> list[Object]:
@@ -276,9 +280,9 @@ def _one(objects: list[Object], kind: str) -> Object:
     return found[0]
 
 
-def _why(crd: Object) -> str:
-    """The name of a CRD that is still there, and why."""
-    return f"{crd['metadata']['name']} ({condition(crd, 'Terminating').get('message')})"
+def _why(left: Object) -> str:
+    """The name of what is still there; and why, of a CRD."""
+    return f"{left['metadata']['name']} ({condition(left, 'Terminating').get('message')})"
 
 
 def _answers(url: str) -> bool:

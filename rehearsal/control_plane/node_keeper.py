@@ -96,7 +96,7 @@ class NodeKeeper:
         self.made += 1
 
     def _remove(self, shape: Shape) -> None:
-        for node in self._api.list("v1", "Node", labels=f"{POOL_LABEL}={shape.pool}"):
+        for node in self._api.list("v1", "Node", labels={POOL_LABEL: shape.pool}):
             self._api.delete(node, "Background")
         self._counts.pop(shape.pool, None)
 

@@ -25,12 +25,6 @@ _ZONES_OF_A_REGION: Final = "abc"
 _THREADS: Final = 2
 POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 
-_EFFECTS: Final = {
-    "NO_SCHEDULE": "NoSchedule",
-    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
-    "NO_EXECUTE": "NoExecute",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
@@ -58,7 +52,7 @@ class Shape:
 
     def node(self, index: int) -> dict[str, Any]:
         """The node of that index."""
-        name = f"gke-{self.pool}-{index}"
+        of, name = self.machine, f"gke-{self.pool}-{index}"
         zone = self.zones[index % len(self.zones)]
         return {
             "apiVersion": "v1",
@@ -67,18 +61,26 @@ class Shape:
                 "name": name,
                 "labels": {
                     **self.labels,
-                    **self.machine.node_labels,
+                    **of.node_labels,
                     POOL_LABEL: self.pool,
                     "kubernetes.io/hostname": name,
                     "kubernetes.io/os": "linux",
                     "kubernetes.io/arch": "amd64",
-                    "node.kubernetes.io/instance-type": self.machine.name,
+                    "node.kubernetes.io/instance-type": of.name,
                     "topology.kubernetes.io/region": zone.rpartition("-")[0],
                     "topology.kubernetes.io/zone": zone,
                 },
             },
             "spec": {"taints": [dict(taint) for taint in self.taints]},
-            "status": {"capacity": _capacity(self), "allocatable": _allocatable(self)},
+            "status": {
+                "capacity": _resources(of, str(of.cpus), f"{of.memory_gib}Gi", self.disk * 1e9 / 2**30),
+                "allocatable": _resources(
+                    of,
+                    f"{floor(1000 * of.allocatable_cpus)}m",
+                    f"{floor(1024 * of.allocatable_gib)}Mi",
+                    allocatable_disk_gib(self.disk),
+                ),
+            },
         }
 
     def suits(self, pod: Mapping[str, Any]) -> bool:
@@ -189,35 +191,20 @@ def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
     """The stated ones, and GKE's own that keeps other pods off accelerators."""
     keys = [taint["key"] for taint in stated]
     for taint in stated:
-        effect = _EFFECTS[taint["effect"]]
+        effect = taint["effect"].title().replace("_", "")  # NO_SCHEDULE is NoSchedule
         yield {"key": taint["key"], "value": taint.get("value") or "", "effect": effect}
     if of.accelerator and of.resource not in keys:
         yield {"key": of.resource, "value": "present", "effect": "NoSchedule"}
 
 
-def _capacity(shape: Shape) -> dict[str, str]:
-    disk = int(shape.disk * 1e9 / 2**30)
+def _resources(of: Machine, cpu: str, memory: str, disk_gib: float) -> dict[str, str]:
     return {
-        "cpu": str(shape.machine.cpus),
-        "memory": f"{shape.machine.memory_gib}Gi",
-        "ephemeral-storage": f"{disk}Gi",
+        "cpu": cpu,
+        "memory": memory,
+        "ephemeral-storage": f"{floor(disk_gib)}Gi",
         "pods": str(_PODS),
-        **_accelerators(shape.machine),
+        **({of.resource: str(of.count)} if of.accelerator else {}),
     }
-
-
-def _allocatable(shape: Shape) -> dict[str, str]:
-    return {
-        "cpu": f"{floor(1000 * shape.machine.allocatable_cpus)}m",
-        "memory": f"{floor(1024 * shape.machine.allocatable_gib)}Mi",
-        "ephemeral-storage": f"{floor(allocatable_disk_gib(shape.disk))}Gi",
-        "pods": str(_PODS),
-        **_accelerators(shape.machine),
-    }
-
-
-def _accelerators(of: Machine) -> dict[str, str]:
-    return {of.resource: str(of.count)} if of.accelerator else {}
 
 
 def _autopilot_disk(pod: Mapping[str, Any]) -> int:

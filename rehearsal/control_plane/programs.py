@@ -32,12 +32,7 @@ _KUBERNETES: Final = GoModule(
     version_variable="k8s.io/component-base/version.gitVersion",
     published=_published,
 )
-_STAGES: Final = (
-    "node/fast/node-initialize",
-    "pod/fast/pod-ready",
-    "pod/fast/pod-complete",
-    "pod/fast/pod-delete",
-)
+_STAGES: Final = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
 _KWOK: Final = GoModule(
     folder="kwok",
     module="sigs.k8s.io/kwok",
@@ -56,5 +51,15 @@ KUEUE: Final = GoModule(
 _HELM: Final = GoModule(
     folder="helm", module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}, minutes=1
 )
+# Of the operator only the CRDs of what the stacks have.
+KUBERAY: Final = GoModule(
+    folder="kuberay",
+    module="github.com/ray-project/kuberay/ray-operator",
+    commands={},
+    minutes=1,
+    files={
+        f"config/crd/bases/ray.io_{kind}.yaml": f"kuberay/{kind}.yaml" for kind in ("rayclusters", "rayjobs")
+    },
+)
 # kwokctl, which knows where the others are published, is built first.
-MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM)
+MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)

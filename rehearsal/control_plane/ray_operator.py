@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from rehearsal.control_plane.api import Api, Object, is_true
-from rehearsal.control_plane.kwok import FINISH
+from rehearsal.control_plane.kwok import end
+from rehearsal.control_plane.readiness import why
 
 _CLUSTER_LABEL: Final = "ray.io/cluster"
+_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 # pkg: ray-operator/controllers/ray/utils/constant.go
 _NODE_LABELS: Final = {"ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"}
 
@@ -55,10 +57,10 @@ class RayOperator:
             job: The RayJob.
             outcome: `Complete` or `Failed`.
         """
-        ended, status = ("succeeded", "SUCCEEDED") if outcome == "Complete" else ("failed", "FAILED")
-        for pod in self._pods(job, f"batch.kubernetes.io/job-name={job['metadata']['name']}"):
-            self._api.patch(pod, {"metadata": {"annotations": {FINISH: ended}}})
-        self._set(job, jobDeploymentStatus=outcome, jobStatus=status)
+        succeeded = outcome == "Complete"
+        for pod in self._pods(job, {_JOB_LABEL: job["metadata"]["name"]}):
+            end(self._api, pod, succeeded=succeeded)
+        self._set(job, jobDeploymentStatus=outcome, jobStatus="SUCCEEDED" if succeeded else "FAILED")
 
     def _run_job(self, job: Object) -> None:
         name, spec = job["metadata"]["name"], job["spec"]
@@ -72,14 +74,14 @@ class RayOperator:
         template = spec.get("submitterPodTemplate")
         if template:
             self._api.create(_owned(job, "batch/v1", "Job", name, {"backoffLimit": 2, "template": template}))
-            self._await_pods(job, f"batch.kubernetes.io/job-name={name}", 1)
+            self._await_pods(job, {_JOB_LABEL: name}, 1)
         self._set(job, jobDeploymentStatus="Running", jobStatus="RUNNING", rayClusterName=selected)
 
     def _run_cluster(self, cluster: Object) -> None:
         pods = list(_pods_of(cluster))
         for pod in pods:
             self._api.create(pod)
-        self._await_pods(cluster, f"{_CLUSTER_LABEL}={cluster['metadata']['name']}", len(pods))
+        self._await_pods(cluster, {_CLUSTER_LABEL: cluster["metadata"]["name"]}, len(pods))
         workers = len(pods) - 1
         self._set(
             cluster,
@@ -89,22 +91,15 @@ class RayOperator:
             availableWorkerReplicas=workers,
         )
 
-    def _await_pods(self, owner: Object, labels: str, count: int) -> None:
-        name = f"{owner['kind']} {owner['metadata']['name']}"
+    def _await_pods(self, owner: Object, labels: Mapping[str, str], count: int) -> None:
+        what = f"the pods of {owner['kind']} {owner['metadata']['name']}"
         self._wait(
-            lambda: f"the pods of {name}: {self._missing(owner, labels)}",
+            lambda: what + why(self._api, owner, {"matchLabels": labels}),
             lambda: sum(is_true(pod, "Ready") for pod in self._pods(owner, labels)) == count,
         )
 
-    def _pods(self, owner: Object, labels: str) -> list[Object]:
+    def _pods(self, owner: Object, labels: Mapping[str, str]) -> list[Object]:
         return self._api.list("v1", "Pod", owner["metadata"]["namespace"], labels)
-
-    def _missing(self, owner: Object, labels: str) -> str:
-        waiting = [pod for pod in self._pods(owner, labels) if not is_true(pod, "Ready")]
-        if not waiting:
-            return "not all are there"
-        conditions = (waiting[0].get("status") or {}).get("conditions") or [{}]
-        return f"{waiting[0]['metadata']['name']}: {conditions[0].get('message', 'no reason given')}"
 
     def _set(self, tree: Object, **status: Any) -> None:
         self._api.patch(tree, {"status": status}, "status")

@@ -38,30 +38,17 @@ def _stated(expression: str, live: Object) -> str:
     return "" if found == (match["status"] or "True") else f"condition {match['type']} is {found}"
 
 
-def _deployment(api: Api, live: Object) -> str:
-    wanted, status = live["spec"].get("replicas", 1), live.get("status") or {}
-    if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
-        return "the controller has not seen it yet"
-    ready, updated = status.get("readyReplicas", 0), status.get("updatedReplicas", 0)
-    if ready < wanted or updated < wanted or not is_true(live, "Available"):
-        return f"{ready} of {wanted} pods are ready" + _why(api, live, live["spec"]["selector"])
-    return ""
-
-
-def _stateful_set(api: Api, live: Object) -> str:
-    wanted, status = live["spec"].get("replicas", 1), live.get("status") or {}
-    ready = status.get("readyReplicas", 0)
-    if ready < wanted or status.get("currentRevision") != status.get("updateRevision"):
-        return f"{ready} of {wanted} pods are ready" + _why(api, live, live["spec"]["selector"])
-    return ""
-
-
-def _daemon_set(api: Api, live: Object) -> str:
+def _replicated(api: Api, live: Object) -> str:
+    """A Deployment, StatefulSet or DaemonSet, which has other names for the same numbers."""
     status = live.get("status") or {}
     if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
         return "the controller has not seen it yet"
-    ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
-    return f"{ready} of {wanted} pods are ready" if ready < wanted else ""
+    wanted = status.get("desiredNumberScheduled", live["spec"].get("replicas", 1))
+    ready = status.get("readyReplicas") or status.get("numberReady", 0)
+    updated = status.get("updatedReplicas") or status.get("updatedNumberScheduled", 0)
+    if min(ready, updated) < wanted or condition(live, "Available").get("status") == "False":
+        return f"{ready} of {wanted} pods are ready" + why(api, live, live["spec"]["selector"])
+    return ""
 
 
 def _job(api: Api, live: Object) -> str:
@@ -70,7 +57,7 @@ def _job(api: Api, live: Object) -> str:
     if is_true(live, "Complete"):
         return ""
     labels = {"matchLabels": {"batch.kubernetes.io/job-name": live["metadata"]["name"]}}
-    return "it is not complete" + _why(api, live, labels)
+    return "it is not complete" + why(api, live, labels)
 
 
 def _pod(api: Api, live: Object) -> str:
@@ -86,31 +73,30 @@ def _service(api: Api, live: Object) -> str:
         "discovery.k8s.io/v1",
         "EndpointSlice",
         live["metadata"]["namespace"],
-        f"kubernetes.io/service-name={live['metadata']['name']}",
+        {"kubernetes.io/service-name": live["metadata"]["name"]},
     )
     ends = [end for each in slices for end in each.get("endpoints") or ()]
     if any(end["conditions"].get("ready") for end in ends):
         return ""
-    return "no pod behind it is ready" + _why(api, live, {"matchLabels": spec["selector"]})
+    return "no pod behind it is ready" + why(api, live, {"matchLabels": spec["selector"]})
 
 
 _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
-    "Deployment": _deployment,
-    "StatefulSet": _stateful_set,
-    "DaemonSet": _daemon_set,
+    "Deployment": _replicated,
+    "StatefulSet": _replicated,
+    "DaemonSet": _replicated,
     "Job": _job,
     "Pod": _pod,
     "Service": _service,
 }
 
 
-def _why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
+def why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
     """Why the first pod that is not ready is not, as the end of a sentence."""
     labels = selector.get("matchLabels") or {}
     if not labels:
         return ""
-    text = ",".join(f"{key}={value}" for key, value in labels.items())
-    pods = api.list("v1", "Pod", live["metadata"]["namespace"], text)
+    pods = api.list("v1", "Pod", live["metadata"]["namespace"], labels)
     waiting = [pod for pod in pods if not is_true(pod, "Ready")]
     return f"; pod {waiting[0]['metadata']['name']}{_reason(waiting[0])}" if waiting else ""
 

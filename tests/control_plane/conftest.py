@@ -9,7 +9,6 @@ from engine import go_build
 from engine.go_build import Log
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.control_plane.api import Api
-from rehearsal.live_cluster import install_ray
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,7 +32,6 @@ def log(pytestconfig: pytest.Config) -> Log:
 def plane(log: Log) -> Iterator[ControlPlane]:
     """A control plane without nodes and without Kueue."""
     with ControlPlane(log) as plane:
-        install_ray(plane)
         yield plane
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rehearsal import Rehearsal
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
+from rehearsal.control_plane.kwok import end
 from tests import plans
 
 SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"
@@ -58,13 +59,17 @@ class Demonstration:
 
     def pods(self, labels: dict[str, str]) -> list[Object]:
         """Pods with these labels."""
-        text = ",".join(f"{key}={value}" for key, value in labels.items())
-        return self.api.list("v1", "Pod", "llm", text)
+        return self.api.list("v1", "Pod", "llm", labels)
 
     def annotate(self, job: Object, **annotations: str) -> None:
         """Writes annotations on the pods of a Job."""
         for pod in self.pods_of(job):
             self.api.patch(pod, {"metadata": {"annotations": annotations}})
+
+    def end(self, job: Object, *, succeeded: bool) -> None:
+        """Ends the pods of a Job."""
+        for pod in self.pods_of(job):
+            end(self.api, pod, succeeded=succeeded)
 
     def workload(self, job: Object) -> Object:
         """Kueue's Workload of a Job, empty while there is none."""

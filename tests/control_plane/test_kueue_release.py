@@ -96,9 +96,7 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
         manager.create(held)  # it has the chart's rights, and no others
     plane.api.create(held)
     monkeypatch.setattr(kueue_release, "_TIMEOUT", 1.0)
-    reason = (
-        r"deletion of workloadpriorityclasses\.kueue\.x-k8s\.io \(CustomResource deletion is in progress\)"
-    )
+    reason = r"workloadpriorityclasses\.kueue\.x-k8s\.io \(CustomResource deletion is in progress\)"
     with pytest.raises(WaitError, match=reason):
         plane.kueue.uninstall()
     # A change that makes the API server look again, should it have forgotten the deletion.

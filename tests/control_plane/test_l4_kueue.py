@@ -13,7 +13,7 @@ import pytest
 from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import ApiError, Object, condition, is_true, until
-from rehearsal.control_plane.kwok import FINISH, LINGER
+from rehearsal.control_plane.kwok import LINGER
 from tests import plans
 from tests.control_plane.demonstration import (
     ONE_SERVER,
@@ -89,12 +89,12 @@ def test_a_server_gets_its_gpus_only_when_the_trainer_has_gone(scene: Demonstrat
     assert scene.training() == (True, 0, 0)
 
 
-@pytest.mark.parametrize(("outcome", "wanted"), [("succeeded", "Complete"), ("failed", "Failed")])
-def test_a_job_ends_as_its_pods_do(scene: Demonstration, another: Object, outcome: str, wanted: str) -> None:
+@pytest.mark.parametrize("wanted", ["Complete", "Failed"])
+def test_a_job_ends_as_its_pods_do(scene: Demonstration, another: Object, wanted: str) -> None:
     another["spec"]["backoffLimit"] = 0
     scene.api.apply(another)
     scene.comes_to(lambda: [is_true(pod, "Ready") for pod in scene.pods_of(another)], [True])
-    scene.annotate(another, **{FINISH: outcome})
+    scene.end(another, succeeded=wanted == "Complete")
     until(lambda: wanted, lambda: is_true(scene.api.get(another), wanted), TIMEOUT)
     until(lambda: "the end", lambda: is_true(scene.workload(another), "Finished"), TIMEOUT)
 
@@ -176,7 +176,7 @@ def test_the_fine_tune_goes_on_where_serving_stopped_it_with_the_losses_of_an_un
     scene.ask_for(ONE_SERVER)
     scene.comes_to(scene.training, (False, 2, 2))
     assert trainee.start("train", "mine").wait(STARTED) == 0
-    scene.annotate(scene.job, **{FINISH: "succeeded"})
+    scene.end(scene.job, succeeded=True)
     scene.comes_to(lambda: is_true(scene.api.get(scene.job), "Complete"), True)
 
     assert trainee.losses("mine") == pytest.approx(trainee.losses("undisturbed"), abs=1e-5)

@@ -10,7 +10,6 @@ import pytest
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
-from rehearsal.live_cluster import CRDS
 from tests import inventory, plans
 from tests.rehearsal.small import SETTINGS, make_cluster
 
@@ -19,7 +18,6 @@ STACKS = [
     for stack in plans.STACKS
     if any(row["type"].startswith("kubernetes:") for row in inventory.written(stack))
 ]
-needs_crds = pytest.mark.skipif(not CRDS.is_dir(), reason=f"KubeRay's CRDs are not in {CRDS}")
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -36,10 +34,9 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
         assert rehearsal.cluster.left() == []
-    assert [text for text in said if "not checked" in text] == ([] if CRDS.is_dir() else said)
+    assert [text for text in said if "not checked" in text] == []
 
 
-@needs_crds
 def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(
     plane: ControlPlane, api: Api
 ) -> None:
@@ -63,7 +60,6 @@ def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mende
     assert api.list("v1", "Node") == []
 
 
-@needs_crds
 def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_chips(
     plane: ControlPlane, api: Api
 ) -> None:
@@ -77,7 +73,7 @@ def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_ch
         placed = {
             role: [
                 pod["spec"]["nodeName"]
-                for pod in api.list("v1", "Pod", "ray", f"ray.io/node-type={role}")
+                for pod in api.list("v1", "Pod", "ray", {"ray.io/node-type": role})
                 if pod["status"]["phase"] == "Running"
             ]
             for role in ("head", "worker")
@@ -88,7 +84,6 @@ def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_ch
         rehearsal.destroy()
 
 
-@needs_crds
 def test_an_awaited_ray_job_ends_as_the_fake_cloud_says(plane: ControlPlane) -> None:
     settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
     with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
@@ -98,17 +93,29 @@ def test_an_awaited_ray_job_ends_as_the_fake_cloud_says(plane: ControlPlane) -> 
         rehearsal.destroy()
 
 
-@needs_crds
-def test_a_field_that_the_operator_does_not_know_is_refused(plane: ControlPlane, api: Api) -> None:
-    with Rehearsal("a4-ray") as rehearsal:
-        job = plans.only(rehearsal.preview(), "ray.io/v1:RayJob").inputs
-    tree: dict[str, Any] = copy.deepcopy({**job, "metadata": {**job["metadata"], "namespace": "default"}})
-    tree.pop("status", None)
-    assert api.apply(tree, dry_run=True)["kind"] == "RayJob"
-    pod = tree["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
-    pod["containers"][0]["resource"] = {}
-    with pytest.raises(ApiError, match=r"containers.*resource: field not declared in schema"):
-        api.apply(tree, dry_run=True)
+@pytest.mark.parametrize(
+    ("stack", "overrides", "kinds"),
+    [
+        ("a4-ray", {}, ["RayJob"]),
+        ("a4-ray", {"rayCluster": "shared"}, ["RayCluster", "RayJob"]),
+        ("tpu-maxtext", {}, ["RayJob"]),
+    ],
+)
+def test_the_operator_knows_every_field_and_no_other(
+    api: Api, stack: str, overrides: dict[str, str], kinds: list[str]
+) -> None:
+    with Rehearsal(stack, overrides) as rehearsal:
+        plan = rehearsal.preview()
+    for kind in kinds:
+        tree: dict[str, Any] = copy.deepcopy({**plans.only(plan, f"ray.io/v1:{kind}").inputs})
+        tree["metadata"]["namespace"] = "default"
+        tree.pop("status", None)
+        assert api.apply(tree, dry_run=True)["kind"] == kind
+        cluster = tree["spec"].get("rayClusterSpec", tree["spec"])
+        head = cluster.get("headGroupSpec")
+        (head["template"]["spec"]["containers"][0] if head else cluster)["misspelt"] = {}
+        with pytest.raises(ApiError, match=r"misspelt: field not declared in schema"):
+            api.apply(tree, dry_run=True)
 
 
 def test_a_misspelt_field_is_refused(api: Api) -> None:
