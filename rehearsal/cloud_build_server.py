@@ -3,13 +3,14 @@
 It runs nothing: every build succeeds, unless a test has said before what is to become of it.
 """
 
+import copy
 import hashlib
 import json
 import threading
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cloud.discovery import Call, discovery
@@ -31,14 +32,7 @@ _METHODS: Final[dict[str, Method]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Failure(Exception):
-    """An answer that is an error.
-
-    Args:
-        code: HTTP status.
-        status: Google's name for it.
-        message: For a person.
-        after: Whether the request has its effect nevertheless, and only the answer is lost.
-    """
+    """An answer that is an error; with `after` the request has its effect, and only the answer is lost."""
 
     code: int
     status: str
@@ -68,19 +62,12 @@ class BuildLifecycle:
 
 
 @dataclass
-class FakeBuild:
-    """A build on the server.
-
-    Args:
-        build: As the API shows it.
-        lifecycle: What becomes of it.
-        looks: How often it has been shown.
-    """
+class _FakeBuild:
+    """A build as the API shows it, what becomes of it, and how often it has been shown."""
 
     build: dict[str, Any]
     lifecycle: BuildLifecycle
     looks: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class CloudBuildServer(LoopbackServer):
@@ -96,7 +83,8 @@ class CloudBuildServer(LoopbackServer):
         self.calls: list[Method] = []
         self.created = threading.Event()
         self.cancelled = threading.Event()
-        self._builds: dict[str, FakeBuild] = {}
+        self._builds: dict[str, _FakeBuild] = {}
+        self._lock = threading.Lock()
         self._lifecycles: deque[BuildLifecycle] = deque()
         self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
         self._apis = [discovery("cloudbuild.v1"), discovery("logging.v2")]
@@ -124,10 +112,8 @@ class CloudBuildServer(LoopbackServer):
 
     def serve(self, request: Request) -> None:
         """Answers with JSON."""
-        code, message = self.answer(request.command, request.path, json.loads(request.body() or b"{}"))
-        request.answer(
-            code, json.dumps(message).encode(), {"Content-Type": "application/json; charset=UTF-8"}
-        )
+        body = json.loads(request.body() or b"{}")
+        request.answer_json(*self.answer(request.command, request.path, body))
 
     def answer(self, verb: str, url: str, body: Any) -> tuple[int, dict[str, Any]]:
         """HTTP status and message for a request."""
@@ -164,26 +150,22 @@ class CloudBuildServer(LoopbackServer):
         return answer
 
     def _create(self, call: Call, body: dict[str, Any]) -> dict[str, Any]:
-        where = f"projects/{call.address['projectsId']}/locations/{call.address['locationsId']}"
-        build_id = str(uuid.uuid4())
+        project, location = call.address["projectsId"], call.address["locationsId"]
+        where, build_id = f"projects/{project}/locations/{location}", str(uuid.uuid4())
+        console = "https://console.cloud.google.com/cloud-build/builds"
         lifecycle = self._lifecycles.popleft() if self._lifecycles else BuildLifecycle()
         build = {
             **body,
             "id": build_id,
             "name": f"{where}/builds/{build_id}",
-            "projectId": call.address["projectsId"],
+            "projectId": project,
             "createTime": _TIME,
-            "logUrl": f"https://console.cloud.google.com/cloud-build/builds;region="
-            f"{call.address['locationsId']}/{build_id}?project={call.address['projectsId']}",
+            "logUrl": f"{console};region={location}/{build_id}?project={project}",
         }
-        fake = self._builds[build_id] = FakeBuild(build=build, lifecycle=lifecycle)
-        shown = self._shown(fake)
+        fake = self._builds[build_id] = _FakeBuild(build=build, lifecycle=lifecycle)
+        metadata = {"@type": _METADATA, "build": self._shown(fake)}
         self.created.set()
-        return {
-            "name": f"{where}/operations/{build_id}",
-            "metadata": {"@type": _METADATA, "build": shown},
-            "done": False,
-        }
+        return {"name": f"{where}/operations/{build_id}", "metadata": metadata, "done": False}
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         return self._shown(self._found(call))
@@ -195,7 +177,7 @@ class CloudBuildServer(LoopbackServer):
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
         fake = self._found(call)
-        with fake.lock:
+        with self._lock:
             if fake.build["status"] not in _RUNNING:
                 raise Failure(code=400, status="FAILED_PRECONDITION", message="the build is not active")
             fake.lifecycle = BuildLifecycle(states=["CANCELLED"])
@@ -212,14 +194,14 @@ class CloudBuildServer(LoopbackServer):
         newest = list(reversed(lines))[: body["pageSize"]]
         return {"entries": [{"textPayload": line, "timestamp": _TIME} for line in newest]}
 
-    def _found(self, call: Call) -> FakeBuild:
+    def _found(self, call: Call) -> _FakeBuild:
         fake = self._builds.get(call.address["buildsId"])
         if fake is None:
             raise Failure(code=404, status="NOT_FOUND", message="Requested entity was not found.")
         return fake
 
-    def _shown(self, fake: FakeBuild) -> dict[str, Any]:
-        with fake.lock:
+    def _shown(self, fake: _FakeBuild) -> dict[str, Any]:
+        with self._lock:
             lifecycle, build = fake.lifecycle, fake.build
             build["status"] = lifecycle.states[min(fake.looks, len(lifecycle.states) - 1)]
             fake.looks += 1
@@ -227,7 +209,7 @@ class CloudBuildServer(LoopbackServer):
                 build["results"] = {"images": [_image(name) for name in build["images"]]}
             if build["status"] not in (*_RUNNING, "SUCCESS"):
                 build.update(_ending(build, lifecycle))
-            return json.loads(json.dumps(build))
+            return copy.deepcopy(build)
 
 
 def _ending(build: dict[str, Any], lifecycle: BuildLifecycle) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -25,9 +25,8 @@ class Request(BaseHTTPRequestHandler):
 
     def answer(self, code: int, content: bytes, headers: Mapping[str, str] = _NONE) -> None:
         """Sends an answer."""
-        described = {"Content-Length": str(len(content)), **headers}
         self.send_response(code)
-        for name, text in described.items():
+        for name, text in {"Content-Length": str(len(content)), **headers}.items():
             self.send_header(name, text)
         self.end_headers()
         self.wfile.write(b"" if self.command == "HEAD" else content)
@@ -76,12 +75,7 @@ class LoopbackServer(ABC):
         self.address = f"http://127.0.0.1:{self._http.server_port}"
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends the requests that are held, and stops listening."""
         self._stopping.set()
         self._http.shutdown()

@@ -30,7 +30,6 @@ _LABEL: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)"
 _SUBDOMAIN: Final = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 )
-_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _SERVICE_NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _RBAC_KINDS: Final = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _LABEL_VALUE: Final = re.compile(f"{_LABEL}?")
@@ -41,11 +40,7 @@ _MOST_DATA: Final = 1024 * 1024
 _MOST_ANNOTATIONS: Final = 256 * 1024
 
 _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Deployment": ("spec.template",),
-    "StatefulSet": ("spec.template",),
-    "DaemonSet": ("spec.template",),
-    "ReplicaSet": ("spec.template",),
-    "Job": ("spec.template",),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec.template",)),
     "CronJob": ("spec.jobTemplate.spec.template",),
     **ray.POD_TEMPLATES,
 }
@@ -82,16 +77,12 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
 def _release(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """A chart of a registry is found by its exact version, and by nothing but its address."""
     if not inputs.get("name"):
-        yield (
-            "name",
-            "missing: names of the chart's objects start with it, and an automatic one is random",
-        )
+        yield "name", "missing: names of the chart's objects start with it, and an automatic one is random"
     for chart in texts(inputs, "chart"):
-        if not chart.startswith("oci://"):
-            continue
-        if not inputs.get("version"):
+        published = chart.startswith("oci://")
+        if published and not inputs.get("version"):
             yield "version", f"missing: without it {chart} is another chart tomorrow"
-        if inputs.get("repositoryOpts"):
+        if published and inputs.get("repositoryOpts"):
             yield "repositoryOpts", "a chart of an OCI registry has no repository beside its address"
 
 
@@ -109,14 +100,14 @@ def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"""
     pattern, rule = _SUBDOMAIN, "at most 253 of a-z, 0-9, -, .; a letter or digit at both ends"
     if kind == "Namespace":
-        pattern, rule = _DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"
+        pattern, rule = pods.DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"
     elif kind == "Service":
         pattern, rule = _SERVICE_NAME, "at most 63 of a-z, 0-9, -; a letter first, no - last"
     for name in texts(inputs, "metadata.name"):
         if kind not in _RBAC_KINDS and not pattern.fullmatch(name):
             yield "metadata.name", f"{name!r} is not a valid name of a {kind}: {rule}"
     for name in texts(inputs, "metadata.namespace"):
-        if not _DNS_LABEL.fullmatch(name):
+        if not pods.DNS_LABEL.fullmatch(name):
             yield "metadata.namespace", f"{name!r} is not a valid namespace"
     for annotations in at(inputs, "metadata.annotations"):
         for key in annotations:

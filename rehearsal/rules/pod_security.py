@@ -14,7 +14,7 @@ from rehearsal.rules.kinds import pod_templates
 
 LEVEL: Final = "pod-security.kubernetes.io/enforce"
 _VOLUMES: Final = frozenset(
-    {
+    (
         "configMap",
         "csi",
         "downwardAPI",
@@ -23,7 +23,7 @@ _VOLUMES: Final = frozenset(
         "persistentVolumeClaim",
         "projected",
         "secret",
-    }
+    )
 )
 _SECCOMP: Final = ("RuntimeDefault", "Localhost")
 
@@ -39,20 +39,13 @@ def problems(level: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     if level not in ("baseline", "restricted"):
         return
     for path, template in pod_templates(inputs):
-        for reason in _baseline(template):
+        for reason in (*_baseline(template), *(_restricted(template) if level == "restricted" else ())):
             yield path, f"violates PodSecurity {level}: {reason}"
-        if level == "restricted":
-            for reason in _restricted(template):
-                yield path, f"violates PodSecurity restricted: {reason}"
-    submits = (
-        inputs.get("kind") == "RayJob"
-        and "K8sJobMode" in (*at(inputs, "spec.submissionMode"), "K8sJobMode")[:1]
-    )
+    mode = next(at(inputs, "spec.submissionMode"), "K8sJobMode")
+    submits = inputs.get("kind") == "RayJob" and mode == "K8sJobMode"
     if level == "restricted" and submits and not given(inputs, "spec.submitterPodTemplate"):
-        yield (
-            "spec.submitterPodTemplate",
-            "violates PodSecurity restricted: the default submitter pod is not restricted",
-        )
+        reason = "violates PodSecurity restricted: the default submitter pod is not restricted"
+        yield "spec.submitterPodTemplate", reason
 
 
 def _containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -76,25 +69,20 @@ def _restricted(template: Mapping[str, Any]) -> Iterator[str]:
         other = set(volume) - _VOLUMES - {"name"} if isinstance(volume, Mapping) else set()
         if other:
             yield f"volume {volume['name']} is of type {', '.join(sorted(other))}"
-    for container in _containers(template):
-        yield from (
-            f"container {container.get('name')}: {reason}" for reason in _context(template, container)
-        )
-
-
-def _context(template: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
     pod = next(at(template, "spec.securityContext"), {})
-    own = container.get("securityContext") or {}
-    if own.get("allowPrivilegeEscalation") is not False:
-        yield "allowPrivilegeEscalation must be false"
-    if "ALL" not in at(own, "capabilities.drop[]"):
-        yield "capabilities.drop must have ALL"
-    if set(at(own, "capabilities.add[]")) - {"NET_BIND_SERVICE"}:
-        yield "capabilities.add may have NET_BIND_SERVICE alone"
-    if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
-        yield "runAsNonRoot must be true"
-    if own.get("runAsUser", pod.get("runAsUser")) == 0:
-        yield "runAsUser must not be 0"
-    profile = own.get("seccompProfile") or pod.get("seccompProfile") or {}
-    if profile.get("type") not in _SECCOMP:
-        yield "seccompProfile.type must be RuntimeDefault or Localhost"
+    for container in _containers(template):
+        own = container.get("securityContext") or {}
+        both = {**pod, **own}
+        rules = {
+            "allowPrivilegeEscalation must be false": own.get("allowPrivilegeEscalation") is False,
+            "capabilities.drop must have ALL": "ALL" in at(own, "capabilities.drop[]"),
+            "capabilities.add may have NET_BIND_SERVICE alone": {"NET_BIND_SERVICE"}.issuperset(
+                at(own, "capabilities.add[]")
+            ),
+            "runAsNonRoot must be true": both.get("runAsNonRoot") is True,
+            "runAsUser must not be 0": both.get("runAsUser") != 0,
+            "seccompProfile.type must be RuntimeDefault or Localhost": (
+                (both.get("seccompProfile") or {}).get("type") in _SECCOMP
+            ),
+        }
+        yield from (f"container {container.get('name')}: {rule}" for rule, kept in rules.items() if not kept)

@@ -12,7 +12,7 @@ from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.quantity import quantity
 from cloud.record import Problem
 
-_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -64,7 +64,7 @@ def job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
 def _container(path: str, container: Mapping[str, Any], volumes: list[str]) -> Iterator[Problem]:
     name = container.get("name")
     here = f"{path}[{name}]"
-    if isinstance(name, str) and not _DNS_LABEL.fullmatch(name):
+    if isinstance(name, str) and not DNS_LABEL.fullmatch(name):
         yield path, f"{name!r} is not a valid container name"
     for mount in texts(container, "volumeMounts[].name"):
         if mount not in volumes:
@@ -84,14 +84,9 @@ def _resources(path: str, resources: Any) -> Iterator[Problem]:
         return
     for name in {**requests, **limits}:
         request, limit = quantity(requests.get(name)), quantity(limits.get(name))
-        if _is_device(name) and (limit is None or request not in (None, limit)):
-            yield (
-                f"{path}.limits",
-                f"{name}: limit must be set for non overcommitable resources, equal to the request",
-            )
+        is_device = name not in _NATIVE and "/" in name
+        if is_device and (limit is None or request not in (None, limit)):
+            reason = "limit must be set for non overcommitable resources, equal to the request"
+            yield f"{path}.limits", f"{name}: {reason}"
         elif request is not None and limit is not None and request > limit:
             yield f"{path}.requests", f"{name}: {requests[name]} is more than the limit {limits[name]}"
-
-
-def _is_device(name: str) -> bool:
-    return name not in _NATIVE and "/" in name

@@ -74,10 +74,8 @@ def _replicas(group: Any) -> Iterator[Problem]:
     if not isinstance(least, int) or not isinstance(most, int):
         return
     if not least <= (wanted if isinstance(wanted, int) else least) <= most:
-        yield (
-            "spec.workerGroupSpecs",
-            f"replicas {wanted} must lie between minReplicas {least} and maxReplicas {most}",
-        )
+        reason = f"replicas {wanted} must lie between minReplicas {least} and maxReplicas {most}"
+        yield "spec.workerGroupSpecs", reason
 
 
 def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
