@@ -14,26 +14,18 @@ import pulumi.automation as automation
 from engine.errors import EngineError
 from engine.go_build import Log
 
-_NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Engine(automation.PulumiCommand):
-    """The engine's command. Unlike the SDK's it takes input, and ends when we do.
-
-    Args:
-        found: The command that the SDK made of an engine.
-    """
+    """The engine's command, as the SDK found it. Unlike the SDK's it takes input, and ends when we do."""
 
     def __init__(self, found: automation.PulumiCommand) -> None:
         self.command = found.command
         self.version = found.version
 
     def output(
-        self,
-        arguments: list[str],
-        folder: Path,
-        environment: Mapping[str, str] = _NOTHING_MORE,
-        text: str = "",
+        self, arguments: list[str], folder: Path, environment: Mapping[str, str] = _NOTHING, text: str = ""
     ) -> str:
         """Runs a command and returns what it prints; see `call` for the arguments.
 
@@ -50,7 +42,7 @@ class Engine(automation.PulumiCommand):
         self,
         arguments: list[str],
         folder: Path,
-        environment: Mapping[str, str] = _NOTHING_MORE,
+        environment: Mapping[str, str] = _NOTHING,
         text: str = "",
         on_output: Log | None = None,
         on_error: Log | None = None,
@@ -62,8 +54,7 @@ class Engine(automation.PulumiCommand):
             folder: Working directory.
             environment: Variables on top of this process's own.
             text: Standard input; the place for a secret.
-            on_output: Told every line of the output.
-            on_error: Told every line of the errors.
+            on_output: Told every line of the output, as `on_error` those of the errors.
         """
         process = subprocess.Popen(
             [self.command, "--non-interactive", *arguments],
@@ -109,7 +100,6 @@ class Engine(automation.PulumiCommand):
 
 
 def _read(stream: IO[str] | None, tell: Log | None) -> str:
-    """Reads a stream to its end."""
     lines: list[str] = []
     for line in stream or ():
         lines.append(line.rstrip())

@@ -16,13 +16,7 @@ from engine.project import ROOT, project_name
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """What a stack file holds once it has been filled in.
-
-    Args:
-        plain: Values in plain text, by full key.
-        secret: Values to be stored encrypted.
-        fake: Keys whose values are fake ones.
-    """
+    """What a stack file holds, by full key, once it has been filled in; some keys have fake values."""
 
     plain: dict[str, Any]
     secret: dict[str, str]

@@ -30,8 +30,8 @@ class Planned:
     Args:
         type: Type token.
         name: Logical name.
-        urn: URN.
-        parent: URN of the parent, empty for the stack itself.
+        urn: URN; `parent` and `dependencies` are others'.
+        parent: Empty for the stack itself.
         op: What would happen to it: `create`, `update`, `replace`, `delete`, `same`, ...
         inputs: Its inputs; secrets are the text `[secret]`.
         dependencies: URNs that it waits for.

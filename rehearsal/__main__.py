@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--set",
+        dest="overrides",
         metavar="KEY=VALUE",
         action="append",
         default=[],
@@ -64,28 +65,21 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a rehearsal and returns the exit status."""
-    parsed = make_parser().parse_args(arguments)
+    options = vars(make_parser().parse_args(arguments))
+    stack, as_json, base = options["stack"], options.pop("json"), options.pop("base")
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        overrides = dict(parse_override(text) for text in parsed.set)
-        if parsed.json:
-            print(_report(parsed.stack, overrides, parsed.base))
+        options["overrides"] = dict(map(parse_override, options["overrides"]))
+        if as_json:
+            print(_report(stack, options["overrides"], base))
             return 0
-        lifecycle = Lifecycle(
-            stack=parsed.stack,
-            overrides=overrides,
-            preview=parsed.preview,
-            fail_at=parsed.fail_at,
-            clock=parsed.clock,
-            cluster=parsed.cluster,
-        )
-        return 0 if lifecycle.run() else 1
+        return 0 if Lifecycle(**options).run() else 1
     except EngineError as error:
-        print(f"rehearsal {parsed.stack}: {error}", file=sys.stderr)
+        print(f"rehearsal {stack}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"rehearsal {parsed.stack}: interrupted; nothing is left behind", file=sys.stderr)
+        print(f"rehearsal {stack}: interrupted; nothing is left behind", file=sys.stderr)
         return _INTERRUPTED
 
 

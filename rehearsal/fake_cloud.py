@@ -19,16 +19,7 @@ class Rejected(RehearsalError):
 
 @dataclass
 class Item:
-    """One thing that exists.
-
-    Args:
-        type: Resource type, such as `gcp:storage/bucket:Bucket`.
-        id: The provider's id of it.
-        name: Logical name of the resource in the program.
-        inputs: Inputs it was last created or updated with.
-        outputs: Its properties as the provider reports them.
-        cluster: For a Kubernetes object, `selfLink` of the cluster that it lives in.
-    """
+    """One thing that exists, with its logical name; a Kubernetes object has the `selfLink` of its cluster."""
 
     type: str
     id: str

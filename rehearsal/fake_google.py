@@ -20,8 +20,10 @@ _RANDOM_DIGITS: Final = 7
 class FakeGoogle(FakeProvider):
     """The `gcp` provider over a `FakeCloud`."""
 
+    package = "gcp"
+
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
-        super().__init__("gcp", cloud, faults)
+        super().__init__(cloud, faults)
         # Found now: the program of another checkout may bring a package `cloud` of its own along.
         records.every()
 
@@ -45,10 +47,6 @@ class FakeGoogle(FakeProvider):
         """As the record computes them."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
         return records.of(resource.type).made(resource.name, stated, str(resource.config.get("project", "")))
-
-    def cluster(self, resource: Resource) -> None:
-        """No Google resource lives in a cluster."""
-        return None
 
     def admit(self, resource: Resource, inputs: Inputs) -> None:
         """The APIs are on, everything referred to exists, and so does what the type needs besides."""

@@ -11,11 +11,10 @@ from typing import Any, Final
 from cloud.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
 from cloud.record import Record
 from engine.plan import AUTONAMED
-from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
+from rehearsal.fake_cloud import CLUSTER, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
-from rehearsal.faults import Faults
 from rehearsal.rules import kueue, pod_security
-from rehearsal.rules.kinds import RELEASE
+from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
@@ -32,8 +31,7 @@ _STATUS: Final[Mapping[str, dict[str, Any]]] = {
 class FakeKubernetes(FakeProvider):
     """The `kubernetes` provider over a `FakeCloud`."""
 
-    def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
-        super().__init__("kubernetes", cloud, faults)
+    package = "kubernetes"
 
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
         """An annotation marks such a name, which is kept for good; a release states its own."""
@@ -71,9 +69,9 @@ class FakeKubernetes(FakeProvider):
         """The cluster answers, the namespace is there, and so is everything the object mounts."""
         cluster = self.reached(resource)
         kind = str(inputs.get("kind") or resource.type.split(":")[-1])
-        namespace = (inputs.get("metadata") or {}).get("namespace") or inputs.get("namespace") or "default"
-        if kind not in CLUSTER_SCOPED and namespace not in ("default", "kube-system"):
-            self._admit_to(str(namespace), cluster, inputs)
+        namespace = namespace_of(inputs)
+        if kind not in CLUSTER_SCOPED and namespace not in ALWAYS_THERE:
+            self._admit_to(namespace, cluster, inputs)
         if resource.type == RELEASE:
             self._require_nodes(cluster)
         else:
@@ -119,12 +117,10 @@ class FakeKubernetes(FakeProvider):
     def reached(self, resource: Resource) -> str:
         """The cluster's identity; raises Rejected when there is no such cluster."""
         kubeconfig = str(resource.config.get("kubeconfig") or "")
+        identity = self.cluster(resource)
         for cluster in self.cloud.of_type(CLUSTER):
-            if (
-                self.cluster(resource) == cluster.outputs["selfLink"]
-                and cluster.outputs["endpoint"] in kubeconfig
-            ):
-                return self.cluster(resource)
+            if identity == cluster.outputs["selfLink"] and cluster.outputs["endpoint"] in kubeconfig:
+                return identity
         raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
 
 

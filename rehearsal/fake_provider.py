@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, ClassVar
 
 from cloud import records
 from cloud.inputs import UNKNOWN
@@ -24,13 +24,7 @@ Outputs = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """The resource that an operation is about.
-
-    Args:
-        type: Its type token.
-        name: Its logical name.
-        config: Configuration of its provider.
-    """
+    """The resource that an operation is about: type token, logical name, configuration of its provider."""
 
     type: str
     name: str
@@ -55,18 +49,16 @@ class Diff:
 class FakeProvider(ABC):
     """The part of a fake provider that does not depend on the package.
 
-    Args:
-        package: Name of the package, `gcp`.
-        cloud: What exists.
-        faults: Creations that are to fail.
-
     Attributes:
+        package: Name of the package.
         version: Version of the package's SDK; without it the engine warns.
+        cloud: What exists.
     """
 
-    def __init__(self, package: str, cloud: FakeCloud, faults: Faults) -> None:
-        self.package = package
-        self.version = metadata.version(f"pulumi-{package}")
+    package: ClassVar[str]
+
+    def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
+        self.version = metadata.version(f"pulumi-{self.package}")
         self.cloud = cloud
         self._faults = faults
 
@@ -78,9 +70,9 @@ class FakeProvider(ABC):
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
         """Whether the program gives the name, and the same one as before."""
 
-    @abstractmethod
     def cluster(self, resource: Resource) -> str | None:
         """The cluster that the resource lives in, None outside Kubernetes."""
+        return None
 
     @abstractmethod
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:

@@ -5,11 +5,7 @@ from pathlib import Path
 
 
 class Faults:
-    """The faults of one rehearsal.
-
-    Args:
-        folder: Where their files are.
-    """
+    """The faults of one rehearsal, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

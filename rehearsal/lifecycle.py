@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,29 +21,19 @@ if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
 
 RESULTS: Final = project.ROOT / ".rehearsal"
+_CONSOLE: Final = Console()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lifecycle:
-    """Rehearses a stack and prints what happens.
-
-    Args:
-        stack: Name of the stack.
-        overrides: Configuration values over the stack file's.
-        preview: Stop after the preview.
-        fail_at: Logical name of a resource whose creation fails once.
-        clock: Compute how long the real thing takes.
-        cluster: Let a local Kubernetes control plane judge and keep the Kubernetes objects.
-        console: Where it is printed.
-    """
+    """Rehearses a stack and prints what happens; the options are those of the command line."""
 
     stack: str
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    preview: bool = False
-    fail_at: str | None = None
-    clock: bool = False
-    cluster: bool = False
-    console: Console = field(default_factory=Console)
+    overrides: Mapping[str, str]
+    preview: bool
+    fail_at: str | None
+    clock: bool
+    cluster: bool
 
     def run(self) -> bool:
         """Runs to the end; True when everything was as it should be.
@@ -53,26 +43,24 @@ class Lifecycle:
         """
         project.require_stack(self.stack)
         with (
-            held(self._results, self._refuse),
+            held(self._results, self._busy),
             self._plane() as plane,
-            Rehearsal(
-                self.stack, self.overrides, progress=self._log, log=self._log, plane=plane
-            ) as rehearsal,
+            Rehearsal(self.stack, self.overrides, progress=_log, log=_log, plane=plane) as rehearsal,
         ):
             for key in rehearsal.configuration.fake:
                 value = rehearsal.configuration.plain.get(key, "[secret]")
-                self._log(f"{key} is not in the stack file; the rehearsal uses {value}")
+                _log(f"{key} is not in the stack file; the rehearsal uses {value}")
             plan = self._plan(rehearsal)
             if not self.preview:
                 return self._all(rehearsal)
-        self._log(f"rehearsal {self.stack}: {plan.changed} to create, nothing done")
+        _log(f"rehearsal {self.stack}: {plan.changed} to create, nothing done")
         return True
 
     def _plan(self, rehearsal: Rehearsal) -> Plan:
-        self._head("preview")
+        _head("preview")
         plan = rehearsal.preview()
-        self.console.print(display.tree(plan))
-        self._write("plan.json", plan.as_json())
+        _CONSOLE.print(display.tree(plan))
+        (self._results / "plan.json").write_text(plan.as_json())
         names = [resource.name for resource in plan.resources if schedule.can_fail(resource)]
         if self.fail_at and self.fail_at not in names:
             near = project.near(self.fail_at, names)
@@ -80,31 +68,31 @@ class Lifecycle:
         if self.clock:
             phases = schedule.phases(plan.resources, self.fail_at)
             for phase in phases:
-                self._log(f"critical path of {phase.title}, {display.path_line(phase)}")
-            self._write("timeline.svg", svg(self.stack, phases))
+                _log(f"critical path of {phase.title}, {display.path_line(phase)}")
+            (self._results / "timeline.svg").write_text(svg(self.stack, phases))
         return plan
 
     def _all(self, rehearsal: Rehearsal) -> bool:
         """Everything after the preview."""
         created = self._fail(rehearsal, self.fail_at) if self.fail_at else 0
-        self._head("up")
+        _head("up")
         created += rehearsal.up().changes.get("create", 0)
-        self._write("state.json", json.dumps(rehearsal.state(), indent=2) + "\n")
-        self._head("second preview")
+        (self._results / "state.json").write_text(json.dumps(rehearsal.state(), indent=2) + "\n")
+        _head("second preview")
         again = rehearsal.preview()
-        self.console.print(display.tree(again) if again.changed else "nothing would change")
-        self._head("refresh")
+        _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
+        _head("refresh")
         drift = rehearsal.refresh().changed
-        self._head("destroy")
+        _head("destroy")
         destroyed = rehearsal.destroy().changes.get("delete", 0)
         left = self._left(rehearsal)
-        self._head("summary")
+        _head("summary")
         if self.fail_at:
-            self._log(f"the creation of {self.fail_at} failed once, the second up went through")
+            _log(f"the creation of {self.fail_at} failed once, the second up went through")
         if drift:
-            self._log(f"refresh found {drift} resources that are not as the state says")
-        self._log(f"results in {self._results}")
-        self._log(
+            _log(f"refresh found {drift} resources that are not as the state says")
+        _log(f"results in {self._results}")
+        _log(
             f"rehearsal {self.stack}: {created} created, {again.changed} changed on the second preview, "
             f"{destroyed} destroyed, {left} left"
         )
@@ -112,11 +100,11 @@ class Lifecycle:
 
     def _fail(self, rehearsal: Rehearsal, name: str) -> int:
         """The first `up`, which must fail; returns how many resources it had created by then."""
-        self._head(f"up that fails at {name}")
+        _head(f"up that fails at {name}")
         try:
             rehearsal.up(fail_at=name)
         except RehearsalError as error:
-            self._log(f"failed as it should: {error}")
+            _log(f"failed as it should: {error}")
             return rehearsal.last.changes.get("create", 0)
         raise RehearsalError(f"--fail-at {name}: its creation was to fail but did not")
 
@@ -126,13 +114,13 @@ class Lifecycle:
         left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items]
         if cluster := rehearsal.cluster:
             objects = cluster.left()
-            self._log(
+            _log(
                 f"control plane: {cluster.written} objects written, {cluster.nodes_made} nodes simulated, "
                 f"{len(objects)} left in the API server"
             )
             left += objects
         for what in left:
-            self._log(f"left: {what}")
+            _log(f"left: {what}")
         return len(left)
 
     def _plane(self) -> "AbstractContextManager[ControlPlane | None]":
@@ -140,20 +128,19 @@ class Lifecycle:
             return nullcontext()
         from rehearsal.control_plane import ControlPlane
 
-        return ControlPlane(self._log)
+        return ControlPlane(_log)
 
-    def _refuse(self) -> None:
+    def _busy(self) -> None:
         raise RehearsalError(f"a rehearsal of {self.stack} is under way; wait for its end")
 
     @property
     def _results(self) -> Path:
         return RESULTS / self.stack
 
-    def _write(self, name: str, text: str) -> None:
-        (self._results / name).write_text(text)
 
-    def _head(self, title: str) -> None:
-        self.console.rule(title, align="left")
+def _head(title: str) -> None:
+    _CONSOLE.rule(title, align="left")
 
-    def _log(self, text: str) -> None:
-        self.console.out(text, highlight=False)
+
+def _log(text: str) -> None:
+    _CONSOLE.out(text, highlight=False)

@@ -19,7 +19,7 @@ from engine.plan import Plan, Planned
 from rehearsal import rules
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL
 from rehearsal.rules import kueue, pod_security, pods
-from rehearsal.rules.kinds import RELEASE, pod_templates
+from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of, pod_templates
 
 _PREFIX: Final = "kubernetes:"
 
@@ -33,7 +33,6 @@ _NAMED_BY_PODS: Final = (
     ("spec.containers[].envFrom[].secretRef", "name", "Secret"),
     ("spec.containers[].envFrom[].configMapRef", "name", "ConfigMap"),
 )
-_ALWAYS_THERE: Final = ("default", "kube-system")
 
 # Where an object names another, of which kind and by which name, and whether that one must be there first.
 _Reference = tuple[str, str, str, bool]
@@ -62,7 +61,7 @@ class _Checked:
         if not resource.type.startswith(_PREFIX):
             return
         yield from rules.problems(resource.type, resource.inputs)
-        namespace = _namespace(resource.inputs)
+        namespace = namespace_of(resource.inputs)
         for path, kind, name, first in dict.fromkeys(_references(resource.inputs)):
             place = "" if kind in CLUSTER_SCOPED else namespace
             made = self._objects.get((kind, place, name))
@@ -132,7 +131,7 @@ class _Checked:
 
     def _may_exist(self, kind: str, place: str, name: str) -> bool:
         """Whether it is there without the plan, or a name that is not known yet may be the one."""
-        if name in _ALWAYS_THERE or is_unknown(name) or is_unknown(place):
+        if name in ALWAYS_THERE or is_unknown(name) or is_unknown(place):
             return True
         names = [found for other, space, found in self._objects if (other, space) == (kind, place)]
         return any(not found or is_unknown(found) for found in names)
@@ -145,14 +144,14 @@ class _Checked:
             if resource.type.startswith(_PREFIX):
                 kind = str(resource.inputs.get("kind"))
                 name = str((resource.inputs.get("metadata") or {}).get("name", ""))
-                place = "" if kind in CLUSTER_SCOPED else _namespace(resource.inputs)
+                place = "" if kind in CLUSTER_SCOPED else namespace_of(resource.inputs)
                 found[kind, place, name] = resource
         return found
 
 
 def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
     """All that an object names. Kueue never admits what names something missing, and tells nobody."""
-    yield "metadata.namespace", "Namespace", _namespace(inputs), True
+    yield "metadata.namespace", "Namespace", namespace_of(inputs), True
     for kind, name in zip(("LocalQueue", "WorkloadPriorityClass"), kueue.queue_of(inputs), strict=True):
         if name:
             yield "metadata.labels", kind, name, True
@@ -165,9 +164,3 @@ def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
             for found in at(template, place):
                 for name in texts(found, key) if not given(found, "optional") else ():
                     yield path, kind, name, False
-
-
-def _namespace(inputs: Mapping[str, Any]) -> str:
-    metadata = inputs.get("metadata")
-    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
-    return str(named or inputs.get("namespace") or "default")

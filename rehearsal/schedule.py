@@ -19,14 +19,7 @@ _PROVIDERS: Final = "pulumi:providers:"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One operation on one resource.
-
-    Args:
-        urn: URN of the resource.
-        name: Its logical name.
-        start: Minutes since the phase began.
-        end: Minutes since the phase began.
-    """
+    """One operation on one resource; it starts and ends so many minutes after the phase began."""
 
     urn: str
     name: str
@@ -44,7 +37,7 @@ class Phase:
     """An `up` or a `destroy`.
 
     Args:
-        title: What it is.
+        title: How it is shown.
         steps: Its operations, in the order in which they start.
         critical_path: Those that decide how long it takes, one after the other.
         failed: The operation that fails, if one does.
@@ -91,12 +84,9 @@ def _created(found: Mapping[str, Planned], exists: Collection[str] = ()) -> dict
     @cache
     def step(urn: str) -> Step:
         resource = found[urn]
-        awaited = (step(other).end for other in resource.dependencies if other in found)
-        start = max(awaited, default=0.0)
-        return Step(urn=urn, name=resource.name, start=start, end=start + taken(resource))
-
-    def taken(resource: Planned) -> float:
-        return 0.0 if resource.urn in exists else minutes(resource.type, "create", resource.inputs)
+        start = max((step(other).end for other in resource.dependencies if other in found), default=0.0)
+        taken = 0.0 if urn in exists else minutes(resource.type, "create", resource.inputs)
+        return Step(urn=urn, name=resource.name, start=start, end=start + taken)
 
     return {urn: step(urn) for urn in found if urn not in exists}
 

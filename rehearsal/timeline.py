@@ -24,12 +24,7 @@ _Row = tuple[str, dict[str, float]]
 
 
 def svg(title: str, phases: Sequence[Phase]) -> str:
-    """The phases one below the other, each operation as a bar from its start to its end.
-
-    Args:
-        title: Heading.
-        phases: What the stack goes through.
-    """
+    """The phases one below the other, each operation as a bar from its start to its end."""
     rows = [row for phase in phases for row in _rows(phase)]
     rows.reverse()  # the library draws from the bottom to the top
     chart = pygal.HorizontalStackedBar(

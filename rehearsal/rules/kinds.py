@@ -23,6 +23,8 @@ from rehearsal.rules import json_schema, kueue, pods, ray
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"
 RELEASE: Final = kubernetes.RELEASE.type
+# Namespaces of every cluster.
+ALWAYS_THERE: Final = ("default", "kube-system")
 _BUILT_IN: Final = re.compile(r"v\d\w*|(apps|batch|autoscaling|policy)/v\d\w*|[a-z.]+\.k8s\.io/v\d\w*")
 _CUSTOM: Final = re.compile(r"(gateway\.networking|snapshot\.storage)\.k8s\.io/.*")
 
@@ -94,6 +96,13 @@ def pod_templates(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
         for template in at(inputs, path):
             if isinstance(template, Mapping):
                 yield path, template
+
+
+def namespace_of(inputs: Mapping[str, Any]) -> str:
+    """The namespace of an object or a release."""
+    metadata = inputs.get("metadata")
+    named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return str(named or inputs.get("namespace") or "default")
 
 
 def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
