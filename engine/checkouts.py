@@ -10,7 +10,7 @@ from typing import Final
 from engine.project import ROOT
 
 # What the program imports of its own checkout.
-_PACKAGES: Final = ("cloud", "components", "stacks", "workloads")
+PACKAGES: Final = ("cloud", "components", "stacks", "workloads")
 
 
 @contextmanager
@@ -31,5 +31,5 @@ def using(checkout: Path) -> Generator[None]:
 
 def _taken() -> dict[str, ModuleType]:
     """The loaded modules of the program, which are loaded no more."""
-    loaded = [name for name in sys.modules if name.partition(".")[0] in _PACKAGES]
+    loaded = [name for name in sys.modules if name.partition(".")[0] in PACKAGES]
     return {name: sys.modules.pop(name) for name in loaded}

@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from engine.project import ROOT, known_stacks
-from operations.previews import checkout, cloud, comment
+from operations.previews import checkout, comment, sources
 from operations.previews.changes import Previews
 from operations.previews.forges import LIMITS
 
@@ -22,8 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the drift of every stack; 1 when there is some."""
-    chosen = options.stack or cloud.deployed(ROOT) & set(known_stacks())
-    stacks = tuple(cloud.drift(stack, ROOT) for stack in sorted(chosen))
+    chosen = options.stack or sources.deployed() & set(known_stacks())
+    stacks = tuple(sources.drift(stack) for stack in sorted(chosen))
     found = Previews(commit=checkout.head(ROOT), stacks=stacks)
     print(comment.render(found, LIMITS["github"], title="What has changed in the cloud"), end="")
     return 1 if found.failed or any(preview.changes for preview in stacks) else 0

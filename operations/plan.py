@@ -4,19 +4,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from engine import lookup, plan, project
 from engine.configuration import configuration
-from engine.errors import EngineError
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
-
-_PROJECT: Final = "gcp:project"
-_REGION: Final = "gcp:region"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,27 +50,26 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         overrides: `KEY=VALUE` each, over the stack file's.
 
     Raises:
-        OperationError: When there is no such stack, its configuration is not complete, or the program
-            refuses it.
+        EngineError: When there is no such stack.
+        OperationError: When its configuration is not complete, or the program rejects it.
     """
+    project.require_stack(stack)
     try:
-        project.require_stack(stack)
         found = configuration(stack, dict(parse_override(text) for text in overrides))
-        # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
-        # A secret's value is not in the plan, so a fake one does no harm.
-        missing = [key for key in found.fake if key not in found.secret]
-        if missing:
-            commands = "; ".join(f"pulumi config set {_short(key)} VALUE --stack {stack}" for key in missing)
-            raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
-        planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
-    except EngineError as error:
-        raise OperationError(str(error)) from None
     except yaml.YAMLError as error:
         raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
+    # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
+    # A secret's value is not in the plan, so a fake one does no harm.
+    missing = [key for key in found.fake if key not in found.secret]
+    if missing:
+        keys = (key.removeprefix(f"{project_name()}:") for key in missing)
+        commands = "; ".join(f"pulumi config set {key} VALUE --stack {stack}" for key in keys)
+        raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
+    planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
     return StackPlan(
         stack=stack,
-        project=str(found.plain[_PROJECT]),
-        region=str(found.plain.get(_REGION, "")),
+        project=str(found.plain["gcp:project"]),
+        region=str(found.plain.get("gcp:region", "")),
         configuration=found.plain,
         # The engine lists them in the order in which they happened to be registered.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
@@ -92,8 +87,8 @@ def rehearsed(stack: str, *options: str) -> str:
         EngineError: When there is no engine.
         OperationError: With what the command says when it fails.
     """
-    # Getting one may take minutes, and says so.
-    lookup.find(_log)
+    # Getting one may take minutes, and says so; standard output is the command's result alone.
+    lookup.find(lambda text: print(text, file=sys.stderr))
     command = [sys.executable, "-m", "rehearsal", stack, "--json", *options]
     with subprocess.Popen(
         command,
@@ -113,14 +108,3 @@ def rehearsed(stack: str, *options: str) -> str:
         said = errors.strip() or f"python -m rehearsal {stack} ended with status {process.returncode}"
         raise OperationError(said.removeprefix(f"rehearsal {stack}: "))
     return report
-
-
-def _short(key: str) -> str:
-    """A key as `pulumi config set` takes it: the project's own namespace goes without saying."""
-    namespace, _, name = key.partition(":")
-    return key if namespace == "gcp" else name
-
-
-def _log(text: str) -> None:
-    """The engine may have to be built first; standard output is the command's result alone."""
-    print(text, file=sys.stderr)

@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
-from operations.previews import checkout, cloud, comment, forges, rehearsed, stack_inputs
-from operations.previews.changes import Previews, as_json, from_json
+from operations.previews import checkout, comment, forges, sources, stack_inputs
+from operations.previews.changes import Previews, from_json
 
 HELP: Final = "what a merge request changes, as the text of one comment"
 
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         raise OperationError(f"{options.saved} is not of commit {options.commit}")
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
-        options.save.write_text(as_json(previews))
+        options.save.write_text(previews.model_dump_json(indent=2))
     text = comment.render(previews, forges.LIMITS[options.forge])
     print(text, end="")
     if options.post:
@@ -79,13 +79,13 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     base = checkout.merge_base(ROOT, target)
     known = stack_inputs.scenarios(ROOT)
     chosen = stack_inputs.stacks_changed_by(checkout.changed_files(ROOT, base), known)
-    deployed = cloud.deployed(ROOT) if in_cloud else set()
+    deployed = sources.deployed() if in_cloud else set()
     against = f"{target} ({base[:12]}), rehearsed without a cloud"
     with checkout.exported(ROOT, base) as before:
         stacks = tuple(
-            cloud.preview(stack, ROOT)
+            sources.in_cloud(stack)
             if stack in deployed
-            else replace(rehearsed.preview(stack, before), against=against)
+            else replace(sources.rehearsed(stack, before), against=against)
             for stack in chosen
         )
         removed = tuple(stack for stack in known_stacks(before) if stack not in known)

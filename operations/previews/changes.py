@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 
 class Kind(StrEnum):
@@ -39,7 +38,7 @@ class Change:
 
     Args:
         kind: What happens.
-        type: Type token.
+        type: Type token, such as `gcp:storage:Bucket`.
         name: Logical name.
         reason: Why, where no property of its own says so.
         properties: What changes; of a created resource everything that the program states.
@@ -76,8 +75,7 @@ class StackPreview:
         return sorted(found, key=lambda change: (change.type, change.name))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Previews:
+class Previews(BaseModel, frozen=True):
     """The previews of a merge request.
 
     Args:
@@ -98,22 +96,14 @@ class Previews:
         return any(preview.failure for preview in self.stacks)
 
 
-_SAVED: Final = TypeAdapter(Previews)
-
-
-def as_json(previews: Previews) -> str:
-    """The previews as a text that `from_json` reads."""
-    return _SAVED.dump_json(previews, indent=2).decode() + "\n"
-
-
 def from_json(text: str) -> Previews:
-    """Reads what `as_json` wrote, or what somebody wants to pass off as that.
+    """Reads what was saved, or what somebody wants to pass off as that.
 
     Raises:
         ValueError: When it is anything else; the text is not repeated.
     """
     try:
-        return _SAVED.validate_json(text, strict=True)
+        return Previews.model_validate_json(text, strict=True)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         what = ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))

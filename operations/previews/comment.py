@@ -3,10 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from itertools import chain
 from typing import Final
 
-from engine.plan import short_type
 from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
 from operations.previews.redaction import Redaction
 
@@ -113,7 +111,8 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
     if preview.against:
         head += f"\n\nAgainst {code(preview.against)}."
     if preview.failure:
-        return f"{head}\n\nThe preview failed:\n\n{_fenced(preview.failure)}"
+        fence = "`" * max(3, _longest_run(preview.failure) + 1)
+        return f"{head}\n\nThe preview failed:\n\n{fence}text\n{preview.failure}\n{fence}"
     if not preview.changes:
         return f"{head}\n\nNothing changes."
     parts = (_kind(kind, preview.of(kind), detail) for kind in Kind)
@@ -127,12 +126,10 @@ def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:
     if kind is Kind.CREATE and detail < _Detail.CREATED:
         return f"{title}."
     own = [change for change in changes if not change.reason]
-    items = [*chain.from_iterable(_item(change, detail) for change in own), *_following(changes)]
-    if kind in _LOSSES:
-        return "\n".join((f"**{title}**\n", *items))
-    if kind is Kind.UPDATE and len(changes) < _FOLDED:
-        return "\n".join((f"{title}\n", *items))
-    return "\n".join((f"<details><summary>{title}</summary>\n", *items, "\n</details>"))
+    items = [*(line for change in own for line in _item(change, detail)), *_following(changes)]
+    if kind is Kind.CREATE or (kind is Kind.UPDATE and len(changes) >= _FOLDED):
+        return "\n".join((f"<details><summary>{title}</summary>\n", *items, "\n</details>"))
+    return "\n".join((f"**{title}**\n" if kind in _LOSSES else f"{title}\n", *items))
 
 
 def _following(changes: Sequence[Change]) -> Iterator[str]:
@@ -143,8 +140,7 @@ def _following(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _item(change: Change, detail: _Detail) -> Iterator[str]:
-    kind = short_type(change.type) if change.type.count(":") == 2 else change.type
-    yield f"- {code(change.name)} {code(kind)}"
+    yield f"- {code(change.name)} {code(change.type)}"
     enough = detail >= (_Detail.STATED if change.kind is Kind.CREATE else _Detail.VALUES)
     for each in change.properties:
         if enough or each.forces:
@@ -152,17 +148,9 @@ def _item(change: Change, detail: _Detail) -> Iterator[str]:
 
 
 def _property(each: Property) -> str:
+    value = f"{code(each.old)} → {code(each.new) or 'removed'}" if each.old else code(each.new)
     forces = " **forces the replacement**" if each.forces else ""
-    if not each.old and not each.new:
-        return f"{code(each.path)}{forces}"
-    if not each.old:
-        return f"{code(each.path)}: {code(each.new)}{forces}"
-    return f"{code(each.path)}: {code(each.old)} → {code(each.new) or 'removed'}{forces}"
-
-
-def _fenced(text: str) -> str:
-    fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}text\n{text}\n{fence}"
+    return f"{code(each.path)}{': ' if value else ''}{value}{forces}"
 
 
 def _longest_run(text: str) -> int:

@@ -5,12 +5,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from cloud.inputs import UNKNOWNS
 from engine.command import Engine
-from engine.plan import changed_paths
+from engine.plan import changed_paths, short_type
 from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.previews.redaction import Redaction
@@ -22,7 +21,6 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "import-replacement": Kind.REPLACE,
 }
 _STACK: Final = "pulumi:pulumi:Stack"
-_NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
 _COMPUTED: Final = "(known after apply)"
 # Greatest length of a value, in characters.
 _LONGEST: Final = 160
@@ -36,7 +34,7 @@ def run(
     arguments: list[str],
     folder: Path,
     redaction: Redaction,
-    environment: Mapping[str, str] = _NOTHING_MORE,
+    environment: Mapping[str, str] | None = None,
 ) -> StackPreview:
     """Lets the engine preview a stack.
 
@@ -48,7 +46,7 @@ def run(
         redaction: Takes out what must not be seen.
         environment: Variables for the engine on top of this process's own.
     """
-    done = engine.call([*arguments, "--stack", stack], folder, environment)
+    done = engine.call([*arguments, "--stack", stack], folder, environment or {})
     # It fails without a report, or with one that has the errors.
     found = read(stack, "{}" if done.code and not done.stdout else done.stdout, redaction)
     if done.code and not found.failure:
@@ -98,7 +96,7 @@ def _change(step: Tree, redaction: Redaction) -> Change:
         properties = _changed(step, old, new)
     return Change(
         kind=kind,
-        type=redaction.text(types.rpartition("$")[2]),
+        type=redaction.text(short_type(types.rpartition("$")[2])),
         name=redaction.text(name),
         reason=_reason(step) if kind is Kind.REPLACE else "",
         properties=tuple(replace(each, path=redaction.text(each.path)) for each in properties),

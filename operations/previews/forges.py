@@ -21,18 +21,8 @@ _ATTEMPTS: Final = 4
 _PAGE: Final = 100
 
 
-class _TryAgain(Exception):
-    """An answer that another attempt may better."""
-
-
 class _Api:
-    """A forge's API.
-
-    Args:
-        address: Where it is, such as `https://api.github.com`.
-        headers: Headers that carry the token.
-        rights: What the token must be allowed.
-    """
+    """A forge's API at an address, such as `https://api.github.com`; headers carry the token."""
 
     def __init__(self, address: str, headers: Mapping[str, str], rights: str) -> None:
         self._address = address.rstrip("/")
@@ -45,19 +35,19 @@ class _Api:
 
         Raises:
             OperationError: When the forge rejects the call.
+            RequestException: When another attempt may get an answer.
         """
-        try:
-            answer = self._session.request(method, f"{self._address}{path}", timeout=_TIMEOUT, **options)
-            status = answer.status_code
-            if status in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
-                raise OperationError(f"{method} {path}: {status}, the token is rejected; {self._rights}")
-            if status in (403, 429) or status >= 500:
-                raise _TryAgain(f"{method} {path}: {status}")
-            if not answer.ok and (method, status) != ("DELETE", 404):
-                raise OperationError(f"{method} {path}: {status} {answer.reason}")
-            return answer.json() if answer.ok and answer.content else None
-        except requests.RequestException as error:
-            raise _TryAgain(f"{method} {path}: no usable answer ({type(error).__name__})") from None
+        answer = self._session.request(method, f"{self._address}{path}", timeout=_TIMEOUT, **options)
+        status = answer.status_code
+        if (method, status) == ("DELETE", 404):
+            return None
+        # A limit of calls is no lack of rights.
+        if status in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
+            raise OperationError(f"{method} {path}: {status}, the token is rejected; {self._rights}")
+        if status < 500 and status not in (403, 429) and not answer.ok:
+            raise OperationError(f"{method} {path}: {status} {answer.reason}")
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
     def listed(self, path: str) -> Iterator[dict[str, Any]]:
         """Everything behind a path that answers page by page."""
@@ -104,11 +94,8 @@ class _MergeRequest:
 
     def _ours(self) -> list[dict[str, Any]]:
         """The comments of this command, the oldest first."""
-        found = (entry for entry in self.api.listed(self.comments) if self._is_ours(entry))
-        return sorted(found, key=lambda entry: entry["id"])
-
-    def _is_ours(self, entry: Mapping[str, Any]) -> bool:
-        return (entry.get("body") or "").startswith(MARKER) and self.is_mine(entry)
+        marked = (each for each in self.api.listed(self.comments) if (each["body"] or "").startswith(MARKER))
+        return sorted(filter(self.is_mine, marked), key=lambda entry: entry["id"])
 
 
 def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> str:
@@ -127,15 +114,15 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
 
     def attempt() -> str:
         found = _at_github(environment, commit) if forge == "github" else _at_gitlab(environment)
-        if found is None:
-            gone = f"no comment: no open pull request ends with {commit[:12]}"
-            return f"{gone}, a newer commit has its own preview"
-        return f"comment {found.put(text)}"
+        if found:
+            return f"comment {found.put(text)}"
+        gone = f"no comment: no open pull request ends with {commit[:12]}"
+        return f"{gone}, a newer commit has its own preview"
 
     try:
         # From the beginning: a comment whose answer was lost is found then.
-        return retrying(retry_if_exception_type(_TryAgain), _ATTEMPTS)(attempt)
-    except _TryAgain as error:
+        return retrying(retry_if_exception_type(requests.RequestException), _ATTEMPTS)(attempt)
+    except requests.RequestException as error:
         raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
 
 

@@ -6,19 +6,12 @@ from typing import Final
 
 import yaml
 
+from engine.checkouts import PACKAGES
 from engine.project import known_stacks, project_name
 
 # What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
 # the operator's commands) does not reach a stack.
-_PROGRAM: Final = (
-    "__main__.py",
-    "Pulumi.yaml",
-    "requirements.txt",
-    "cloud/",
-    "components/",
-    "stacks/",
-    "workloads/",
-)
+_PROGRAM: Final = ("__main__.py", "Pulumi.yaml", "requirements.txt", *(f"{name}/" for name in PACKAGES))
 
 
 def scenarios(checkout: Path) -> dict[str, str]:

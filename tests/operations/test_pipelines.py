@@ -31,7 +31,9 @@ ON: Any = True
 GITHUB: dict[str, dict[Any, Any]] = {file.stem: yaml.safe_load(file.read_text()) for file in WORKFLOWS}
 GITLAB: dict[str, dict[str, Any]] = yaml.safe_load(PIPELINE.read_text())
 JOBS: dict[str, dict[str, Any]] = {
-    name: job for workflow in GITHUB.values() for name, job in workflow["jobs"].items()
+    name: {"permissions": workflow["permissions"], **job}
+    for workflow in GITHUB.values()
+    for name, job in workflow["jobs"].items()
 }
 
 
@@ -142,7 +144,7 @@ def test_only_previews_and_drift_of_the_project_and_up_have_an_identity(name: st
     assert ("id_tokens" in job) == (name in accounts)
     (given,) = [step.get("with", {}) for step in JOBS[name]["steps"] if "set-up" in str(step)]
     assert given.get("account", "") == (f"${{{{ vars.{account} }}}}" if account else "")
-    assert ("id-token" in JOBS[name].get("permissions", {})) == (name in accounts)
+    assert ("id-token" in JOBS[name]["permissions"]) == (name in accounts)
     for file in SCHEMAS:
         assert not re.search(r"credentials_json|service_account_key|GOOGLE_CREDENTIALS", file.read_text())
 
@@ -150,9 +152,8 @@ def test_only_previews_and_drift_of_the_project_and_up_have_an_identity(name: st
 @pytest.mark.parametrize("name", JOBS)
 def test_no_job_can_write_but_the_one_that_comments(name: str) -> None:
     (workflow,) = (workflow for workflow in GITHUB.values() if name in workflow["jobs"])
-    assert workflow["permissions"] == {"contents": "read"}
     job = JOBS[name]
-    written = {right for right, level in job.get("permissions", {}).items() if level == "write"}
+    written = {right for right, level in job["permissions"].items() if level == "write"}
     assert written - {"id-token"} == ({"pull-requests"} if name == "comment" else set())
     assert job["timeout-minutes"] <= 350
     (checkout,) = [step["with"] for step in job["steps"] if "checkout" in step.get("uses", "")]

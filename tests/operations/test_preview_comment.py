@@ -10,7 +10,7 @@ import pytest
 
 from engine.project import ROOT
 from operations import preview_comment
-from operations.previews import checkout, cloud, engine_report, rehearsed
+from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
 from operations.previews.redaction import Redaction
@@ -52,8 +52,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
 
     git("init", "--initial-branch", "main")
-    for stack in ("dev", "l4-kueue"):
-        (root / f"Pulumi.{stack}.yaml").write_text(f"config:\n  llm-stacks:scenario: {stack}\n")
+    for name in ("dev", "l4-kueue"):
+        (root / f"Pulumi.{name}.yaml").write_text(f"config:\n  llm-stacks:scenario: {name}\n")
     git("add", ".")
     git("commit", "--message", "one")
     git("switch", "--create", "branch")
@@ -175,7 +175,7 @@ def test_a_backend_that_cannot_be_asked_is_told_without_secrets(
 def test_a_stack_that_is_not_deployed_is_rehearsed(
     repository: Path, pulumi: FakePulumi, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    monkeypatch.setattr(rehearsed, "preview", lambda stack, _: StackPreview(stack=stack, unchanged=9))
+    monkeypatch.setattr(sources, "rehearsed", lambda stack, _: StackPreview(stack=stack, unchanged=9))
     pulumi.answer(stack=("[]", "", 0))
     ran = command(*IN_CLOUD)
     assert "| `dev` | 0 | 0 | 0 | 0 | 9 |" in ran.out
@@ -187,7 +187,7 @@ def test_a_rehearsal_that_ends_without_a_word_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(shutil.which("false")))
-    assert "ended with status 1" in rehearsed.preview("dev", tmp_path).failure
+    assert "ended with status 1" in sources.rehearsed("dev", tmp_path).failure
 
 
 def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
@@ -234,7 +234,7 @@ def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
                 item.inputs["deletionPolicy"] = item.outputs["deletionPolicy"] = "ABANDON"
             if item.type.endswith(":Bucket"):
                 item.inputs["storageClass"] = item.outputs["storageClass"] = "COLDLINE"
-        words = cloud.drift_arguments()
+        words = sources.drift_arguments()
         found = engine_report.read("dev", rehearsal.engine(words), Redaction())
         everything = engine_report.read("dev", rehearsal.engine(words[:3]), Redaction())
     assert [change.name for change in found.changes] == ["cloudrun-vllm-bucket"]

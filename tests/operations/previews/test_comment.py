@@ -10,23 +10,23 @@ from operations.previews.changes import Change, Kind, Previews, Property, StackP
 
 POOL = Change(
     kind=Kind.REPLACE,
-    type="gcp:container/nodePool:NodePool",
+    type="gcp:container:NodePool",
     name="l4-pool",
     properties=(
         Property(path="nodeConfig.spot", old="false", new="true", forces=True),
         Property(path="nodeCount", old="3", new="4"),
     ),
 )
-BUCKET = Change(kind=Kind.DELETE, type="gcp:storage/bucket:Bucket", name="bucket")
+BUCKET = Change(kind=Kind.DELETE, type="gcp:storage:Bucket", name="bucket")
 SERVICE = Change(
     kind=Kind.UPDATE,
-    type="gcp:cloudrunv2/service:Service",
+    type="gcp:cloudrunv2:Service",
     name="service",
     properties=(Property(path="labels.team", old="a", new=""),),
 )
 NEW = Change(
     kind=Kind.CREATE,
-    type="gcp:compute/network:Network",
+    type="gcp:compute:Network",
     name="network",
     properties=(Property(path="autoCreateSubnetworks", old="", new="false"),),
 )
@@ -121,7 +121,7 @@ def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
     """A fork decides about names and values; it must not call people, break tables or hide what follows."""
     hostile = Change(
         kind=Kind.REPLACE,
-        type="gcp:a/b:C",
+        type="gcp:a:C",
         name=f"{text}\n## forged",
         properties=(Property(path=text, old=text, new=f"{text}\n- forged"),),
     )
@@ -144,7 +144,7 @@ def test_the_whole_text_goes_through_the_redaction() -> None:
 
 def test_what_was_saved_is_read_back() -> None:
     all_of_it = Previews(commit="c" * 40, stacks=(preview(POOL, BUCKET, NEW, *FOLLOWING), FAILED))
-    assert changes.from_json(changes.as_json(all_of_it)) == all_of_it
+    assert changes.from_json(all_of_it.model_dump_json()) == all_of_it
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,9 @@ def test_a_replacement_is_one_change_with_what_forces_it() -> None:
         )
     )
     forced = Property(path="nodeConfig.spot", old="false", new="true", forces=True)
-    assert preview.changes == (Change(kind=Kind.REPLACE, type=POOL, name="pool", properties=(forced,)),)
+    assert preview.changes == (
+        Change(kind=Kind.REPLACE, type="gcp:container:NodePool", name="pool", properties=(forced,)),
+    )
     assert preview.unchanged == 7
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from operations.previews import rehearsed
+from operations.previews import sources
 from operations.previews.changes import Kind, StackPreview
 from tests.checkout import copy_of_program
 
@@ -18,7 +18,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def preview(target: Path) -> StackPreview:
-    return rehearsed.preview(STACK, target)
+    return sources.rehearsed(STACK, target)
 
 
 def edit(file: Path, old: str, new: str) -> None:

@@ -1,0 +1,74 @@
+"""The preview of one stack: of one that exists, by the Pulumi on PATH and the credentials of the environment;
+of any other without a cloud.
+"""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cloud import records
+from engine import lookup
+from engine.errors import EngineError
+from engine.project import ROOT, known_stacks
+from operations import plan
+from operations.errors import OperationError
+from operations.previews import engine_report
+from operations.previews.changes import StackPreview
+from operations.previews.redaction import Redaction
+
+# The end of an automatic name, another one in every rehearsal.
+_AUTOMATIC: Final = re.compile(r"(?<=-)[0-9a-f]{7}(?![0-9A-Za-z])")
+
+
+def deployed() -> set[str]:
+    """Names of the stacks that the backend has.
+
+    Raises:
+        EngineError: When the backend cannot be asked.
+    """
+    listed = lookup.on_path().output(["stack", "ls", "--json"], ROOT)
+    # Pulumi Cloud puts the organization before the name.
+    return {str(stack["name"]).split("/")[-1] for stack in json.loads(listed)}
+
+
+def in_cloud(stack: str) -> StackPreview:
+    """What `pulumi up` would change of a stack that exists."""
+    return replace(_run(stack, ["preview", "--json"]), against="what exists")
+
+
+def drift(stack: str) -> StackPreview:
+    """What has become of a stack since the last `pulumi up`, but for what is in secrets and in buckets."""
+    return replace(_run(stack, drift_arguments()), against="the last `pulumi up`")
+
+
+def drift_arguments() -> list[str]:
+    """The engine's words for `drift`: the identity of previews may not read what is in a sealed thing."""
+    sealed = sorted(record.type for record in records.every().values() if record.sealed)
+    return ["refresh", "--preview-only", "--json", *(f"--exclude=**${each}::**" for each in sealed)]
+
+
+def rehearsed(stack: str, target: Path) -> StackPreview:
+    """What a merge would change of a stack that is as the target branch has it: that comes up first.
+
+    Args:
+        stack: Name of the stack.
+        target: Checkout of the target branch; without the stack in it everything is new.
+    """
+    base = [f"--base={target}"] if stack in known_stacks(target) else []
+    try:
+        report = plan.rehearsed(stack, *base)
+    except (EngineError, OperationError) as error:
+        return StackPreview(stack=stack, failure=Redaction().text(str(error)))
+    return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
+
+
+def _run(stack: str, arguments: list[str]) -> StackPreview:
+    engine = lookup.on_path()
+    # The stack's secret settings must not come out, whoever repeats them.
+    settings = engine.call(["config", "--json", "--show-secrets", "--stack", stack], ROOT)
+    # Where this fails the preview fails too, and says why.
+    entries = {} if settings.code else json.loads(settings.stdout)
+    secrets = [str(entry["value"]) for entry in entries.values() if entry["secret"] and "value" in entry]
+    return engine_report.run(engine, stack, arguments, ROOT, Redaction(secrets))
