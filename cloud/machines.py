@@ -166,10 +166,6 @@ class Machine:
         """Whole GiB of memory that pods on a node of it can have beside GKE's daemons."""
         return self.stated[1] if self.stated else floor(self.allocatable_gib - _DAEMON_GIB)
 
-    def slice(self, topology: str) -> "Slice | None":
-        """The slice of that shape with such machines as hosts, None when there is none."""
-        return Slice(topology=topology, machine=self) if topology in self.topologies else None
-
     @property
     def own_topology(self) -> str:
         """The shape of the slice that one such machine is, empty for a machine without TPU chips."""

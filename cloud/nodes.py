@@ -161,8 +161,8 @@ def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
 
 
 def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]:
-    wanted = machine.slice(topology)
-    if wanted is None:
+    wanted = Slice(topology=topology, machine=machine)
+    if topology not in machine.topologies:
         shapes = ", ".join(machine.topologies)
         reason = f"no {topology} slice is made of {machine.name}; these are: {shapes}"
         yield "placementPolicy.tpuTopology", reason

@@ -1,7 +1,7 @@
 """Who may use a resource: the accounts that workloads run as, and the members that a setting names."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -12,18 +12,6 @@ from components.component import Component
 from components.namespace import Namespace
 
 EVERYBODY: Final = "allUsers"
-
-
-class Identity(Protocol):
-    """Something that IAM can give a role to."""
-
-    def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """The identity as an IAM member.
-
-        Args:
-            project_number: Number (not id) of the project that the identity lives in.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +52,7 @@ class GoogleServiceAccount(Component):
         self.register_outputs({"email": self.email})
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """The account itself: its address names its project. See `Identity`."""
+        """The account itself: its address names its project."""
         return self.member
 
 
@@ -106,7 +94,7 @@ class ServiceAccount(Component):
         self.register_outputs({})
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """`principal://...` in the cluster's workload identity pool. See `Identity`."""
+        """`principal://...` in the workload identity pool of the cluster's project, which has this number."""
         return pulumi.Output.concat(
             "principal://iam.googleapis.com/projects/",
             project_number,
@@ -114,6 +102,10 @@ class ServiceAccount(Component):
             self._namespace.cluster.workload_pool,
             f"/subject/ns/{self._namespace.namespace}/sa/{self.account_name}",
         )
+
+
+# Something that IAM can give a role to.
+Identity = GoogleServiceAccount | ServiceAccount
 
 
 def check_member(text: str) -> str:

@@ -11,7 +11,7 @@ import yaml
 
 from components.cluster import Cluster
 from components.component import Component
-from components.manifest import MANIFESTS, Manifest
+from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace, NamespaceArgs
 
 _CHART: Final = "oci://registry.k8s.io/kueue/charts/kueue"
@@ -101,18 +101,6 @@ async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Priority:
-    """A priority class.
-
-    Args:
-        value: The higher goes first, and pre-empts the lower.
-    """
-
-    value: int
-    description: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class QueueArgs:
     """Arguments of `Queue`.
 
@@ -122,6 +110,8 @@ class QueueArgs:
         node_labels: Labels of the nodes that admitted workloads run on.
         quota: What all admitted workloads together may ask for: `cpu`, `memory`, `storage` (ephemeral) and
             `gpus`, as Kubernetes writes quantities.
+        priorities: By name a priority class's `value` (the higher goes first, and pre-empts the lower) and
+            `description`.
     """
 
     kueue: Kueue
@@ -130,7 +120,7 @@ class QueueArgs:
     flavor: str
     node_labels: Mapping[str, str]
     quota: Mapping[str, str]
-    priorities: Mapping[str, Priority]
+    priorities: Mapping[str, Values]
 
 
 class Queue(Component):
@@ -168,10 +158,9 @@ class Queue(Component):
             "local-queue", options, name=args.queue_name, namespace=namespace, clusterQueue=args.queue_name
         )
         priorities = [
-            Manifest(
-                MANIFESTS / "priority-class.yaml",
-                {"name": key, "value": priority.value, "description": priority.description},
-            ).create(f"{name}-priority-{key}", inside(self))
+            Manifest(MANIFESTS / "priority-class.yaml", {**priority, "name": key}).create(
+                f"{name}-priority-{key}", inside(self)
+            )
             for key, priority in args.priorities.items()
         ]
         self.access: list[pulumi.Resource] = [local_queue, *priorities]

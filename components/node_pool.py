@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from cloud.machines import GPU_RESOURCE, Machine, Slice
+from cloud.machines import GPU_RESOURCE, Machine
 from components.capacity import Capacity
 from components.cluster import NODE_SCOPES, Cluster
 from components.component import Component
@@ -28,7 +28,7 @@ class NodePoolArgs:
         minimum: Nodes in all zones together that are kept.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
-        tpu_topology: Topology of the TPU slice that the pool is, as `of_slice` sets it.
+        tpu_topology: Topology of the TPU slice that the pool is.
         capacity: Where the machines come from, None for on demand.
         max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
     """
@@ -49,31 +49,6 @@ class NodePoolArgs:
                 f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
                 "give one zone, a multiple, or a smaller minimum"
             )
-
-    @classmethod
-    def of_slice(
-        cls,
-        wanted: Slice,
-        *,
-        cluster: Cluster,
-        zone: str,
-        disk_gb: int,
-        capacity: Capacity,
-        max_hours: int | None,
-    ) -> Self:
-        """The nodes of a TPU slice, all or none; GKE keeps them free of pods without TPU chips."""
-        return cls(
-            cluster=cluster,
-            machine=wanted.machine,
-            zones=[zone],
-            # Flex-start makes machines when pods ask for them, and for no other reason.
-            minimum=0 if capacity.flex_start else wanted.hosts,
-            maximum=wanted.hosts,
-            disk_gb=disk_gb,
-            tpu_topology=wanted.topology,
-            capacity=capacity,
-            max_hours=max_hours,
-        )
 
     @property
     def fixed_size(self) -> bool:

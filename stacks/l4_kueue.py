@@ -10,7 +10,7 @@ from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
 from components.batch_job import BatchJob, BatchJobArgs, HeadlessService, HeadlessServiceArgs
 from components.capacity import CapacityType
 from components.identity import ServiceAccount, ServiceAccountArgs
-from components.kueue import Kueue, KueueArgs, Priority, Queue, QueueArgs
+from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
 from components.node_pool import NodePool, NodePoolArgs
 from stacks import pins
@@ -27,8 +27,8 @@ TRAINING_PODS: Final = 2
 _DISK_GB: Final = 200
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
-    "high": Priority(value=1000, description="Somebody waits for the answer; pre-empts low."),
-    "low": Priority(value=100, description="Goes on later from its checkpoint; gives way to high."),
+    "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},
+    "low": {"value": 100, "description": "Goes on later from its checkpoint; gives way to high."},
 }
 
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})

@@ -230,13 +230,18 @@ def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
 
 
 def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
+    wanted = settings.slice
     return NodePool(
         f"{site.name}-slice",
-        NodePoolArgs.of_slice(
-            settings.slice,
+        NodePoolArgs(
             cluster=ground.cluster,
-            zone=settings.zone,
+            machine=wanted.machine,
+            zones=[settings.zone],
+            # All hosts or none; flex-start makes machines when pods ask for them, and for no other reason.
+            minimum=0 if settings.capacity.flex_start else wanted.hosts,
+            maximum=wanted.hosts,
             disk_gb=_SLICE_DISK_GB,
+            tpu_topology=wanted.topology,
             capacity=settings.capacity,
             max_hours=settings.max_run_hours,
         ),

@@ -51,19 +51,15 @@ class Trouble(Exception):
     """
 
     def __init__(self, error: Exception) -> None:
-        self.reason, kind = _judged(error)
+        # Without the address of the call around it.
+        self.reason, kind = "Cloud Build cannot be reached", Kind.OUTAGE
+        if isinstance(error, HttpError):
+            self.reason = error.reason or f"HTTP {error.status_code}"
+            kind = _kind(error.status_code, self.reason.lower())
+        elif isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+            self.reason, kind = str(error), Kind.CREDENTIALS
         self.timeout_s, remedy = kind.value
         super().__init__(self.reason + remedy)
-
-
-def _judged(error: Exception) -> tuple[str, Kind]:
-    """The server's message without the address of the call around it, and what it means."""
-    if isinstance(error, HttpError):
-        reason = error.reason or f"HTTP {error.status_code}"
-        return reason, _kind(error.status_code, reason.lower())
-    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
-        return str(error), Kind.CREDENTIALS
-    return "Cloud Build cannot be reached", Kind.OUTAGE
 
 
 def _kind(status: int, reason: str) -> Kind:

@@ -10,9 +10,7 @@ from tenacity import (
     Retrying,
     retry_if_exception_type,
     retry_if_result,
-    stop_after_attempt,
     wait_exponential,
-    wait_fixed,
 )
 from tenacity.retry import retry_base
 
@@ -159,17 +157,14 @@ class BuildRun:
         return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
 
     def _log_end(self, build: Build) -> list[str]:
-        reading = Retrying(
-            retry=retry_if_result(lambda lines: not lines),
-            wait=wait_fixed(_POLL_S),
-            stop=stop_after_attempt(_LOG_READS),
-            sleep=self._clock.wait,
-            retry_error_callback=_outcome,
-        )
-        try:
-            return reading(self._api.log_end, build["id"])
-        except Interrupted:
-            return []
+        for _ in range(_LOG_READS):
+            if lines := self._api.log_end(build["id"]):
+                return lines
+            try:
+                self._clock.wait(_POLL_S)
+            except Interrupted:
+                break
+        return []
 
     def _log_retry(self, state: RetryCallState) -> None:
         outcome = state.outcome
