@@ -52,6 +52,13 @@ def made(rehearsal: Rehearsal) -> Plan:
     return engine_plan.read(json.dumps({"steps": steps}))
 
 
+def outputs(rehearsal: Rehearsal) -> dict[str, str]:
+    """The outputs of a stack that stands."""
+    resources = rehearsal.state()["deployment"]["resources"]
+    (stack,) = [each for each in resources if each["type"] == "pulumi:pulumi:Stack"]
+    return stack["outputs"]
+
+
 def training(plan: Plan) -> Planned:
     """The one resource of a plan that trains."""
     (found,) = [each for each in plan.resources if each.type.endswith(_TRAININGS)]

@@ -33,19 +33,19 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
 
 
 @pytest.mark.parametrize(
-    ("stack", "name"),
+    ("stack", "names"),
     [
-        ("a4-ray", "a4-ray-build"),
-        ("a4-ray", "a4-ray-cluster"),
-        ("a4-ray", "a4-ray-ray-job"),
-        ("cloudrun-vllm", "cloudrun-vllm-job"),
-        ("cloudrun-vllm", "cloudrun-vllm-service"),
-        ("tpu-maxtext", "tpu-maxtext-slice-pool"),
+        ("a4-ray", ["a4-ray-build", "a4-ray-cluster"]),
+        ("cloudrun-vllm", ["cloudrun-vllm-service"]),
+        ("tpu-maxtext", ["tpu-maxtext-slice-pool"]),
     ],
 )
-def test_destroy_cleans_up_after_a_failed_up(stack: str, name: str) -> None:
+def test_destroy_cleans_up_after_a_failed_up(stack: str, names: list[str]) -> None:
+    """After a job that failed: test_runs.py."""
     with Rehearsal(stack) as rehearsal:
-        with pytest.raises(RehearsalError, match=name):
-            rehearsal.up(fail_at=name)
+        rehearsal.faults.add(names)
+        with pytest.raises(RehearsalError, match=names[0]):
+            rehearsal.up()
+        assert not rehearsal.faults.waiting
         rehearsal.destroy()
         assert rehearsal.cloud.items == []

@@ -15,10 +15,12 @@ from rehearsal import Rehearsal, RehearsalError
 from stacks import pins
 from tests import plans
 from tests.checkout import copy_of_program
+from workloads.finetune.errors import EXIT_BAD_INPUT
 
 STACKS = plans.taking("recipe")
 ON_GKE = plans.taking("recipe", "clusterName")
 AWAITABLE = plans.taking("waitForTraining")
+OTHER_IMAGE = f"docker.io/team/finetune@sha256:{'b' * 64}"
 # What an edit of the training code may touch: the code, what trains, and what serves what was trained.
 CODE = (
     ":ConfigMap",
@@ -89,13 +91,11 @@ def test_nodes_may_pull_an_image_of_artifact_registry_and_need_nothing_for_anoth
         each.inputs["repository"] for each in plans.of_type(plans.made(standing), ":RepositoryIamMember")
     ]
     assert pulls == ["images"] * on_gke
-    elsewhere = next_plan(imageUri=f"docker.io/team/finetune@sha256:{'a' * 64}")
+    elsewhere = next_plan(imageUri=OTHER_IMAGE)
     assert [each.op for each in plans.of_type(elsewhere, ":RepositoryIamMember")] == ["delete"] * on_gke
 
 
-def test_libraries_are_built_once_and_run_anew_and_code_is_run_without_a_build(
-    stack: str, checkout: Path
-) -> None:
+def test_code_is_run_anew_without_a_build_and_libraries_with_one(stack: str, checkout: Path) -> None:
     with Rehearsal(stack, checkout=checkout) as rehearsal:
         rehearsal.up()
         first = plans.made(rehearsal)
@@ -104,35 +104,33 @@ def test_libraries_are_built_once_and_run_anew_and_code_is_run_without_a_build(
         assert plans.of_type(first, ":Build")[0] in plans.awaited(first, plans.training(first))
 
         edit(checkout, "finetune/training.py", "maxtext/maxtext_driver/worker.py")
-        plan = rehearsal.preview()
+        code = rehearsal.preview()
         assert not [
-            each.name for each in plan.resources if each.op != "same" and not each.type.endswith(CODE)
+            each.name for each in code.resources if each.op != "same" and not each.type.endswith(CODE)
         ]
-        rehearsal.up()
-        second = plans.made(rehearsal)
-        assert not plans.runs(second) & plans.runs(first)
-        assert len(rehearsal.builds.builds) == 1
-
         edit(checkout, "finetune/requirements.txt", "maxtext/requirements.txt")
-        rehearsal.up()
-        assert not plans.runs(plans.made(rehearsal)) & plans.runs(second)
-        assert rehearsal.preview().changed == 0
-        assert len(rehearsal.builds.builds) == 2
+        libraries = rehearsal.preview()
+        assert [each.name for each in plans.of_type(libraries, ":Build") if each.op != "same"]
+    before, again, anew = plans.runs(first), plans.runs(code) - plans.runs(first), plans.runs(libraries)
+    assert before and again and anew - before - again
 
 
-def test_a_rehearsal_of_another_checkout_leaves_the_modules_of_this_one_alone(checkout: Path) -> None:
+def test_an_image_is_built_once_and_again_for_other_libraries(checkout: Path) -> None:
     with Rehearsal("a4-ray", checkout=checkout) as rehearsal:
-        rehearsal.preview()
-    assert sys.modules["stacks"] is stacks
-
-
-def test_the_clusters_nodes_read_the_repository_and_the_build_alone_writes_it() -> None:
-    with Rehearsal("a4-ray") as rehearsal:
         rehearsal.up()
         grants = {
             (each.inputs["repository"], each.inputs["role"], each.inputs["member"].split("@")[0][:-7])
             for each in plans.of_type(plans.made(rehearsal), ":RepositoryIamMember")
         }
+        edit(checkout, "finetune/training.py")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 1
+        edit(checkout, "finetune/requirements.txt")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 2
+        assert rehearsal.preview().changed == 0
+    assert sys.modules["stacks"] is stacks  # not that of the other checkout
+    # The cluster's nodes read the repository, and the build alone writes it.
     assert grants == {
         ("images-a4-ray", "roles/artifactregistry.reader", "serviceAccount:a4-ray-nodes-"),
         ("images-a4-ray", "roles/artifactregistry.writer", "serviceAccount:a4-ray-builder-"),
@@ -155,33 +153,45 @@ def test_the_ray_that_operators_are_told_of_is_the_ray_in_the_image(workload: st
 
 
 def test_another_image_is_another_run(standing: Rehearsal, next_plan: Callable[..., Plan]) -> None:
-    plan = next_plan(imageUri=f"docker.io/team/finetune@sha256:{'b' * 64}")
+    plan = next_plan(imageUri=OTHER_IMAGE)
     assert plans.runs(plan)
     assert not plans.runs(plan) & plans.runs(plans.made(standing))
 
 
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
-def test_another_capacity_leaves_the_run_as_it_is(
+def test_another_capacity_is_where_the_accelerators_come_from_and_leaves_the_run_as_it_is(
     standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:
+    """The other capacities: tests/components/test_capacity.py."""
     plan = next_plan(capacity_type="spot")
     assert plans.runs(plan) <= plans.runs(plans.made(standing))
-    placed = plans.of_type(plan, "container/nodePool:NodePool") or [plans.training(plan)]
-    assert [each for each in placed if each.op in ("replace", "update")]
+    pools = plans.of_type(plan, "container/nodePool:NodePool")
+    if pools:
+        (moved,) = [pool for pool in pools if pool.op in ("replace", "update")]
+        assert moved.inputs["nodeConfig"]["spot"] is True
+    else:
+        assert plans.training(plan).op == "replace"
+        selectors = [spec["nodeSelector"] for _, spec in plans.pods(plan) if "nodeSelector" in spec]
+        assert {selector.get("cloud.google.com/gke-spot") for selector in selectors} == {"true"}
     assert not [each.name for each in plan.resources if each.op != "same" and each.type.endswith(":Cluster")]
 
 
+# What ends a Job
+
+
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
-def test_accelerators_are_those_of_the_capacity(stack: str) -> None:
-    """The other capacities: tests/components/test_capacity.py."""
-    plan = plan_of(stack, capacity_type="spot", imageUri=plans.IMAGE)
-    pools = plans.of_type(plan, "container/nodePool:NodePool")
-    selectors = [spec["nodeSelector"] for _, spec in plans.pods(plan) if "nodeSelector" in spec]
-    assert selectors
-    if pools:
-        assert [bool(pool.inputs["nodeConfig"].get("spot")) for pool in pools].count(True) == 1
-    else:
-        assert {selector.get("cloud.google.com/gke-spot") for selector in selectors} == {"true"}
+def test_bad_input_ends_a_job_and_a_node_that_goes_is_not_counted(standing: Rehearsal) -> None:
+    training = plans.training(plans.made(standing))
+    if training.inputs["kind"] != "Job":
+        return  # Ray counts its own tries
+    spec = training.inputs["spec"]
+    pod = spec["template"]["spec"]
+    rules = {(rule["action"], *rule): rule for rule in spec["podFailurePolicy"]["rules"]}
+    disrupted = rules["Ignore", "action", "onPodConditions"]["onPodConditions"]
+    assert disrupted == [{"type": "DisruptionTarget", "status": "True"}]
+    ended = rules["FailJob", "action", "onExitCodes"]["onExitCodes"]
+    assert (ended["containerName"], ended["values"]) == (pod["containers"][0]["name"], [EXIT_BAD_INPUT])
+    assert pod["restartPolicy"] == "Never"
 
 
 # What `up` waits for
@@ -193,7 +203,7 @@ def test_up_waits_for_the_training_when_it_is_told_to_and_ends_as_it_does(stack:
     with Rehearsal(stack, settings) as rehearsal:
         rehearsal.up()
         assert rehearsal.preview().changed == 0
-    with Rehearsal(stack, settings) as rehearsal:
+        rehearsal.configure({**settings, "imageUri": OTHER_IMAGE})
         rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match=rf"{stack}-job|the training failed: RayJob"):
             rehearsal.up()
@@ -225,11 +235,3 @@ def test_a_forgotten_run_ends_by_itself_and_gives_its_accelerators_back(
         nodes = [each.inputs["nodeConfig"] for each in plans.of_type(plan, "container/nodePool:NodePool")]
         limits = [node["maxRunDuration"] for node in nodes if "maxRunDuration" in node]
         assert limits == ([f"{seconds}s"] if seconds and nodes else [])
-
-
-@pytest.mark.parametrize(("hours", "tries"), [("1", 1), ("2", 2), ("100", 3)])
-def test_the_tries_of_a_cloud_run_job_fit_into_the_limit(hours: str, tries: int) -> None:
-    plan = plan_of("cloudrun-vllm", maxRunHours=hours)
-    task = plans.training(plan).inputs["template"]["template"]
-    assert task["timeout"] == "3600s"
-    assert task.get("maxRetries", 0) == tries - 1
