@@ -1,15 +1,40 @@
-"""What jobs and services on Cloud Run have in common: a container with an L4 GPU in the stack's network."""
+"""A job and a service on Cloud Run: containers with an L4 GPU in the stack's network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pulumi
 import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, L4
+from components.component import Component
+from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken
+
+# The longest that a task with a GPU may take; the default is ten minutes.
+# https://docs.cloud.google.com/run/docs/configuring/task-timeout
+_TASK_HOURS: Final = 1
+# Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
+_RETRIES: Final = 2
+# All tries, and the image that Cloud Run copies before the first; the provider gives up after
+# twenty minutes.
+_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="4h", update="4h")
+# A start may take 60 s and then 24 tries, 10 s apart: 5 minutes. More than 240 s for the tries is
+# rejected, and a longer delay would keep a service that is ready from answering.
+# https://github.com/PolicyEngine/policyengine-api/issues/3764
+_STARTUP_DELAY: Final = 60
+_STARTUP_PERIOD: Final = 10
+_STARTUP_TRIES: Final = 24
+# An engine that does not answer for two minutes is started anew.
+_LIVENESS_PERIOD: Final = 30
+_LIVENESS_TRIES: Final = 4
+_PROBE_TIMEOUT: Final = 5
+# A first request waits for the start of an instance, and then for its answer.
+_REQUEST_TIMEOUT: Final = "600s"
+# Cloud Run copies the image before the first start; the provider gives up after twenty minutes.
+_FIRST_START: Final = pulumi.CustomTimeouts(create="40m", update="40m")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,3 +144,153 @@ class CloudRunArgs:
 def _sdk_args(kind: str, noun: str, **fields: Any) -> Any:
     """The SDK has the same classes twice, such as `ServiceTemplateVolumeArgs`."""
     return getattr(gcp.cloudrunv2, f"{kind}{noun}Args")(**fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudRunJobArgs(CloudRunArgs):
+    """Arguments of `CloudRunJob`, besides those of `CloudRunArgs`.
+
+    Args:
+        max_hours: Hours after which the task is not tried again, None for two more tries.
+    """
+
+    max_hours: int | None = None
+
+
+class CloudRunJob(Component):
+    """A job that runs by itself whenever what it consists of has changed.
+
+    `pulumi up` waits for the end of the run and fails if the job failed.
+
+    Attributes:
+        finished: What needs the job's result must wait for.
+    """
+
+    group = "workload"
+    apis = ("run.googleapis.com",)
+
+    def __init__(self, name: str, args: CloudRunJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, opts)
+        # As many tries as fit: every one may take all of its own time.
+        retries = _RETRIES if args.max_hours is None else min(_RETRIES, args.max_hours // _TASK_HOURS - 1)
+        task = gcp.cloudrunv2.JobTemplateTemplateArgs(
+            timeout=f"{_TASK_HOURS * 3600}s", max_retries=retries, **args.template("JobTemplateTemplate")
+        )
+        template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=task)
+        job = gcp.cloudrunv2.Job(
+            f"{name}-job",
+            project=args.project,
+            location=args.location,
+            labels=args.labels,
+            template=template,
+            run_execution_token=_token(template, args.labels),
+            # By default `pulumi destroy` would fail; a job holds no data.
+            deletion_protection=False,
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=list(args.depends_on), custom_timeouts=_LONGEST_RUN
+            ),
+        )
+        self.job_name: pulumi.Output[str] = job.name
+        self.finished: pulumi.Resource = job
+        self.register_outputs({"name": self.job_name})
+
+
+def _token(template: gcp.cloudrunv2.JobTemplateArgs, labels: Mapping[str, str]) -> pulumi.Output[str]:
+    """Digest of all that an update could change: Google rejects a second run with the same token.
+
+    https://github.com/hashicorp/terraform-provider-google/issues/24451
+    """
+    return pulumi.Output.json_dumps([template, dict(labels)], default=vars, sort_keys=True).apply(fingerprint)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloudRunServiceArgs(CloudRunArgs):
+    """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
+
+    Args:
+        health: Path that answers once it can work, and as long as it can.
+        minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
+        maximum: Instances at most; each counts in the region's quota of GPUs.
+        requests: Requests that one instance works on at the same time.
+        invokers: IAM members who may call it, besides those who may by a role on the project.
+    """
+
+    port: int
+    health: str
+    minimum: int
+    maximum: int
+    requests: int
+    invokers: Sequence[str]
+
+
+class CloudRunService(Component):
+    """A service that answers those whom IAM allows, and scales with its requests."""
+
+    group = "workload"
+    apis = ("run.googleapis.com",)
+
+    def __init__(
+        self, name: str, args: CloudRunServiceArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, opts)
+        service = gcp.cloudrunv2.Service(
+            f"{name}-service",
+            project=args.project,
+            location=args.location,
+            labels=args.labels,
+            # Reachable from everywhere, so that the people who may call it need no VPN; who may is
+            # checked by IAM at every request.
+            ingress="INGRESS_TRAFFIC_ALL",
+            invoker_iam_disabled=False,
+            template=_template(args),
+            # By default `pulumi destroy` would fail; a service holds no data.
+            deletion_protection=False,
+            opts=pulumi.ResourceOptions(
+                parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START
+            ),
+        )
+        for member in args.invokers:
+            gcp.cloudrunv2.ServiceIamMember(
+                f"{name}-invoker-{member}",
+                project=service.project,
+                location=service.location,
+                name=service.name,
+                role="roles/run.invoker",
+                member=member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.url: pulumi.Output[str] = service.uri
+        self.register_outputs({"url": self.url})
+
+
+def _template(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateArgs:
+    return gcp.cloudrunv2.ServiceTemplateArgs(
+        scaling=gcp.cloudrunv2.ServiceTemplateScalingArgs(
+            min_instance_count=args.minimum, max_instance_count=args.maximum
+        ),
+        max_instance_request_concurrency=args.requests,
+        timeout=_REQUEST_TIMEOUT,
+        **args.template(
+            "ServiceTemplate",
+            # A GPU is only had with the CPU allocated all the time that an instance lives.
+            resources={"cpu_idle": False, "startup_cpu_boost": True},
+            ports=gcp.cloudrunv2.ServiceTemplateContainerPortsArgs(container_port=args.port),
+            startup_probe=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeArgs(
+                http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(
+                    path=args.health, port=args.port
+                ),
+                initial_delay_seconds=_STARTUP_DELAY,
+                period_seconds=_STARTUP_PERIOD,
+                failure_threshold=_STARTUP_TRIES,
+                timeout_seconds=_PROBE_TIMEOUT,
+            ),
+            liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
+                http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(
+                    path=args.health, port=args.port
+                ),
+                period_seconds=_LIVENESS_PERIOD,
+                failure_threshold=_LIVENESS_TRIES,
+                timeout_seconds=_PROBE_TIMEOUT,
+            ),
+        ),
+    )

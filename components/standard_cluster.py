@@ -1,4 +1,4 @@
-"""A GKE Standard cluster."""
+"""A GKE Standard cluster and its pools of nodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,146 @@ from typing import Any, ClassVar, Final
 import pulumi
 import pulumi_gcp as gcp
 
-from cloud.machines import MACHINES
+from cloud.machines import GPU_RESOURCE, MACHINES, Machine
+from components.capacity import Capacity
 from components.cluster import NODE_SCOPES, Cluster, ClusterArgs, ray_operators
-from components.node_pool import NodePool, NodePoolArgs
+from components.component import Component
 
+# GKE lets pods that ask for GPUs tolerate it.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+_GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
+    key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
+)
 # The system pool carries GKE's own pods and controllers such as Kueue: two nodes, so that webhooks
 # answer while one of them is upgraded.
 _SYSTEM_MACHINE: Final = MACHINES["e2-standard-4"]
 _SYSTEM_NODES: Final = 2
 _SYSTEM_DISK_GB: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePoolArgs:
+    """Arguments of `NodePool`.
+
+    Args:
+        machine: Machine type of the nodes; a pool with GPUs is kept free of pods without one.
+        minimum: Nodes in all zones together that are kept.
+        maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
+        disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
+        tpu_topology: Topology of the TPU slice that the pool is.
+        capacity: Where the machines come from, None for on demand.
+        max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
+    """
+
+    cluster: Cluster
+    machine: Machine
+    zones: Sequence[str]
+    minimum: int
+    maximum: int
+    disk_gb: int
+    tpu_topology: str | None = None
+    capacity: Capacity | None = None
+    max_hours: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.fixed_size and self.maximum % len(self.zones):
+            raise ValueError(
+                f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
+                "give one zone, a multiple, or a smaller minimum"
+            )
+
+    @property
+    def fixed_size(self) -> bool:
+        """Whether the number of nodes is fixed, so that no autoscaler changes it."""
+        return self.minimum == self.maximum
+
+    @property
+    def scarce(self) -> bool:
+        """Whether there may be no second machine of the kind."""
+        return self.machine.model is not None
+
+
+class NodePool(Component):
+    """Nodes of one kind.
+
+    Attributes:
+        ready: What a pod that needs these nodes may wait for.
+    """
+
+    group = "cluster"
+    # APIs that a cluster with a TPU slice needs besides its own.
+    tpu_apis: ClassVar = ("tpu.googleapis.com",)
+
+    def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, opts)
+        cluster = args.cluster
+        # Limits for all zones together, and nodes from whichever zone has them.
+        autoscaling = gcp.container.NodePoolAutoscalingArgs(
+            total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
+        )
+        # Node by node without a spare one, which GKE would add first by default and there may not be.
+        one_by_one = gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
+        wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
+        self.ready: pulumi.Resource = gcp.container.NodePool(
+            f"{name}-pool",
+            project=cluster.resource.project,
+            location=cluster.location,
+            cluster=cluster.resource.name,
+            node_locations=list(args.zones),
+            node_count=args.maximum // len(args.zones) if args.fixed_size else None,
+            autoscaling=None if args.fixed_size else autoscaling,
+            management=gcp.container.NodePoolManagementArgs(
+                # GKE rejects it for flex-start pools.
+                # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
+                auto_repair=not (args.capacity and args.capacity.flex_start),
+                auto_upgrade=True,
+            ),
+            upgrade_settings=one_by_one if args.scarce else None,
+            # Machines that are wired to each other; for a single one GKE rejects the policy.
+            # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
+            placement_policy=wired if args.tpu_topology and args.maximum > 1 else None,
+            node_config=_node_config(args),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Two pools at a time would need twice the quota.
+                delete_before_replace=args.scarce,
+                # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
+                # them, as long as an hour where a disruption budget is in the way.
+                deleted_with=cluster.resource,
+            ),
+        )
+        self.register_outputs({})
+
+
+def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
+    machine, gpus = args.machine, bool(args.machine.count) and not args.machine.is_tpu
+    # The whole core for the thread that feeds the chips, as the tutorial has it.
+    one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
+    # The newest driver that GKE installs and keeps up to date.
+    driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+        gpu_driver_version="LATEST"
+    )
+    accelerator = gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
+        type=machine.accelerator, count=machine.count, gpu_driver_installation_config=driver
+    )
+    return gcp.container.NodePoolNodeConfigArgs(
+        machine_type=machine.name,
+        disk_type=machine.disk_type,
+        disk_size_gb=args.disk_gb,
+        service_account=args.cluster.node_account,
+        oauth_scopes=list(NODE_SCOPES),
+        resource_labels=args.cluster.labels,
+        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
+            mode="GKE_METADATA"
+        ),
+        # Containers start while their image is still on its way; images of Artifact Registry alone.
+        gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
+        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+        guest_accelerators=[accelerator] if gpus else None,
+        taints=[_GPU_TAINT] if gpus else None,
+        advanced_machine_features=one_thread if args.tpu_topology else None,
+        **(args.capacity.node_config(args.max_hours) if args.capacity else {}),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

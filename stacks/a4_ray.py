@@ -7,8 +7,7 @@ from pydantic import Field
 
 from cloud.machines import GPU_LABEL, GPU_RESOURCE
 from components.namespace import INGRESS_FROM_INSIDE
-from components.ray_cluster import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayWorkers
-from components.ray_job import RayJob, RayJobArgs
+from components.ray import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.a4 import A4Settings
 from stacks.platform import Site

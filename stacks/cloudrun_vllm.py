@@ -6,9 +6,13 @@ import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from components.bucket import Bucket
-from components.cloud_run import BucketFolder
-from components.cloud_run_job import CloudRunJob, CloudRunJobArgs
-from components.cloud_run_service import CloudRunService, CloudRunServiceArgs
+from components.cloud_run import (
+    BucketFolder,
+    CloudRunJob,
+    CloudRunJobArgs,
+    CloudRunService,
+    CloudRunServiceArgs,
+)
 from components.fingerprint import fingerprint
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs

@@ -12,7 +12,7 @@ from components.capacity import CapacityType
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
-from components.node_pool import NodePool, NodePoolArgs
+from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import Site
 from stacks.reader import Hint

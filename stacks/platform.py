@@ -17,9 +17,8 @@ from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
 from components.namespace import INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
-from components.node_pool import NodePool
 from components.project_services import ProjectServices, ProjectServicesArgs
-from components.standard_cluster import StandardCluster, StandardClusterArgs
+from components.standard_cluster import NodePool, StandardCluster, StandardClusterArgs
 from stacks.reader import GoogleSettings, Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"

@@ -12,9 +12,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
 from components.namespace import INGRESS_FROM_INSIDE
-from components.node_pool import NodePool, NodePoolArgs
-from components.ray_cluster import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClusterArgs, RayWorkers
-from components.ray_job import RayJob, RayJobArgs
+from components.ray import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
+from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
 from stacks.reader import Hint

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cloud.machines import MACHINES
-from components.node_pool import NodePoolArgs
+from components.standard_cluster import NodePoolArgs
 
 
 def test_a_fixed_number_that_does_not_spread_evenly_is_rejected() -> None:
