@@ -42,7 +42,15 @@ class StateStore(pulumi.ComponentResource):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             versioning=gcp.storage.BucketVersioningArgs(enabled=True),
-            lifecycle_rules=[_old_versions()],
+            # A version goes a month after a newer one took its place.
+            lifecycle_rules=[
+                gcp.storage.BucketLifecycleRuleArgs(
+                    action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
+                    condition=gcp.storage.BucketLifecycleRuleConditionArgs(
+                        days_since_noncurrent_time=_KEPT_DAYS, with_state="ARCHIVED"
+                    ),
+                )
+            ],
             force_destroy=False,
             opts=kept,
         )
@@ -53,13 +61,3 @@ class StateStore(pulumi.ComponentResource):
         self.bucket_name: pulumi.Output[str] = bucket.name
         self.key_id: pulumi.Output[str] = key.id
         self.register_outputs({"bucket": bucket.name, "key": key.id})
-
-
-def _old_versions() -> gcp.storage.BucketLifecycleRuleArgs:
-    """A version goes a month after a newer one took its place."""
-    return gcp.storage.BucketLifecycleRuleArgs(
-        action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
-        condition=gcp.storage.BucketLifecycleRuleConditionArgs(
-            days_since_noncurrent_time=_KEPT_DAYS, with_state="ARCHIVED"
-        ),
-    )

@@ -56,12 +56,29 @@ class ImageBuild(Component):
         super().__init__(name, opts)
         context = BuildContext(args.context)
         source, bucket = self._source(name, args, context)
+        inside = pulumi.ResourceOptions(parent=self)
         account = gcp.serviceaccount.Account(
             f"{name}-builder",
             project=args.project,
             display_name=f"Builds of the {args.image_name} image",
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=inside,
         )
+        reads = gcp.storage.BucketIAMMember(
+            f"{name}-builder-source",
+            bucket=bucket.name,
+            role="roles/storage.objectViewer",
+            member=account.member,
+            opts=inside,
+        )
+        # Log entries cannot be granted on less than a project; the role writes them and reads none.
+        logs = gcp.projects.IAMMember(
+            f"{name}-builder-log",
+            project=args.project,
+            role="roles/logging.logWriter",
+            member=account.member,
+            opts=inside,
+        )
+        pushes = args.repository.grant_writer(f"{args.image_name}-builder", account.member)
         build = CloudBuild(
             f"{name}-build",
             BuildInputs(
@@ -74,13 +91,7 @@ class ImageBuild(Component):
                 source_generation=source.generation,
                 service_account=account.name,
             ),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[
-                    *self._grants(name, args, account, bucket),
-                    args.repository.grant_writer(f"{args.image_name}-builder", account.member),
-                ],
-            ),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
         self.register_outputs({"image": build.uri})
@@ -109,31 +120,3 @@ class ImageBuild(Component):
             opts=pulumi.ResourceOptions(parent=self),
         )
         return source, bucket
-
-    def _grants(
-        self,
-        name: str,
-        args: ImageBuildArgs,
-        account: gcp.serviceaccount.Account,
-        bucket: gcp.storage.Bucket,
-    ) -> list[pulumi.Resource]:
-        """What the build may do besides pushing: read its source, write its log.
-
-        Log entries cannot be granted on less than a project; the role writes them and reads none.
-        """
-        return [
-            gcp.storage.BucketIAMMember(
-                f"{name}-builder-source",
-                bucket=bucket.name,
-                role="roles/storage.objectViewer",
-                member=account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            ),
-            gcp.projects.IAMMember(
-                f"{name}-builder-log",
-                project=args.project,
-                role="roles/logging.logWriter",
-                member=account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            ),
-        ]

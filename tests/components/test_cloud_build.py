@@ -19,9 +19,8 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from components.cloud_build import CloudBuildProvider
 from components.cloud_build.api import BuildApi, Trouble
-from components.cloud_build.clock import Clock, Interrupted
 from components.cloud_build.inputs import BuildError, BuildInputs
-from components.cloud_build.run import BuildRun
+from components.cloud_build.run import BuildRun, Clock, Interrupted
 from rehearsal.cloud_build_server import BuildLifecycle, CloudBuildServer, Failure
 from rehearsal.provider_server import to_struct
 
