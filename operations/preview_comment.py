@@ -37,16 +37,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
     )
     parser.add_argument(
-        "--forge",
-        choices=tuple(forges.LIMITS),
-        default="github",
-        help="whose limit of length holds",
+        "--forge", choices=tuple(forges.LIMITS), default="github", help="whose limit of length holds"
     )
-    parser.add_argument(
-        "--post",
-        action="store_true",
-        help="put the comment on this job's merge request",
-    )
+    parser.add_argument("--post", action="store_true", help="put the comment on this job's merge request")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -170,8 +170,8 @@ def _cut(text: str, limit: int) -> str:
 
 def _closed(text: str) -> str:
     """The text with what is open in it closed: a block of code, a fold."""
-    fences = [line for line in text.splitlines() if line.startswith("```")]
+    fences = re.findall("^```+", text, re.MULTILINE)
     if len(fences) % 2:
-        text += "`" * (len(fences[-1]) - len(fences[-1].lstrip("`"))) + "\n"
+        text += f"{fences[-1]}\n"
     open_folds = text.count("<details>") - text.count("</details>")
     return text + "\n</details>\n" * (open_folds > 0)

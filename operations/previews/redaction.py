@@ -97,17 +97,12 @@ class Redaction:
 
     def _below(self, owner: Mapping[str, Any], key: str) -> Any:
         value = owner[key]
-        if value and _is_secret(owner, key):
+        named = _SECRET_KEYS.fullmatch(re.sub("[_-]", "", key).lower())
+        in_secret = key == "data" and owner.get("kind") == "Secret"
+        variable = key == "value" and _SECRET_VARIABLE.search(str(owner.get("name", "")))
+        if value and (named or in_secret or variable):
             return {name: SECRET for name in value} if isinstance(value, Mapping) else SECRET
         return self._tree(value)
-
-
-def _is_secret(owner: Mapping[str, Any], key: str) -> bool:
-    if _SECRET_KEYS.fullmatch(re.sub("[_-]", "", key).lower()):
-        return True
-    if key == "data" and owner.get("kind") == "Secret":
-        return True
-    return key == "value" and bool(_SECRET_VARIABLE.search(str(owner.get("name", ""))))
 
 
 def _forms(value: str) -> Iterator[str]:

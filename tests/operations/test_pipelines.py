@@ -1,9 +1,7 @@
 """What the pipelines of both forges do: which jobs run when, as whom, and with which rights."""
 
-import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -230,12 +228,10 @@ def test_an_action_of_somebody_else_is_pinned_by_commit_and_has_one_version() ->
 # The identity of GitLab's jobs
 
 
-GCLOUD = """#!{python}
-import json, os, pathlib, sys
-called = dict(word.removeprefix("--").split("=", 1) for word in sys.argv[1:] if "=" in word)
-words = [word for word in sys.argv[1:] if "=" not in word]
-assert "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE" not in os.environ
-pathlib.Path(called["output-file"]).write_text(json.dumps([words, called]))
+# It writes its arguments into the file that is to hold the credentials.
+GCLOUD = """#!/bin/sh
+[ -z "$CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE" ] || exit 1
+for word; do case "$word" in --output-file=*) echo "$@" > "${word#*=}"; esac; done
 """
 LOGIN = {
     "GOOGLE_ID_TOKEN": "opaque-token-of-the-job",
@@ -247,7 +243,7 @@ LOGIN = {
 def google_login(folder: Path, without: str = "") -> subprocess.CompletedProcess[str]:
     """`make google-login`, with a gcloud that writes down how it was called."""
     gcloud = folder / "gcloud"
-    gcloud.write_text(GCLOUD.format(python=shlex.quote(sys.executable)))
+    gcloud.write_text(GCLOUD)
     gcloud.chmod(0o755)
     environment = {name: value for name, value in {**os.environ, **LOGIN}.items() if name != without}
     environment["PATH"] = f"{folder}:{os.environ['PATH']}"
@@ -264,10 +260,11 @@ def test_gcloud_writes_the_credentials_of_the_jobs_own_token_which_nobody_else_c
         done = google_login(tmp_path)
     assert not done.returncode and LOGIN["GOOGLE_ID_TOKEN"] not in done.stdout + done.stderr
     file = tmp_path / "google" / "credentials.json"
-    words, options = json.loads(file.read_text())
-    assert words == ["iam", "workload-identity-pools", "create-cred-config", LOGIN["GOOGLE_PROVIDER"]]
-    assert options["service-account"] == LOGIN["GOOGLE_ACCOUNT"]
-    assert Path(options["credential-source-file"]).read_text() == LOGIN["GOOGLE_ID_TOKEN"]
+    words = file.read_text().split()
+    assert words[:4] == ["iam", "workload-identity-pools", "create-cred-config", LOGIN["GOOGLE_PROVIDER"]]
+    options = dict(word.split("=") for word in words[4:])
+    assert options["--service-account"] == LOGIN["GOOGLE_ACCOUNT"]
+    assert Path(options["--credential-source-file"]).read_text() == LOGIN["GOOGLE_ID_TOKEN"]
     assert {each.stat().st_mode & 0o077 for each in [file.parent, *file.parent.iterdir()]} == {0}
 
 

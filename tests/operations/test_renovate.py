@@ -21,18 +21,15 @@ LOCKED = sorted(
 UV_OPTIONS = {"--universal", "--generate-hashes", "--python-version", "--output-file", "--constraint"}
 
 
-def pattern(text: str) -> re.Pattern[str]:
-    """JavaScript's way to write a named group, in Python's."""
-    return re.compile(text.replace("(?<", "(?P<"))
-
-
 def found(file: str) -> list[dict[str, str]]:
     """What the custom managers see in a file."""
     matches = []
     for manager in CONFIG["customManagers"]:
         if any(re.search(each.strip("/"), file) for each in manager["managerFilePatterns"]):
             for text in manager["matchStrings"]:
-                matches += [match.groupdict() for match in pattern(text).finditer((ROOT / file).read_text())]
+                # JavaScript's way to write a named group, in Python's.
+                pattern = text.replace("(?<", "(?P<")
+                matches += [match.groupdict() for match in re.finditer(pattern, (ROOT / file).read_text())]
     return matches
 
 
