@@ -7,7 +7,7 @@ import base64
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -83,8 +83,11 @@ class KueueRelease:
                 establish(self._api, each)
         try:
             self._start()
-            self._await(self._mount_certificates)
-            self._await(lambda: _answers(f"http://127.0.0.1:{health}/readyz"))
+            until(
+                lambda: f"kueue to be ready; the end of its log:\n{self._tail()}",
+                lambda: self._is_ready(health),
+                _TIMEOUT,
+            )
         except BaseException:
             self.stop()
             raise
@@ -164,19 +167,20 @@ class KueueRelease:
                 start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
             )
 
-    def _await(self, ask: Callable[[], bool]) -> None:
-        """Waits while the manager starts.
+    def _is_ready(self, health: int) -> bool:
+        """Whether the manager answers; the certificates of its webhooks are among the first that it makes.
 
         Raises:
-            RehearsalError: With the end of its log, when it ends before.
+            RehearsalError: With the end of its log, when it has ended.
         """
-
-        def answer() -> bool:
-            if self._manager and self._manager.poll() is not None:
-                raise RehearsalError(f"kueue ended as it started; the end of its log:\n{self._tail()}")
-            return ask()
-
-        until(lambda: f"kueue to be ready; the end of its log:\n{self._tail()}", answer, _TIMEOUT)
+        if self._manager and self._manager.poll() is not None:
+            raise RehearsalError(f"kueue ended as it started; the end of its log:\n{self._tail()}")
+        if not (self._folder / "tls.crt").exists() and not self._mount_certificates():
+            return False
+        try:
+            return requests.get(f"http://127.0.0.1:{health}/readyz", timeout=5).ok
+        except requests.ConnectionError:
+            return False
 
     def _tail(self) -> str:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_LINES:])
@@ -283,10 +287,3 @@ def _one(objects: list[Object], kind: str) -> Object:
 def _why(left: Object) -> str:
     """The name of what is still there; and why, of a CRD."""
     return f"{left['metadata']['name']} ({condition(left, 'Terminating').get('message')})"
-
-
-def _answers(url: str) -> bool:
-    try:
-        return requests.get(url, timeout=5).ok
-    except requests.ConnectionError:
-        return False

@@ -6,7 +6,7 @@ that GKE runs on every node are missing.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import floor
 from typing import Any, Final
 
@@ -46,9 +46,9 @@ class Shape:
     zones: tuple[str, ...]
     least: int
     most: int
-    disk: int = _DEFAULT_DISK
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, str], ...] = ()
+    disk: int
+    labels: Mapping[str, str]
+    taints: tuple[Mapping[str, str], ...]
 
     def node(self, index: int) -> dict[str, Any]:
         """The node of that index."""

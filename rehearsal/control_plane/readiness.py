@@ -1,18 +1,15 @@
 """When Pulumi's Kubernetes provider takes an object as ready, and why it does not yet.
 
-By kind, and by the annotations `pulumi.com/skipAwait` and `pulumi.com/waitFor`:
+By kind, and by the annotation `pulumi.com/skipAwait`; `pulumi.com/waitFor` is read of RayJobs, elsewhere:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
 The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rehearsal.control_plane.api import Api, Object, condition, is_true
 from rehearsal.fake_cloud import Rejected
-
-_CONDITION: Final = re.compile(r"condition=(?P<type>[^=]+)(?:=(?P<status>.+))?")
 
 
 def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
@@ -24,18 +21,7 @@ def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
     annotations = (tree.get("metadata") or {}).get("annotations") or {}
     if annotations.get("pulumi.com/skipAwait") == "true":
         return None
-    stated = annotations.get("pulumi.com/waitFor")
-    if stated:
-        return lambda api, live: _stated(stated, live)
     return _READY.get(str(tree["kind"]))
-
-
-def _stated(expression: str, live: Object) -> str:
-    match = _CONDITION.fullmatch(expression)
-    if not match:
-        raise Rejected(f"pulumi.com/waitFor: the rehearsal cannot evaluate {expression!r}")
-    found = condition(live, match["type"]).get("status", "nothing")
-    return "" if found == (match["status"] or "True") else f"condition {match['type']} is {found}"
 
 
 def _replicated(api: Api, live: Object) -> str:

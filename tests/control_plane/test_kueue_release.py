@@ -67,7 +67,10 @@ def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_withou
     with Rehearsal("small", SETTINGS, program(flavor=flavor), plane=plane) as rehearsal:
         with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*nodeTaints.*effect"):
             rehearsal.up()
-        flavor["nodeTaints"][0]["effect"] = "NoSchedule"
+        flavor["nodeTaints"][0] = {"key": "team", "value": "ml", "effect": "NoSchedule", "cohort": "all"}
+        with pytest.raises(RehearsalError, match=r"ResourceFlavor l4: .*cohort: field not declared"):
+            rehearsal.up()
+        del flavor["nodeTaints"][0]["cohort"]
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0

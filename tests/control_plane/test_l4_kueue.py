@@ -6,13 +6,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import ApiError, Object, condition, is_true, until
+from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.kwok import LINGER
 from tests import plans
 from tests.control_plane.demonstration import (
@@ -108,21 +107,6 @@ def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration, an
         TIMEOUT,
     )
     assert scene.pods_of(another) == []
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"cohort": "all"}, "cohort: field not declared in schema"),
-        ({"preemption": {"withinClusterQueue": "Lower"}}, 'Unsupported value: "Lower"'),
-    ],
-)
-def test_a_wrong_queue_is_refused_by_the_real_schemas_and_webhooks(
-    scene: Demonstration, changed: dict[str, Any], reason: str
-) -> None:
-    (queue,) = scene.stack.cloud.of_type("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue")
-    with pytest.raises(ApiError, match=reason):
-        scene.api.apply({**queue.inputs, "spec": {**queue.inputs["spec"], **changed}}, dry_run=True)
 
 
 class Trainee:
