@@ -21,7 +21,7 @@ from operations.checks.reservations import check_reservations
 from operations.checks.run_limit import check_run_limit
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
-from operations.findings import Finding
+from operations.findings import Finding, Level
 from operations.options import add_endpoint, add_json, add_stack
 from operations.plan import StackPlan
 
@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         title = f"preflight of {planned.stack} in {planned.project}, {planned.region}"
         findings.show(found, title, Console(width=None if sys.stdout.isatty() else 110))
-    return findings.exit_status(found)
+    levels = {finding.level for finding in found}
+    return findings.exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)
 
 
 def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:

@@ -6,7 +6,7 @@ from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_exponent
 from tenacity.retry import retry_base
 
 
-def retrying(retry: retry_base, attempts: int) -> Retrying:
+def retrying(retry: retry_base, attempts: int = 3) -> Retrying:
     """Calls the function that it is given; the last attempt's answer or error is the function's own.
 
     Args:

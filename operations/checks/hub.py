@@ -27,7 +27,6 @@ from workloads.finetune.recipe import RECIPES, load_recipe
 from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 _TIMEOUT_S: Final = 20.0
-_ATTEMPTS: Final = 3
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -46,7 +45,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     # Whoever answers in Google's place answers here too.
     endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
     api, owner = HfApi(endpoint=endpoint, token=token or False), "whoever has no token"
-    attempts = retrying(retry_if_exception(_may_pass), _ATTEMPTS)
+    attempts = retrying(retry_if_exception(_may_pass))
     try:
         if token:
             owner = str(attempts(api.whoami)["name"])

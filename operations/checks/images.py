@@ -16,7 +16,6 @@ from operations.retries import retrying
 from operations.workloads import containers_of
 
 _TIMEOUT_S: Final = 20.0
-_ATTEMPTS: Final = 3
 # https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 _ACCEPT: Final = ", ".join(
     (
@@ -44,7 +43,7 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     for uri, reference in sorted(images.items()):
         host = _HOSTS.get(reference["host"], reference["host"])
         try:
-            status = retrying(_MAY_PASS, _ATTEMPTS)(_ask, clients, host, reference).status_code
+            status = retrying(_MAY_PASS)(_ask, clients, host, reference).status_code
         except OperationError as error:
             yield unknown(str(error), "try again later")
             continue

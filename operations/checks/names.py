@@ -5,12 +5,10 @@ from collections.abc import Iterator
 from cloud import records
 from cloud.inputs import is_unknown
 from cloud.storage import BUCKET
-from engine.plan import Planned
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.leftovers.kinds import ListedKind
-from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 
 
@@ -41,18 +39,15 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             else:
                 raise
             continue
-        yield _collision(plan, resource, name, found)
+        what = f"{resource.type.rpartition(':')[2].lower()} {name} is there already"
+        own = resource.inputs.get("labels") or resource.inputs.get("resourceLabels") or {}
+        if found.labels.get("stack") == own.get("stack"):
+            yield warning(
+                f"{what}, with the label of this stack",
+                f"fine if the stack is up; else something was left behind: "
+                f"python -m operations leftovers --stack {plan.stack}",
+            )
+        else:
+            yield problem(f"{what} and is not this stack's", "rename or remove one of the two")
     if free:
         yield fine(f"free: {', '.join(free)}")
-
-
-def _collision(plan: StackPlan, resource: Planned, name: str, found: Thing) -> Finding:
-    what = f"{resource.type.rpartition(':')[2].lower()} {name}"
-    own = resource.inputs.get("labels") or resource.inputs.get("resourceLabels") or {}
-    if found.labels.get("stack") == own.get("stack"):
-        return warning(
-            f"{what} is there already, with the label of this stack",
-            f"fine if the stack is up; else something was left behind: "
-            f"python -m operations leftovers --stack {plan.stack}",
-        )
-    return problem(f"{what} is there already and is not this stack's", "rename or remove one of the two")

@@ -11,17 +11,12 @@ from operations.plan import StackPlan
 
 # https://docs.cloud.google.com/resource-manager/reference/rest/v3/projects/testIamPermissions
 _PER_CALL: Final = 100
-# What a provider makes; the rest are components and providers.
-_MADE: Final = ("gcp:", "kubernetes:", "pulumi-python:")
 
 
 def needed(plan: StackPlan) -> dict[str, str]:
-    """The permissions that the plan's resources need, each with the role that brings it.
-
-    Raises:
-        NoRecordError: For a type of resource that cloud/ has no record of.
-    """
-    found = [records.of(each.type) for each in plan.resources if each.type.startswith(_MADE)]
+    """The permissions that the plan's resources need, each with the role that brings it."""
+    known = records.every()
+    found = [known[each.type] for each in plan.resources if each.type in known]
     return {
         **{permission: record.role for record in found for permission in record.permissions},
         # Every scenario starts nodes, builds or instances as an account that it has made.

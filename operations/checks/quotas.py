@@ -38,7 +38,7 @@ class Quota:
         everywhere: Whether it holds for all regions together.
     """
 
-    service: str
+    service: str = COMPUTE
     metric: str
     family: tuple[str, str] | None = None
     everywhere: bool = False
@@ -64,7 +64,7 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     for resource in plan.resources:
         record = records.every().get(resource.type)
         if record and record.quota:
-            needs[Quota(service=COMPUTE, metric=record.quota, everywhere=True)] += 1
+            needs[Quota(metric=record.quota, everywhere=True)] += 1
     return needs
 
 
@@ -76,16 +76,16 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
     accelerator = machines.type.model
     if machines.disk_gb:
         # Balanced disks count as SSDs.
-        needs[Quota(service=COMPUTE, metric="ssd_total_storage")] += machines.disk_gb * machines.most
+        needs[Quota(metric="ssd_total_storage")] += machines.disk_gb * machines.most
     if not accelerator:
-        needs[Quota(service=COMPUTE, metric="cpus")] += machines.type.cpus * machines.most
+        needs[Quota(metric="cpus")] += machines.type.cpus * machines.most
     elif machines.capacity in (CapacityType.SPOT, CapacityType.FLEX_START):
-        needs[Quota(service=COMPUTE, metric=accelerator.preemptible_quota)] += accelerators
+        needs[Quota(metric=accelerator.preemptible_quota)] += accelerators
     elif machines.capacity is CapacityType.ON_DEMAND:
         family = accelerator.quota_family
-        needs[Quota(service=COMPUTE, metric=accelerator.quota, family=family)] += accelerators
+        needs[Quota(metric=accelerator.quota, family=family)] += accelerators
         if family is None:
-            needs[Quota(service=COMPUTE, metric="gpus_all_regions", everywhere=True)] += accelerators
+            needs[Quota(metric="gpus_all_regions", everywhere=True)] += accelerators
     return needs
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from operations import plan
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
+from operations.findings import exit_status
 from operations.leftovers.footprint import Footprint, footprint
 from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_endpoint, add_json, add_stack
@@ -20,9 +21,6 @@ from operations.state import Backend, State, read
 
 HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack is still in the project"
 
-NOTHING_LEFT: Final = 0
-SOMETHING_LEFT: Final = 1
-COULD_NOT_LOOK: Final = 2
 # What gives an address back by itself, and when.
 _GIVEN_BACK: Final = {
     "Cloud Run": "gives it back one to two hours after its last user; nothing hurries it",
@@ -67,21 +65,14 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(as_json(findings), indent=2))
     else:
         show(findings, wanted, now, Console())
-    if not options.delete:
-        return status(findings.left, findings.unseen)
-    certain = [each for each in findings.left if each.belonging.sure and each.command]
-    if certain and not (options.yes or _agreed(options.stack, len(certain))):
-        _log("nothing was deleted")
-        return status(findings.left, findings.unseen)
-    rest = [each for each in findings.left if each not in certain]
-    rest += remove(clients, wanted.project, certain)
-    _log(f"{len(findings.left) - len(rest)} of {len(findings.left)} deleted")
-    return status(rest, findings.unseen)
-
-
-def status(left: Sequence[Leftover], unseen: Sequence[str]) -> int:
-    """The exit status: something that was found weighs more than something that could not be looked at."""
-    return SOMETHING_LEFT if left else COULD_NOT_LOOK if unseen else NOTHING_LEFT
+    rest = [*findings.left]
+    if options.delete:
+        certain = [each for each in rest if each.belonging.sure and each.command]
+        if not certain or options.yes or _agreed(options.stack, len(certain)):
+            rest = [each for each in rest if each not in certain]
+            rest += remove(clients, wanted.project, certain)
+        _log(f"{len(findings.left) - len(rest)} of {len(findings.left)} deleted")
+    return exit_status(rest, findings.unseen)
 
 
 def as_json(findings: Findings) -> dict[str, object]:
@@ -139,13 +130,7 @@ def _table(left: Sequence[Leftover], wanted: Footprint) -> Table:
 
 
 def remove(clients: Clients, project: str, left: Sequence[Leftover]) -> list[Leftover]:
-    """Deletes one after the other, whatever fails; returns what is still there.
-
-    Args:
-        clients: Google's APIs.
-        project: Project id.
-        left: What, in the order of deletion.
-    """
+    """Deletes one after the other, whatever fails; returns what is still there."""
     failed: list[Leftover] = []
     for each in left:
         title = f"{each.kind.title} {each.thing.name}"

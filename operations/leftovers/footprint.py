@@ -10,12 +10,13 @@ from cloud.compute import NETWORK, SUBNETWORK
 from cloud.container import CLUSTER, NODE_POOL
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
-from operations.leftovers.thing import Thing
+from operations.leftovers.thing import Thing, last
 from operations.plan import StackPlan
 from operations.state import State, names
 
 # What Pulumi puts behind a logical name.
 _SUFFIX: Final = "-[0-9a-f]{7}"
+_CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 
 Names = Mapping[str, set[str]]
 
@@ -82,8 +83,8 @@ class Footprint:
 
     def _cluster(self, thing: Thing) -> str:
         """The cluster that GKE made a thing for, as far as its label or its name says so."""
-        if thing.cluster:
-            return thing.cluster
+        if _CLUSTER_LABEL in thing.labels:
+            return thing.labels[_CLUSTER_LABEL]
         known = (found.get(CLUSTER.type, set()) for found in (self.present, self.past, self.claimed))
         clusters = sorted(set().union(*known))
         return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
@@ -164,11 +165,9 @@ def _regions(states: Iterable[State]) -> set[str]:
 
 def _foreign_repositories(states: Sequence[State]) -> set[str]:
     own = names(states).get(REPOSITORY.type, set())
-    found = set()
-    for state in states:
-        for member in state.of_type(REPOSITORY_MEMBER.type):
-            at = {key: member.outputs.get(key) for key in ("project", "location", "repository")}
-            name = str(at["repository"] or "").rpartition("/")[2]
-            if all(at.values()) and name not in own:
-                found.add(f"projects/{at['project']}/locations/{at['location']}/repositories/{name}")
-    return found
+    members = (member.outputs for state in states for member in state.of_type(REPOSITORY_MEMBER.type))
+    return {
+        f"projects/{each['project']}/locations/{each['location']}/repositories/{last(each['repository'])}"
+        for each in members
+        if last(each["repository"]) not in own
+    }

@@ -24,7 +24,6 @@ from operations.leftovers.thing import Thing, last
 
 Item = Mapping[str, Any]
 
-_CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 # Direct VPC's addresses have this purpose and are named serverless-ipv4-NUMBER.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
 _RUN_ADDRESS: Final = "SERVERLESS"
@@ -145,7 +144,6 @@ class ListedKind:
         return found
 
     def _thing(self, item: Item, location: str, parent: str) -> Thing:
-        labels = item.get("labels") or item.get("resourceLabels") or {}
         interface = (item.get("networkInterfaces") or [item])[0]
         purpose = item.get("purpose", "")
         of_run = purpose == _RUN_ADDRESS or item.get("name", "").startswith(_RUN_NAME)
@@ -154,10 +152,9 @@ class ListedKind:
             name=item.get("email") or last(item.get("name")),
             location=last(item.get("zone") or item.get("region")) or location,
             parent=parent or last(item.get("service")),
-            labels=labels,
+            labels=item.get("labels") or item.get("resourceLabels") or {},
             network=last(interface.get("network")),
             subnet=last(interface.get("subnetwork")),
-            cluster=labels.get(_CLUSTER_LABEL, ""),
             owner=last(item.get("service")),
             detail=self.listing.detail(item),
             keeper="Cloud Run" if of_run else "Cloud NAT" if purpose == _NAT_ADDRESS else "",

@@ -43,13 +43,7 @@ class Findings:
 
 
 def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> Findings:
-    """Looks for every kind; one that cannot be looked for does not stop the others.
-
-    Args:
-        clients: Google's APIs.
-        wanted: For what, and where.
-        log: Told what is looked for.
-    """
+    """Looks for every kind; one that cannot be looked for does not stop the others."""
     left: list[Leftover] = []
     unseen: list[str] = []
     off: list[str] = []

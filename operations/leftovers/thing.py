@@ -17,7 +17,6 @@ class Thing:
         labels: Its labels.
         network: Name of the VPC that it is in, empty for none.
         subnet: Name of the subnet that it is in, empty for none.
-        cluster: Name of the GKE cluster that it was made for, empty when it does not say.
         owner: Address of the service account, or name of the service, that it is about.
         detail: What else a person wants to know before it is deleted.
         keeper: Who gives it back by itself, empty when somebody must delete it.
@@ -30,7 +29,6 @@ class Thing:
     labels: Mapping[str, str] = field(default_factory=dict)
     network: str = ""
     subnet: str = ""
-    cluster: str = ""
     owner: str = ""
     detail: str = ""
     keeper: str = ""

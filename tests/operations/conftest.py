@@ -21,11 +21,6 @@ from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
 from tests.operations.project import PROJECT, REGION, Project
 
-SETTINGS = {"gcp:project": PROJECT, "gcp:region": REGION}
-# What a stack needs besides; others refuse it.
-MORE = {"a4-ray": {"capacity.reservation": "my-reservation"}}
-
-
 HF_TOKEN = "hf_planted_in_a_test"
 
 
@@ -34,14 +29,12 @@ class Lived:
     """A stack that was up once and has been destroyed.
 
     Args:
-        stack: Its name.
         backend: Folder of the engine's backend, after the destroy.
         backend_up: The same while it was up.
         alive: What the engine knew while it was up.
         plan: What its program would make.
     """
 
-    stack: str
     backend: Path
     backend_up: Path
     alive: State
@@ -56,8 +49,8 @@ class Lived:
         return sorted(self.names(ending))[0]
 
 
-def _live(stack: str, folder: Path) -> Lived:
-    settings = {**SETTINGS, **MORE.get(stack, {})}
+def _live(stack: str, folder: Path, **more: str) -> Lived:
+    settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         shutil.copytree(rehearsal.backend, folder / "up")
@@ -65,13 +58,7 @@ def _live(stack: str, folder: Path) -> Lived:
         shutil.copytree(rehearsal.backend, folder / "backend")
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
     planned = plan.load(stack, [f"{key}={value}" for key, value in settings.items()])
-    return Lived(
-        stack=stack,
-        backend=folder / "backend",
-        backend_up=folder / "up",
-        alive=read(history),
-        plan=planned,
-    )
+    return Lived(backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=planned)
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +73,8 @@ def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 
 @pytest.fixture(scope="session")
 def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"))
+    reserved = {"capacity.reservation": "my-reservation"}
+    return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"), **reserved)
 
 
 class Ran(NamedTuple):
@@ -150,5 +138,5 @@ Check = Callable[[StackPlan, str], list[Finding]]
 @pytest.fixture
 def check(google: GoogleServer) -> Check:
     """What a check finds."""
-    clients = Clients(PROJECT, google.address, timeout_s=0.3)
+    clients = Clients(PROJECT, google.address)
     return lambda plan, topic: preflight.check(topic, plan, clients)

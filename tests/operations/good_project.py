@@ -49,9 +49,15 @@ class GoodProject:
         """The plan of a stack, for which the project, the Hub and the registry then have everything."""
         plan = planned(stack, *settings)
         self.apis([str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
-        usual = (self.project, self.permissions, self.places, self.reservation, self.quotas, self.subnet)
-        for planting in usual:
-            planting()
+        for usual in (
+            self.project,
+            self.permissions,
+            self.places,
+            self.reservation,
+            self.quotas,
+            self.subnet,
+        ):
+            usual()
         self.hub(plan)
         self.registry(plan)
         return plan
@@ -66,17 +72,24 @@ class GoodProject:
         listed = [{"config": {"name": name}, "state": "ENABLED"} for name in enabled]
         self.server.plant("serviceusage.v1", "serviceusage.services.list", {"services": listed})
 
-    def permissions(self, *refused: str) -> None:
+    def permissions(self, *missing: str) -> None:
         def granted(_call: Call, body: dict[str, Any]) -> dict[str, Any]:
-            return {"permissions": [each for each in body["permissions"] if each not in refused]}
+            return {"permissions": [each for each in body["permissions"] if each not in missing]}
 
         self.server.plant(MANAGER, "cloudresourcemanager.projects.testIamPermissions", granted)
 
     def places(self, a4_zone: str = A4_ZONE) -> None:
+        """Every type of the table in every zone, but for A4, which few have."""
         self.region()
-        for collection in ("machineTypes", "acceleratorTypes"):
-            listed = _types(collection, a4_zone)
-            self.server.plant("compute.v1", f"compute.{collection}.aggregatedList", listed)
+        for collection, attribute in (("machineTypes", "name"), ("acceleratorTypes", "accelerator")):
+            items = {}
+            for zone in ZONES:
+                there = (
+                    each for each in MACHINES.values() if zone == a4_zone or not each.name.startswith("a4-")
+                )
+                names = {getattr(each, attribute) for each in there} - {""}
+                items[f"zones/{zone}"] = {collection: [{"name": name, "zone": zone} for name in names]}
+            self.server.plant("compute.v1", f"compute.{collection}.aggregatedList", {"items": items})
 
     def region(self, status: str = "UP", **quotas: tuple[float, float]) -> None:
         region = {
@@ -170,23 +183,6 @@ def manifest(uri: str) -> str:
 def access(kind: str, name: str) -> str:
     """Address at which the Hub says whether a model or data set may be downloaded."""
     return f"huggingface/api/{kind}s/{name}/auth-check"
-
-
-def _types(collection: str, a4_zone: str) -> dict[str, Any]:
-    """Every type of the table in every zone, but for A4, which few have."""
-    types = MACHINES.values()
-    names = {each.accelerator if collection == "acceleratorTypes" else each.name: each for each in types}
-    items = {
-        f"zones/{zone}": {
-            collection: [
-                {"name": name, "zone": zone}
-                for name, each in names.items()
-                if name and (zone == a4_zone or not each.name.startswith("a4-"))
-            ]
-        }
-        for zone in ZONES
-    }
-    return {"items": items}
 
 
 def _quotas(amounts: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
