@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final, get_args
 
+import networkx
+
 import components
 from components.component import Component, Group
 from components.project_services import ProjectServices
@@ -36,7 +38,9 @@ def section(scenario: str, plan: Plan) -> str:
     parts = _parts(plan)
     services = sum(len(parts.pop(urn)) - 1 for urn in list(parts) if _kind(parts[urn][0]) == _SERVICES)
     names = {urn: _name(scenario, found[0]) for urn, found in parts.items()}
-    resources = sum(len(_contents(found)) for found in parts.values())
+    contents = {urn: Counter(map(_shown, filter(_is_no_component, found))) for urn, found in parts.items()}
+    resources = sum(sum(found.values()) for found in contents.values())
+    waits = networkx.transitive_reduction(networkx.DiGraph(_waits(parts, names)))
     legend = (
         f"{resources} resources in {len(parts)} components, and {services} Google APIs that are switched on, "
         "each before what needs it. An arrow leads to what waits, but for arrows that follow from others. A "
@@ -45,8 +49,8 @@ def section(scenario: str, plan: Plan) -> str:
     lines = [
         "```mermaid",
         "flowchart LR",
-        *_subgraphs(parts, names),
-        *(f"  {first} --> {then}" for first, then in _without_detours(_waits(parts, names))),
+        *_subgraphs(parts, names, contents),
+        *(f"  {first} --> {then}" for first, then in sorted(waits.edges)),
         *(f"  {member} -.-> {target}" for member, target in sorted(_grants(parts, names))),
         "```",
     ]
@@ -89,9 +93,8 @@ def _name(scenario: str, component: Planned) -> str:
     return f"{_kind(component)}_{own}" if own else _kind(component)
 
 
-def _contents(part: list[Planned]) -> list[str]:
-    """What the resources of a component are, in the words of their platform."""
-    return [_shown(resource) for resource in part if _COMPONENT not in resource.type]
+def _is_no_component(resource: Planned) -> bool:
+    return _COMPONENT not in resource.type
 
 
 def _shown(resource: Planned) -> str:
@@ -104,13 +107,7 @@ def _is_binding(resource: Planned) -> bool:
     return _kind(resource).lower().endswith("iammember")
 
 
-def _counted(contents: list[str]) -> str:
-    return ", ".join(
-        f"{count} x {what}" if count > 1 else what for what, count in sorted(Counter(contents).items())
-    )
-
-
-def _subgraphs(parts: Parts, names: Mapping[str, str]) -> Iterator[str]:
+def _subgraphs(parts: Parts, names: Mapping[str, str], contents: Mapping[str, Counter[str]]) -> Iterator[str]:
     by_group: dict[str, list[str]] = {group: [] for group in get_args(Group)}
     for urn, part in parts.items():
         group = _groups().get(_kind(part[0]))
@@ -122,7 +119,8 @@ def _subgraphs(parts: Parts, names: Mapping[str, str]) -> Iterator[str]:
             yield f"  subgraph the_{group} [{group}]"
             for urn in sorted(urns, key=names.__getitem__):
                 title = names[urn].replace("_", " ")
-                yield f'    {names[urn]}["{title}<br/>{_counted(_contents(parts[urn]))}"]'
+                counted = (f"{n} x {what}" if n > 1 else what for what, n in sorted(contents[urn].items()))
+                yield f'    {names[urn]}["{title}<br/>{", ".join(counted)}"]'
             yield "  end"
 
 
@@ -158,24 +156,3 @@ def _grants(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
 def _home(parts: Parts, names: Mapping[str, str]) -> dict[str, str]:
     """The component's name of every resource, by URN."""
     return {resource.urn: names[urn] for urn, part in parts.items() for resource in part}
-
-
-def _without_detours(edges: set[Edge]) -> list[Edge]:
-    """The edges but for those that follow from others."""
-    kept = sorted(edges)
-    for edge in list(kept):
-        others = [other for other in kept if other != edge]
-        if _leads(others, *edge):
-            kept = others
-    return kept
-
-
-def _leads(edges: list[Edge], start: str, end: str) -> bool:
-    """Whether a way leads from `start` to `end`."""
-    reached, waiting = {start}, [start]
-    while waiting:
-        here = waiting.pop()
-        new = {then for first, then in edges if first == here} - reached
-        reached |= new
-        waiting += new
-    return end in reached
