@@ -83,10 +83,9 @@ def read(report: str, calls: Iterable[str] = ()) -> Plan:
     steps: list[dict[str, Any]] = parsed["steps"]
     shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
     resources = [_planned(step) for step in shown]
-    for urn in _deleted_first(calls):
-        for resource in resources:
-            if resource.urn == urn:
-                resource.options["deleteBeforeReplace"] = True
+    first = set(_deleted_first(calls))
+    for resource in resources:
+        resource.options.update({"deleteBeforeReplace": True} if resource.urn in first else {})
     return Plan(resources=tuple(resources), changes=parsed.get("changeSummary", {}))
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from pulumi.automation import events
 
 _MARKUP: Final = re.compile(r"<\{%.*?%\}>")
+_AFTERMATH: Final = ("update failed", "preview failed", "an unhandled error occurred: ")
 # Steps that leave everything as it is.
 UNCHANGED: Final = ("same", "read", "refresh")
 
@@ -33,7 +34,11 @@ class Result:
         elif event.summary_event:
             self.changes = {_text(op): n for op, n in event.summary_event.resource_changes.items()}
         elif event.diagnostic_event and event.diagnostic_event.severity == "error":
-            self._note_error(event.diagnostic_event)
+            name = _name(event.diagnostic_event.urn or "")
+            text = _MARKUP.sub("", event.diagnostic_event.message).strip()
+            # Some diagnostics only say that an earlier one ended the operation.
+            if text and not text.startswith(_AFTERMATH):
+                self.errors.append(f"{name}: {text}" if name and not name.startswith("llm-stacks-") else text)
 
     @property
     def changed(self) -> int:
@@ -45,12 +50,6 @@ class Result:
         """The errors, each once."""
         return "\n".join(dict.fromkeys(self.errors))
 
-    def _note_error(self, diagnostic: events.DiagnosticEvent) -> None:
-        name = _name(diagnostic.urn or "")
-        text = _MARKUP.sub("", diagnostic.message).strip()
-        if text and not _is_aftermath(text):
-            self.errors.append(f"{name}: {text}" if name and not name.startswith("llm-stacks-") else text)
-
 
 def _name(urn: str) -> str:
     return urn.rpartition("::")[2]
@@ -59,8 +58,3 @@ def _name(urn: str) -> str:
 def _text(operation: object) -> str:
     """`create` for the SDK's enumeration member as for a plain text."""
     return str(getattr(operation, "value", operation))
-
-
-def _is_aftermath(text: str) -> bool:
-    """Whether a diagnostic only says that an earlier one ended the operation."""
-    return text.startswith(("update failed", "preview failed", "an unhandled error occurred: "))

@@ -149,7 +149,6 @@ def computed_outputs(resource: Resource, inputs: Mapping[str, Any]) -> tuple[str
 
 
 def _release_outputs(name: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    release = str(inputs.get("name") or name)
-    namespace = str(inputs.get("namespace") or "default")
+    release, namespace = str(inputs.get("name") or name), namespace_of(inputs)
     status = {"name": release, "namespace": namespace, "revision": 1, "status": "deployed"}
     return f"{namespace}/{release}", {"name": release, "namespace": namespace, **inputs, "status": status}

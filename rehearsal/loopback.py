@@ -36,11 +36,6 @@ class Request(BaseHTTPRequestHandler):
         content = json.dumps(message).encode()
         self.answer(code, content, {"Content-Type": "application/json; charset=UTF-8", **headers})
 
-    def answer_half(self, code: int, content: bytes) -> None:
-        """Sends the beginning of an answer, and ends the connection."""
-        self.answer(code, content, {"Content-Length": str(len(content) + 100)})
-        self.close_connection = True
-
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: whoever needs the requests keeps them."""
 
@@ -65,7 +60,6 @@ class LoopbackServer(ABC):
 
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
-        self._stopping = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         if self.tls:
@@ -76,8 +70,7 @@ class LoopbackServer(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the requests that are held, and stops listening."""
-        self._stopping.set()
+        """Stops listening."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -85,8 +78,3 @@ class LoopbackServer(ABC):
     @abstractmethod
     def serve(self, request: Request) -> None:
         """Answers a request; called on a thread of the connection's own."""
-
-    def hold(self, request: Request) -> None:
-        """Leaves a request without an answer until the server stops."""
-        self._stopping.wait()
-        request.close_connection = True

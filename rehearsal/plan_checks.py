@@ -8,13 +8,13 @@ work; here it is a problem.
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final
 
 from cloud import records, serviceusage
 from cloud.inputs import at, given, is_unknown, texts
 from cloud.kubernetes import CLUSTER_SCOPED, chips_of
 from cloud.nodes import node_labels
+from cloud.record import Problem
 from engine.plan import Plan, Planned
 from rehearsal import rules
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL
@@ -40,7 +40,12 @@ _Reference = tuple[str, str, str, bool]
 
 def problems(plan: Plan) -> list[str]:
     """Everything wrong with the first plan of a stack, a line each."""
-    return list(_Checked(plan).problems())
+    checked = _Checked(plan)
+    return [
+        ": ".join(filter(None, (resource.name, *problem)))
+        for resource in plan.resources
+        for problem in checked.problems(resource)
+    ]
 
 
 class _Checked:
@@ -50,16 +55,16 @@ class _Checked:
         self._resources = {resource.urn: resource for resource in plan.resources}
         self._waits: dict[str, frozenset[str]] = {}
 
-    def problems(self) -> Iterator[str]:
-        """See the function of that name."""
-        for resource in self._resources.values():
-            checks = (self._order_problems, self._policy_problems, self._object_problems)
-            for path, reason in chain.from_iterable(check(resource) for check in checks):
-                yield f"{resource.name}: {path}: {reason}" if path else f"{resource.name}: {reason}"
+    def problems(self, resource: Planned) -> Iterator[Problem]:
+        """What is wrong with a resource in view of the plan."""
+        if resource.type.startswith("gcp:"):
+            yield from self._order_problems(resource)
+        if resource.type == CLUSTER:
+            yield from self._policy_problems(resource)
+        if resource.type.startswith(_PREFIX):
+            yield from self._object_problems(resource)
 
-    def _object_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
-        if not resource.type.startswith(_PREFIX):
-            return
+    def _object_problems(self, resource: Planned) -> Iterator[Problem]:
         yield from rules.problems(resource.type, resource.inputs)
         namespace = namespace_of(resource.inputs)
         for path, kind, name, first in dict.fromkeys(_references(resource.inputs)):
@@ -79,7 +84,7 @@ class _Checked:
             if not releases & self._awaited(resource.urn):
                 yield "", "is not made to wait for the release that defines its kind: add depends_on"
 
-    def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
         """What a pod needs of a Standard cluster; Autopilot makes nodes for pods and has the driver."""
         clusters = (each.inputs for each in self._of_type(CLUSTER))
         standard = [inputs for inputs in clusters if not given(inputs, "enableAutopilot")]
@@ -94,23 +99,20 @@ class _Checked:
         if pods.mounts_buckets(template) and not any(given(cluster, driver) for cluster in standard):
             yield path, f"mounts a bucket, and the cluster's {driver} is not set"
 
-    def _policy_problems(self, cluster: Planned) -> Iterator[tuple[str, str]]:
+    def _policy_problems(self, cluster: Planned) -> Iterator[Problem]:
         """A Standard cluster takes NetworkPolicies without enforcing them.
 
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
         """
         enforced = (
-            cluster.type != CLUSTER
-            or given(cluster.inputs, "enableAutopilot")
+            given(cluster.inputs, "enableAutopilot")
             or "ADVANCED_DATAPATH" in texts(cluster.inputs, "datapathProvider")
             or given(cluster.inputs, "networkPolicy.enabled")
         )
         if not enforced and any(kind == "NetworkPolicy" for kind, _, _ in self._objects):
             yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
 
-    def _order_problems(self, resource: Planned) -> Iterator[tuple[str, str]]:
-        if not resource.type.startswith("gcp:"):
-            return
+    def _order_problems(self, resource: Planned) -> Iterator[Problem]:
         services = {other.inputs.get("service"): other for other in self._of_type(serviceusage.SERVICE.type)}
         for needed in serviceusage.to_enable(records.of(resource.type), resource.inputs):
             service = services.get(needed)

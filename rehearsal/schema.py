@@ -11,13 +11,15 @@ import inspect
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pulumi import _types
 
 from cloud.inputs import is_unknown
 from cloud.record import Problem
 from engine.secrets import SIGNATURE
+
+_WORDS: Final = {"object": "an object", "map": "an object", "list": "a list"}
 
 
 @cache
@@ -61,22 +63,18 @@ def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]
     if is_unknown(value):
         return
     shape, inner = _shape(annotation)
-    wanted = {"object": Mapping, "map": Mapping, "list": list}.get(shape)
-    if wanted is None:
-        if isinstance(value, list) or (isinstance(value, Mapping) and SIGNATURE not in value):
-            yield path, f"expected a single value, got {_kind(value)}"
-        return
-    if not isinstance(value, wanted):
-        yield path, f"expected {'a list' if shape == 'list' else 'an object'}, got {_kind(value)}"
+    wanted, got = _WORDS.get(shape, "a single value"), "a single value"
+    if isinstance(value, list):
+        got = "a list"
+    elif isinstance(value, Mapping) and (shape in _WORDS or SIGNATURE not in value):
+        got = "an object"
+    if got != wanted:
+        yield path, f"expected {wanted}, got {got}"
     elif shape == "object":
         yield from _object_problems(inner, value, f"{path}.")
     elif shape == "list":
         for index, item in enumerate(value):
             yield from _value_problems(inner, item, f"{path}[{index}]")
-
-
-def _kind(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "an object" if isinstance(value, Mapping) else "a value"
 
 
 def _shape(annotation: Any) -> tuple[str, Any]:
@@ -104,9 +102,6 @@ def _declared(cls: type) -> dict[str, Any]:
 @cache
 def _required(cls: type) -> tuple[str, ...]:
     names = _types.input_type_py_to_pulumi_names(cls)
-    parameters = inspect.signature(cls.__init__).parameters.items()
-    return tuple(
-        names[name]
-        for name, parameter in parameters
-        if name in names and parameter.default is inspect.Parameter.empty
-    )
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    required = (each.name for each in parameters if each.default is inspect.Parameter.empty)
+    return tuple(names[name] for name in required if name in names)

@@ -17,6 +17,7 @@ from referencing import Registry, Resource
 from cloud import kubernetes
 from cloud.inputs import at, is_unknown, texts
 from cloud.record import Problem
+from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal import schema
 from rehearsal.rules import json_schema, kueue, pods, ray
 
@@ -32,7 +33,11 @@ _LABEL: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)"
 _SUBDOMAIN: Final = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 )
-_SERVICE_NAME: Final = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_ANY_NAME: Final = (_SUBDOMAIN, "at most 253 of a-z, 0-9, -, .; a letter or digit at both ends")
+_NAMES: Final = {
+    "Namespace": (pods.DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"),
+    "Service": (re.compile(RFC1035 % 61), RFC1035_RULE % 63),
+}
 _RBAC_KINDS: Final = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _LABEL_VALUE: Final = re.compile(f"{_LABEL}?")
 _KEY: Final = re.compile(rf"(?:(?P<prefix>[^/]+)/)?(?P<name>{_LABEL})")
@@ -107,11 +112,7 @@ def namespace_of(inputs: Mapping[str, Any]) -> str:
 
 def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"""
-    pattern, rule = _SUBDOMAIN, "at most 253 of a-z, 0-9, -, .; a letter or digit at both ends"
-    if kind == "Namespace":
-        pattern, rule = pods.DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"
-    elif kind == "Service":
-        pattern, rule = _SERVICE_NAME, "at most 63 of a-z, 0-9, -; a letter first, no - last"
+    pattern, rule = _NAMES.get(kind, _ANY_NAME)
     for name in texts(inputs, "metadata.name"):
         if kind not in _RBAC_KINDS and not pattern.fullmatch(name):
             yield "metadata.name", f"{name!r} is not a valid name of a {kind}: {rule}"

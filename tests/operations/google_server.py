@@ -5,6 +5,7 @@ there is one (`tests.operations.project`); else a list is empty and the rest not
 """
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Fault(Exception):
         message: For a person.
         body: Sent as it is in place of an error, for answers that are broken.
         cut: Whether the connection ends in the middle of the answer.
-        hang: Whether no answer comes until the server stops.
+        hang: Whether no answer comes for as long as anybody may wait.
     """
 
     code: int = 200
@@ -35,13 +36,15 @@ class Fault(Exception):
     cut: bool = False
     hang: bool = False
 
-    def serve(self, server: LoopbackServer, request: Request, message: Any) -> None:
+    def serve(self, request: Request, message: Any) -> None:
         """Answers a request with the fault; `message` where it has no body of its own."""
         content = self.body if self.body is not None else json.dumps(message).encode()
         if self.hang:
-            server.hold(request)
+            time.sleep(60)
+            request.close_connection = True
         elif self.cut:
-            request.answer_half(self.code, content)
+            request.answer(self.code, content, {"Content-Length": str(len(content) + 100)})
+            request.close_connection = True
         else:
             request.answer(self.code, content)
 
@@ -144,7 +147,7 @@ class GoogleServer(LoopbackServer):
                 request.answer_json(200, self._answer(request.command, request.path, body))
         except Fault as fault:
             error = {"code": fault.code, "message": fault.message, "status": fault.status}
-            fault.serve(self, request, {"error": error})
+            fault.serve(request, {"error": error})
 
     def _answer(self, verb: str, url: str, body: Any) -> Any:
         """The message for a request.

@@ -59,7 +59,7 @@ class KubernetesServer(LoopbackServer):
         self.asked.append(request.path)
         fault = next((each for path, each in self._faults.items() if url.path.startswith(path)), None)
         if fault:
-            fault.serve(self, request, {"kind": "Status", "message": fault.message})
+            fault.serve(request, {"kind": "Status", "message": fault.message})
         elif url.path in self._logs:
             assert parse_qs(url.query)["tailLines"]
             request.answer(200, self._logs[url.path].encode())

@@ -6,6 +6,7 @@ import pytest
 
 from cloud.quantity import quantity
 from rehearsal.control_plane.nodes import shape_for_pod, shape_of_pool
+from tests.rehearsal.right import SLICE_POOL
 
 REGION = "us-central1"
 
@@ -46,18 +47,13 @@ def test_an_autoscaled_pool_has_its_minimum_and_room_to_its_maximum() -> None:
 
 
 def test_a_tpu_pool_is_a_whole_slice() -> None:
-    inputs = {
-        "nodeConfig": {"machineType": "ct6e-standard-4t"},
-        "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
-        "nodeLocations": ["us-east5-b"],
-        "nodeCount": 4,
-    }
-    shape = shape_of_pool(inputs, "tpu", "us-east5")
+    shape = shape_of_pool(SLICE_POOL, "tpu", "us-east5")
     node = shape.node(0)
     assert shape.least == 4
     assert node["metadata"]["labels"]["cloud.google.com/gke-tpu-topology"] == "4x4"
     assert node["metadata"]["labels"]["cloud.google.com/gke-tpu-accelerator"] == "tpu-v6e-slice"
     assert node["status"]["allocatable"]["google.com/tpu"] == "4"
+    assert node["status"]["capacity"]["cpu"] == "90"  # one thread a core leaves half
     assert node["spec"]["taints"][0]["key"] == "google.com/tpu"
 
 
@@ -69,12 +65,6 @@ def test_a_machine_with_chips_on_its_own_is_a_slice_too(machine_type: str, topol
     inputs = {"nodeConfig": {"machineType": machine_type}, "nodeLocations": ["us-east5-b"], "nodeCount": 1}
     labels = shape_of_pool(inputs, "tpu", "us-east5").node(0)["metadata"]["labels"]
     assert labels["cloud.google.com/gke-tpu-topology"] == topology
-
-
-def test_one_thread_a_core_leaves_half_of_the_cpus() -> None:
-    config = {"machineType": "ct6e-standard-4t", "advancedMachineFeatures": {"threadsPerCore": 1}}
-    inputs = {"nodeConfig": config, "nodeLocations": ["us-east5-b"], "nodeCount": 1}
-    assert shape_of_pool(inputs, "tpu", "us-east5").node(0)["status"]["capacity"]["cpu"] == "90"
 
 
 def test_autopilot_makes_the_node_that_a_pod_selects() -> None:

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pytest
@@ -116,24 +117,22 @@ def test_a_new_configuration_reaches_the_next_operation(running: Rehearsal) -> N
     assert token.inputs["stringData"] == {"token": "hf_another"}
 
 
-def test_a_preview_tells_what_the_platform_would_refuse(empty: Rehearsal, small: Small) -> None:
-    small.bucket = {"storage_class": "STANDRD"}
-    with pytest.raises(RehearsalError, match=r"bucket: .*'STANDRD' is not one of STANDARD"):
-        empty.preview()
-
-
-def test_a_preview_checks_objects_of_a_cluster_that_does_not_exist_yet(
-    empty: Rehearsal, small: Small
-) -> None:
-    small.data = {"a/b": "c"}
-    with pytest.raises(RehearsalError, match="code: data: 'a/b' is not a valid key"):
-        empty.preview()
-
-
-def test_a_preview_finds_what_would_only_work_by_luck(empty: Rehearsal, small: Small) -> None:
-    small.wait_for_api = False
-    with pytest.raises(RehearsalError, match=r"network: is not made to wait for compute\.googleapis\.com"):
-        empty.preview()
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"bucket": {"storage_class": "STANDRD"}}, r"bucket: .*'STANDRD' is not one of STANDARD"),
+        # In a cluster that does not exist yet.
+        ({"data": {"a/b": "c"}}, "code: data: 'a/b' is not a valid key"),
+        # This would only work by luck.
+        ({"wait_for_api": False}, r"network: is not made to wait for compute\.googleapis\.com"),
+    ],
+)
+def test_a_preview_tells_what_the_platform_would_reject(wrong: dict[str, Any], message: str) -> None:
+    with (
+        Rehearsal("small", SETTINGS, Small(**wrong)) as rehearsal,
+        pytest.raises(RehearsalError, match=message),
+    ):
+        rehearsal.preview()
 
 
 def test_a_dynamic_resource_runs_in_the_provider_that_the_rehearsal_brings() -> None:

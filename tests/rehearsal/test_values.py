@@ -8,15 +8,12 @@ from engine.configuration import configuration
 from engine.errors import EngineError
 
 STACK = "a4-ray"
+RESERVATION = "llm-stacks:capacity.reservation"
 
 
 def test_fake_values_fill_exactly_what_the_stack_file_leaves_out() -> None:
     found = configuration(STACK, {})
-    assert found.fake == [
-        "gcp:project",
-        "llm-stacks:hfToken",
-        "llm-stacks:capacity.reservation",
-    ]
+    assert found.fake == ["gcp:project", "llm-stacks:hfToken", RESERVATION]
     assert found.plain["gcp:region"] == "us-central1"
 
 
@@ -27,21 +24,21 @@ def test_the_token_is_a_secret_and_never_plain() -> None:
         assert "llm-stacks:hfToken" not in found.plain
 
 
-def test_an_override_needs_no_fake_value() -> None:
-    found = configuration(STACK, {"imageUri": "mine", "gcp:project": "p"})
-    assert found.plain["llm-stacks:imageUri"] == "mine"
-    assert found.plain["gcp:project"] == "p"
-    assert set(found.fake) == {"llm-stacks:hfToken", "llm-stacks:capacity.reservation"}
-
-
-def test_a_fake_reservation_is_given_only_where_one_is_used() -> None:
-    found = configuration(STACK, {"capacity.type": "spot"})
-    assert "llm-stacks:capacity.reservation" not in found.plain
-
-
-def test_no_fake_token_is_given_where_none_is_needed() -> None:
-    found = configuration("tpu-maxtext", {})
-    assert found.fake == ["gcp:project"]
+@pytest.mark.parametrize(
+    ("stack", "overrides", "fake"),
+    [
+        (STACK, {"gcp:project": "p", "imageUri": "mine"}, {"llm-stacks:hfToken", RESERVATION}),
+        # A reservation is needed where one is used, and the token by who downloads with it.
+        (STACK, {"capacity.type": "spot"}, {"gcp:project", "llm-stacks:hfToken"}),
+        ("tpu-maxtext", {}, {"gcp:project"}),
+    ],
+)
+def test_no_fake_value_is_given_where_none_is_needed(
+    stack: str, overrides: dict[str, str], fake: set[str]
+) -> None:
+    found = configuration(stack, overrides)
+    assert set(found.fake) == fake
+    assert set(overrides.values()) <= set(found.plain.values())
 
 
 def test_a_value_that_is_encrypted_in_the_stack_file_is_replaced_by_a_fake_one(tmp_path: Path) -> None:
