@@ -125,7 +125,6 @@ class JobIdentityArgs:
 
     Args:
         project: Project id, known once its APIs are enabled.
-        display_name: What it is for, as the console shows it.
         jobs: The jobs that may act as it, as an IAM member.
     """
 

@@ -47,9 +47,6 @@ class Call:
 class Discovery:
     """One API.
 
-    Args:
-        api: Name and version, `cloudbuild.v1`.
-
     Attributes:
         methods: Its methods by id, those of inner resources among them.
 
@@ -105,8 +102,6 @@ class Discovery:
         """Where an answer does not follow the description.
 
         Args:
-            method: Id of the method that answers.
-            answer: The answer.
             newer: Whether it may have fields, enum values and formats that the description does not know.
         """
         if "response" in self.methods[method]:

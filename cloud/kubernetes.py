@@ -94,18 +94,6 @@ _DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisrup
 # Objects of kinds that Kubernetes does not bring: Ray's, Kueue's, and whatever has no record of its own.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
 _LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
-_RAY_CLUSTER: Final = _kind(
-    "ray.io/v1",
-    "RayCluster",
-    "thirdPartyObjects",
-    minutes=(
-        Minutes(
-            create=5.57,
-            when=is_awaited,
-            source="first A4 worker ready 5 min 34 s, tutorial 000 (11 min on v6e-16, tutorial 001)",
-        ),
-    ),
-)
 _RAY_JOB: Final = _kind(
     "ray.io/v1",
     "RayJob",

@@ -106,7 +106,6 @@ class Machine:
 
     Args:
         model: The accelerators that are built into it, None for nothing.
-        count: How many of them.
         topologies: Shapes of slices that it is a host of.
         stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed.
     """

@@ -79,7 +79,6 @@ class Capacity:
     """What accelerator nodes run on; the one place that knows how GKE spells it.
 
     Args:
-        type: How the capacity is obtained.
         reservation: The reservation; with type `reservation` only, and then required.
 
     Raises:

@@ -62,7 +62,6 @@ class CloudRunArgs:
         tokens: Environment variables with a token, always the same version: a container must not change by
             itself.
         folders: Path in the container to the folder of a bucket that is mounted there.
-        cpu: Number of CPUs beside the GPU.
         memory_gib: Memory, the container's file system included.
         service_account: Address of the service account that it runs as.
         subnet: Id of the subnet that all its traffic goes through.

@@ -16,11 +16,7 @@ EVERYBODY: Final = "allUsers"
 
 @dataclass(frozen=True, kw_only=True)
 class GoogleServiceAccountArgs:
-    """Arguments of `GoogleServiceAccount`.
-
-    Args:
-        display_name: What it is for, as the console shows it.
-    """
+    """Arguments of `GoogleServiceAccount`."""
 
     project: pulumi.Input[str]
     display_name: str

@@ -25,9 +25,7 @@ class ImageRepository:
     """A repository of Artifact Registry.
 
     Args:
-        project: Project that holds it.
         location: Region or multi-region, such as `us`.
-        name: Repository id.
     """
 
     project: pulumi.Input[str]
@@ -129,10 +127,6 @@ class ContainerRepository(Component):
 
     def grant_writer(self, writer: str, member: pulumi.Input[str]) -> pulumi.Resource:
         """Lets a member push that is known only after the repository, such as a build's account.
-
-        Args:
-            writer: A name for the binding.
-            member: IAM member.
 
         Returns:
             What a push must wait for.

@@ -34,7 +34,6 @@ class KueueArgs:
     """Arguments of `Kueue`.
 
     Args:
-        version: Version of the chart and of Kueue.
         namespaces: Namespaces whose workloads it may queue.
         depends_on: What its pods need: a way to their image.
     """
@@ -62,18 +61,19 @@ class Kueue(Component):
             NamespaceArgs(cluster=args.cluster, namespace=NAMESPACE, network_policies=[]),
             pulumi.ResourceOptions(parent=self),
         )
-        port = {"webhookPort": _WEBHOOK_PORT}
-        configuration = Manifest(
-            MANIFESTS / "kueue-configuration.yaml", {**port, "namespaces": list(args.namespaces)}
+        holes = {"webhookPort": _WEBHOOK_PORT, "namespaces": list(args.namespaces)}
+        values = Manifest(MANIFESTS / "kueue-values.yaml", holes).tree
+        manager = values["managerConfig"]
+        manager["controllerManagerConfigYaml"] = yaml.safe_dump(
+            manager["controllerManagerConfigYaml"], sort_keys=False
         )
-        text = yaml.safe_dump(configuration.tree, sort_keys=False)
         self._release = kubernetes.helm.v3.Release(
             f"{name}-kueue",
             name="kueue",
             namespace=NAMESPACE,
             chart=_CHART,
             version=args.version,
-            values=Manifest(MANIFESTS / "kueue-values.yaml", {**port, "configuration": text}).tree,
+            values=values,
             # Helm waits until the manager's pods are ready, and takes a failed installation back.
             atomic=True,
             timeout=_INSTALL_SECONDS,
@@ -105,7 +105,6 @@ class QueueArgs:
     """Arguments of `Queue`.
 
     Args:
-        kueue: What runs it.
         queue_name: Name of the queue, as workloads' labels say it.
         node_labels: Labels of the nodes that admitted workloads run on.
         quota: What all admitted workloads together may ask for: `cpu`, `memory`, `storage` (ephemeral) and

@@ -36,7 +36,6 @@ class Manifest:
     """One filled Kubernetes object.
 
     Args:
-        path: YAML file with one object.
         values: A value for every hole of the file, and no other.
 
     Raises:

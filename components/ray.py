@@ -47,9 +47,6 @@ class RayWorkers:
         replicas: Number of workers, or of slices.
         slice_hosts: Workers of a TPU slice, None without one.
         size: What a worker requests and is limited to, by the names of Kubernetes' resources.
-        node_selector: Labels of the nodes that they run on.
-        shared_memory: Size of `/dev/shm`.
-        scratch: Size of `/scratch`.
         grace_s: Seconds that a worker has for its end, None for Kubernetes' own 30.
     """
 
@@ -160,7 +157,6 @@ class RayJobArgs(RunArgs):
     """Arguments of `RayJob`, besides those of every `Run`.
 
     Args:
-        entrypoint: Command line that the cluster runs.
         code: The job's working directory.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
         alone: Whether there are machines for one such job only: what replaces it begins when it has gone.

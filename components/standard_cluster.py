@@ -33,7 +33,6 @@ class NodePoolArgs:
         minimum: Nodes in all zones together that are kept.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
-        tpu_topology: Topology of the TPU slice that the pool is.
         capacity: Where the machines come from, None for on demand.
         max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
     """

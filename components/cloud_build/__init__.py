@@ -71,11 +71,7 @@ class CloudBuildProvider(dynamic.ResourceProvider):
 
 
 class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
-    """A build that has run.
-
-    Attributes:
-        uri: The image by digest.
-    """
+    """A build that has run."""
 
     uri: pulumi.Output[str]
 

@@ -40,15 +40,7 @@ class Kind(Enum):
 
 
 class Trouble(Exception):
-    """A failed call.
-
-    Args:
-        error: One of `CALL_ERRORS`.
-
-    Attributes:
-        reason: The server's message.
-        timeout_s: How many seconds to go on trying.
-    """
+    """A failed call: why, and how many seconds to go on trying."""
 
     def __init__(self, error: Exception) -> None:
         # Without the address of the call around it.

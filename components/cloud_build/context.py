@@ -44,11 +44,7 @@ class BuildContext:
         self.digest = fingerprint({path: what for path, what in added.items() if what})
 
     def write(self, name: str) -> Path:
-        """Writes a `.tar.gz` under `ARCHIVES` and returns its path.
-
-        Args:
-            name: Name of the file, without its suffix.
-        """
+        """Writes a `.tar.gz` under `ARCHIVES` and returns its path."""
         ARCHIVES.mkdir(parents=True, exist_ok=True)
         target = ARCHIVES / f"{name}.tar.gz"
         with (

@@ -21,7 +21,6 @@ class ImageBuildArgs:
     Args:
         location: Region in which the build runs and its source lies.
         context: Folder with the Dockerfile; a `.dockerignore` in it is honoured.
-        repository: Where the image goes.
     """
 
     project: pulumi.Input[str]

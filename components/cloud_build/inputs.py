@@ -19,9 +19,7 @@ class BuildInputs:
     Args:
         image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`; the tag stands for the content.
         repository_created: When the repository was created; another one needs the image again.
-        source_bucket: Bucket of the build context.
         source_object: The context, a `.tar.gz` with a Dockerfile at its root.
-        source_generation: Generation of that object.
         service_account: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
         disk_gb: Its disk, in GB. Base image, its layers unpacked and what is added must fit, about three
             times the 10 GB of a CUDA image.
