@@ -70,10 +70,8 @@ class Api:
     @cached_property
     def _client(self) -> DynamicClient:
         """Made when the API server answers: it first asks for its version."""
-        configuration = client.Configuration()
+        configuration = client.Configuration(retries=_BUSY, no_proxy="127.0.0.1")
         config.load_kube_config(str(self._kubeconfig), client_configuration=configuration)
-        configuration.retries = _BUSY
-        configuration.proxy = None  # nothing between here and the loopback interface
         kinds = self._kubeconfig.with_suffix(".kinds.json")
         return DynamicClient(client.ApiClient(configuration), cache_file=str(kinds))
 
