@@ -5,7 +5,7 @@ from typing import Final
 from rich.text import Text
 from rich.tree import Tree
 
-from engine.plan import Plan, Planned, short_type
+from engine.plan import Plan, short_type
 from rehearsal.schedule import Phase
 
 _SIGNS: Final = {
@@ -18,12 +18,12 @@ _SIGNS: Final = {
 
 def tree(plan: Plan) -> Tree:
     """The plan as a tree of components and resources."""
-    urns = {resource.urn for resource in plan.resources}
     root = Tree(Text("plan", style="bold"))
     nodes: dict[str, Tree] = {}
     for resource in plan.resources:
-        parent = nodes.get(resource.parent, root) if resource.parent in urns else root
-        nodes[resource.urn] = parent.add(_label(resource))
+        sign, colour = _SIGNS.get(resource.op, (" ", ""))
+        label = ((f"{sign} ", colour), resource.name, (f"  {short_type(resource.type)}", "dim"))
+        nodes[resource.urn] = nodes.get(resource.parent, root).add(Text.assemble(*label))
     return root
 
 
@@ -31,8 +31,3 @@ def path_line(phase: Phase) -> str:
     """A critical path as one line."""
     steps = (f"{step.name} ({step.minutes:.3g})" for step in phase.critical_path)
     return f"{phase.minutes:.3g} min: {' > '.join(steps)}"
-
-
-def _label(resource: Planned) -> Text:
-    sign, colour = _SIGNS.get(resource.op, (" ", ""))
-    return Text.assemble((f"{sign} ", colour), resource.name, (f"  {short_type(resource.type)}", "dim"))

@@ -18,8 +18,6 @@ from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
-# Kinds of Kueue that its webhooks check; they also check whatever names a queue.
-_CHECKED_BY_KUEUE: Final = ("ClusterQueue", "ResourceFlavor", "LocalQueue")
 
 _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
@@ -94,7 +92,8 @@ class FakeKubernetes(FakeProvider):
         installed = any("kueue" in chart for chart in charts)
         if own and not installed:
             raise Rejected(f'no matches for kind "{kind}" in version "{version}"')
-        checked = (own and kind in _CHECKED_BY_KUEUE) or (installed and kueue.queue_of(inputs)[0])
+        # Its webhooks also check whatever names a queue.
+        checked = (own and kind in kueue.CHECKED) or (installed and kueue.queue_of(inputs)[0])
         if checked and not self.cloud.webhook_answers():
             hook = f"m{str(kind).lower()}.kb.io"
             raise Rejected(f'Internal error occurred: failed calling webhook "{hook}": 502 Bad Gateway')

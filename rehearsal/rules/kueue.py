@@ -4,13 +4,7 @@ Sources: the definitions and webhooks of Kueue 0.19.2.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
-
-import yaml
-from jsonschema import Draft202012Validator
-from jsonschema.protocols import Validator
 
 from cloud.inputs import at, given, is_unknown, texts
 from cloud.record import Problem
@@ -20,7 +14,8 @@ GROUP: Final = "kueue.x-k8s.io/"
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 _QUEUED: Final = ("Job", "Deployment", "StatefulSet", "Pod", "RayCluster", "RayJob")
-_SCHEMA: Final = Path(__file__).with_name("kueue.schema.yaml")
+# Kinds that Kueue's webhooks check.
+CHECKED: Final = ("ClusterQueue", "ResourceFlavor", "LocalQueue")
 _SERVED: Final = "kueue.x-k8s.io/v1beta2"
 
 
@@ -35,9 +30,11 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         if "spec" in inputs:
             yield "spec", 'unknown field "spec"'
         return
-    if kind not in _definitions() or is_unknown(inputs.get("spec")):
+    if kind not in CHECKED or is_unknown(inputs.get("spec")):
         return
-    yield from json_schema.problems(_validator(kind), inputs.get("spec") or {}, "spec")
+    yield from json_schema.problems(
+        json_schema.validator("kueue.schema.yaml", kind), inputs.get("spec") or {}, "spec"
+    )
     for group in at(inputs, "spec.resourceGroups[]"):
         covered = set(texts(group, "coveredResources[]"))
         for flavor in at(group, "flavors[]"):
@@ -55,13 +52,3 @@ def queue_of(inputs: Mapping[str, Any]) -> tuple[str | None, str | None]:
     if inputs.get("kind") not in _QUEUED:
         return None, None
     return labels.get(QUEUE), labels.get(PRIORITY)
-
-
-@cache
-def _definitions() -> dict[str, Any]:
-    return yaml.safe_load(_SCHEMA.read_text())["$defs"]
-
-
-@cache
-def _validator(kind: str) -> Validator:
-    return Draft202012Validator({"$defs": _definitions(), "$ref": f"#/$defs/{kind}"})

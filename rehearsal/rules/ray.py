@@ -4,14 +4,8 @@ Sources: KubeRay's validation (ray-operator/controllers/ray/utils/validation.go)
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from math import prod
-from pathlib import Path
 from typing import Any, Final
-
-import yaml
-from jsonschema import Draft202012Validator
-from jsonschema.protocols import Validator
 
 from cloud.inputs import at, given, is_unknown, texts
 from cloud.kubernetes import chips_of
@@ -19,7 +13,6 @@ from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
 from rehearsal.rules import json_schema, pods
 
-_SCHEMA: Final = Path(__file__).with_name("ray.schema.yaml")
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
 POD_TEMPLATES: Final = {
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
@@ -39,7 +32,9 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     for name in texts(inputs, "metadata.name"):
         if len(name) > _LONGEST[kind]:
             yield "metadata.name", f"{name!r} has {len(name)} characters, a {kind} at most {_LONGEST[kind]}"
-    yield from json_schema.problems(_validator(kind), inputs.get("spec") or {}, "spec")
+    yield from json_schema.problems(
+        json_schema.validator("ray.schema.yaml", kind), inputs.get("spec") or {}, "spec"
+    )
     if kind == "RayJob":
         yield from _job(inputs)
     cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
@@ -97,9 +92,3 @@ def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
             f"numOfHosts {stated}, but a {topology} slice has {hosts} hosts with {chips} chips: "
             "number of workers in worker group not equal to specified topology",
         )
-
-
-@cache
-def _validator(kind: str) -> Validator:
-    definitions = yaml.safe_load(_SCHEMA.read_text())["$defs"]
-    return Draft202012Validator({"$defs": definitions, "$ref": f"#/$defs/{kind}"})
