@@ -50,13 +50,16 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         )
     )
     _open_state(store, preview, deploy)
+    granted = ", ".join(f"'{role}'" for role in roles.GRANTED)
     gcp.projects.IAMMember(
         "llm-deploy-granter",
         project=project,
         role=roles.GRANTER,
         member=deploy.member,
         condition=gcp.projects.IAMMemberConditionArgs(
-            title="Only the roles that stacks give", expression=roles.only_granted()
+            title="Only the roles that stacks give",
+            expression="api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
+            f".hasOnly([{granted}])",
         ),
     )
     return {

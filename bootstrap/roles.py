@@ -43,9 +43,3 @@ GRANTED: Final = ("roles/container.defaultNodeServiceAccount", "roles/logging.lo
 STATE_READER: Final = "roles/storage.objectViewer"
 DECRYPTER: Final = "roles/cloudkms.cryptoKeyDecrypter"
 ENCRYPTER: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
-
-
-def only_granted() -> str:
-    """The condition on `GRANTER`."""
-    roles = ", ".join(f"'{role}'" for role in GRANTED)
-    return f"api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([{roles}])"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from cloud.container import CLUSTER
 from cloud.inputs import texts
@@ -55,10 +55,8 @@ def _principal(inputs: Inputs) -> Iterator[Problem]:
     """The form of a principal and of a role, which the provider passes on unchecked."""
     for text in texts(inputs, "member"):
         if not MEMBER.fullmatch(text):
-            yield (
-                "member",
-                f"{text!r} is not a principal; write user:..., serviceAccount:... or principal://...",
-            )
+            reason = f"{text!r} is not a principal; write user:..., serviceAccount:... or principal://..."
+            yield "member", reason
     for text in texts(inputs, "role"):
         if not _ROLE.fullmatch(text):
             yield "role", f"{text!r} is not a role such as roles/storage.objectUser"
@@ -71,20 +69,15 @@ def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
     """
     for member in texts(inputs, "member"):
         email = member.removeprefix("serviceAccount:")
-        if email != member and _is_user_made(email) and existing.named(ACCOUNT.type, email) is None:
+        # Google's own service agents are named `service-NUMBER@...` or have domains of their own.
+        made = email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
+        if email != member and made and existing.named(ACCOUNT.type, email) is None:
             yield f"service account {email} does not exist"
-        if ".svc.id.goog" in member and not any(map(_has_identities, existing.of_type(CLUSTER.type))):
+        # On Autopilot service accounts of a cluster are always known to IAM.
+        known = ("enableAutopilot", "workloadIdentityConfig")
+        clusters = [cluster.inputs for cluster in existing.of_type(CLUSTER.type)]
+        if ".svc.id.goog" in member and not any(inputs.get(key) for inputs in clusters for key in known):
             yield "identity pool does not exist: it comes with the project's first cluster"
-
-
-def _is_user_made(email: str) -> bool:
-    """Google's own service agents are named `service-NUMBER@...` or have domains of their own."""
-    return email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
-
-
-def _has_identities(cluster: Any) -> bool:
-    """Whether service accounts of a cluster are known to IAM: on Autopilot always."""
-    return bool(cluster.inputs.get("enableAutopilot") or cluster.inputs.get("workloadIdentityConfig"))
 
 
 _PROJECT_MEMBER: Final = member_of(

@@ -14,6 +14,8 @@ from cloud.machines import MACHINES, Machine, Slice
 from cloud.record import Inputs, Problem
 from cloud.rules import excludes, labels, one_of
 
+_AFFINITY: Final = "nodeConfig.reservationAffinity"
+_GPUS: Final = "nodeConfig.guestAccelerators"
 _ZONE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
 
 
@@ -43,20 +45,19 @@ def node_zones(inputs: Inputs) -> Iterator[Problem]:
 def node_config(inputs: Inputs) -> Iterator[Problem]:
     """Reservation, driver, metadata and labels; kinds of capacity that exclude each other."""
     base = "nodeConfig"
-    affinity = f"{base}.reservationAffinity"
     choices = ("SPECIFIC_RESERVATION", "NO_RESERVATION", "ANY_RESERVATION", "UNSPECIFIED")
-    yield from one_of(inputs, f"{affinity}.consumeReservationType", *choices)
-    specific = "SPECIFIC_RESERVATION" in texts(inputs, f"{affinity}.consumeReservationType")
-    if specific and not (given(inputs, f"{affinity}.key") and given(inputs, f"{affinity}.values")):
-        yield affinity, "SPECIFIC_RESERVATION needs key and values"
-    driver = f"{base}.guestAccelerators[].gpuDriverInstallationConfig.gpuDriverVersion"
+    yield from one_of(inputs, f"{_AFFINITY}.consumeReservationType", *choices)
+    specific = "SPECIFIC_RESERVATION" in texts(inputs, f"{_AFFINITY}.consumeReservationType")
+    if specific and not (given(inputs, f"{_AFFINITY}.key") and given(inputs, f"{_AFFINITY}.values")):
+        yield _AFFINITY, "SPECIFIC_RESERVATION needs key and values"
+    driver = f"{_GPUS}[].gpuDriverInstallationConfig.gpuDriverVersion"
     yield from one_of(inputs, driver, "DEFAULT", "LATEST", "INSTALLATION_DISABLED")
     yield from one_of(inputs, f"{base}.workloadMetadataConfig.mode", "GKE_METADATA", "GCE_METADATA")
     yield from excludes(inputs, f"{base}.spot", f"{base}.preemptible", f"{base}.flexStart")
     yield from labels(inputs, f"{base}.resourceLabels")
-    for count in at(inputs, f"{base}.guestAccelerators[].count"):
+    for count in at(inputs, f"{_GPUS}[].count"):
         if isinstance(count, int) and count < 1:
-            yield f"{base}.guestAccelerators", "an accelerator count of less than one"
+            yield _GPUS, "an accelerator count of less than one"
 
 
 def machine_type(inputs: Inputs) -> Iterator[Problem]:
@@ -71,19 +72,13 @@ def machine_type(inputs: Inputs) -> Iterator[Problem]:
     for machine in _machines(inputs):
         stated = [
             (gpus.get("type"), gpus.get("count"))
-            for gpus in at(inputs, "nodeConfig.guestAccelerators[]")
+            for gpus in at(inputs, f"{_GPUS}[]")
             if isinstance(gpus, Mapping)
         ]
-        if stated and not machine.model:
-            yield "nodeConfig.guestAccelerators", f"{machine.name} takes no GPUs"
-        elif stated and machine.is_tpu:
-            reason = f"{machine.name} has its TPU chips built in, and takes no GPUs"
-            yield "nodeConfig.guestAccelerators", reason
+        if stated and (machine.is_tpu or not machine.model):
+            yield _GPUS, f"{machine.name} takes no GPUs"
         elif stated and stated != [(machine.accelerator, machine.count)]:
-            yield (
-                "nodeConfig.guestAccelerators",
-                f"{machine.name} has {machine.count} {machine.accelerator}",
-            )
+            yield _GPUS, f"{machine.name} has {machine.count} {machine.accelerator}"
 
 
 def _machines(inputs: Inputs) -> Iterator[Machine]:
@@ -103,10 +98,7 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
     if given(inputs, "queuedProvisioning.enabled") and not _consumes_no_reservation(inputs):
         # hashicorp/terraform-provider-google issue 18341
-        yield (
-            "nodeConfig.reservationAffinity",
-            "queued provisioning needs consumeReservationType NO_RESERVATION",
-        )
+        yield _AFFINITY, "queued provisioning needs consumeReservationType NO_RESERVATION"
 
 
 def _consumes_no_reservation(inputs: Inputs) -> bool:
@@ -135,7 +127,7 @@ def flex_start(inputs: Inputs) -> Iterator[Problem]:
     if given(inputs, "management.autoRepair"):
         yield "management.autoRepair", "conflicts with nodeConfig.flexStart"
     if not _consumes_no_reservation(inputs):
-        yield "nodeConfig.reservationAffinity", "flex-start needs consumeReservationType NO_RESERVATION"
+        yield _AFFINITY, "flex-start needs consumeReservationType NO_RESERVATION"
 
 
 def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
@@ -149,10 +141,7 @@ def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
                 yield "placementPolicy.tpuTopology", f"{machine.name} has no TPU chips"
             continue
         if not given(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
-            yield (
-                "nodeConfig.reservationAffinity",
-                f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION",
-            )
+            yield _AFFINITY, f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION"
         for disk in texts(inputs, "nodeConfig.diskType"):
             if not disk.startswith("hyperdisk-"):
                 yield "nodeConfig.diskType", f"{machine.name} takes no {disk}: give {machine.disk_type}"

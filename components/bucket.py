@@ -17,9 +17,6 @@ _WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _META
 _READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
 
 
-_FOLDERS: Final = gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class BucketArgs:
     """Arguments of `Bucket`.
@@ -59,6 +56,7 @@ class Bucket(Component):
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
+        folders = gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True)
         bucket = gcp.storage.Bucket(
             f"{name}-bucket",
             name=args.bucket_name,
@@ -71,7 +69,7 @@ class Bucket(Component):
             # Old checkpoints are deleted on purpose and are large; keeping each for the default
             # seven days would be billed.
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
-            hierarchical_namespace=_FOLDERS if args.hierarchical else None,
+            hierarchical_namespace=folders if args.hierarchical else None,
             force_destroy=args.force_destroy,
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -102,6 +102,27 @@ class ContainerRepository(Component):
     ) -> None:
         super().__init__(name, opts)
         self._name = name
+        # Keeping wins over deleting.
+        # https://docs.cloud.google.com/artifact-registry/docs/repositories/cleanup-policy-overview
+        policies = [
+            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                id="keep-newest",
+                action="KEEP",
+                most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
+                    keep_count=_KEPT_VERSIONS
+                ),
+            ),
+            *(
+                gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+                    id=policy,
+                    action="DELETE",
+                    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+                        tag_state=state, older_than=age
+                    ),
+                )
+                for policy, state, age in _DELETIONS
+            ),
+        ]
         self._repository = gcp.artifactregistry.Repository(
             f"{name}-repository",
             project=args.project,
@@ -109,7 +130,7 @@ class ContainerRepository(Component):
             repository_id=args.repository_id,
             format="DOCKER",
             labels=args.labels,
-            cleanup_policies=_cleanup_policies(),
+            cleanup_policies=policies,
             cleanup_policy_dry_run=False,
             vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(
                 enablement_config="INHERITED" if args.vulnerability_scanning else "DISABLED"
@@ -140,29 +161,3 @@ class ContainerRepository(Component):
             member=member,
             opts=pulumi.ResourceOptions(parent=self),
         )
-
-
-def _cleanup_policies() -> list[gcp.artifactregistry.RepositoryCleanupPolicyArgs]:
-    """Old versions go, except the newest few of each image: keeping wins over deleting.
-
-    https://docs.cloud.google.com/artifact-registry/docs/repositories/cleanup-policy-overview
-    """
-    return [
-        gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-            id="keep-newest",
-            action="KEEP",
-            most_recent_versions=gcp.artifactregistry.RepositoryCleanupPolicyMostRecentVersionsArgs(
-                keep_count=_KEPT_VERSIONS
-            ),
-        ),
-        *(
-            gcp.artifactregistry.RepositoryCleanupPolicyArgs(
-                id=policy,
-                action="DELETE",
-                condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
-                    tag_state=state, older_than=age
-                ),
-            )
-            for policy, state, age in _DELETIONS
-        ),
-    ]

@@ -36,9 +36,6 @@ class ImageBuild(Component):
 
     Attributes:
         image: The image; its fingerprint, the digest of the context, is also its tag.
-
-    Raises:
-        ValueError: When the context has no Dockerfile.
     """
 
     group = "image"

@@ -114,7 +114,8 @@ class BuildRun:
             BuildError: Without an image; a build that was still running has been cancelled.
         """
         try:
-            build = self._retrying(retry_if_result(_is_too_early))(lambda: self._watch(self._start()))
+            too_early = retry_if_result(lambda ended: ended.get("failureInfo", {}).get("type") in _TOO_EARLY)
+            build = self._retrying(too_early)(lambda: self._watch(self._start()))
         except (Trouble, Interrupted) as error:
             raise BuildError(f"{self._image} was not built: {error}") from None
         if build["status"] != "SUCCESS":
@@ -231,10 +232,6 @@ class BuildRun:
     def _log(self, line: str) -> None:
         """The engine shows what a provider prints."""
         print(f"{self._image}: {line}", flush=True)
-
-
-def _is_too_early(build: Build) -> bool:
-    return build.get("failureInfo", {}).get("type") in _TOO_EARLY
 
 
 def _outcome(state: RetryCallState) -> Any:

@@ -29,7 +29,7 @@ WRONG_POOLS: list[tuple[str, Any, str]] = [
     ("nodeConfig.machineType", "g2-standard-24", "g2-standard-24 has no TPU chips"),
     ("nodeConfig.diskType", "pd-balanced", "takes no pd-balanced: give hyperdisk-balanced"),
     ("nodeConfig.reservationAffinity", None, "must be stated for ct6e-standard-4t"),
-    ("nodeConfig.guestAccelerators", [{"type": "nvidia-l4", "count": 1}], "built in, and takes no GPUs"),
+    ("nodeConfig.guestAccelerators", [{"type": "nvidia-l4", "count": 1}], "takes no GPUs"),
 ]
 
 
