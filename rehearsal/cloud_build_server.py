@@ -88,6 +88,13 @@ class CloudBuildServer(LoopbackServer):
         self._lifecycles: deque[BuildLifecycle] = deque()
         self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
         self._apis = [discovery("cloudbuild.v1"), discovery("logging.v2")]
+        self._methods = {
+            "create": self._create,
+            "get": self._get,
+            "list": self._list,
+            "cancel": self._cancel,
+            "log": self._log,
+        }
 
     @property
     def environment(self) -> dict[str, str]:
@@ -144,7 +151,7 @@ class CloudBuildServer(LoopbackServer):
         failure = waiting.popleft() if waiting else None
         if failure and not failure.after:
             raise failure
-        answer = getattr(self, f"_{method}")(call, body)
+        answer = self._methods[method](call, body)
         if failure:
             raise failure
         return answer

@@ -37,7 +37,7 @@ def test_the_engine_on_the_path_comes_first(bare_machine: Path, monkeypatch: pyt
     assert lookup.find(print).command == "PATH/bin/pulumi"
 
 
-def test_an_old_engine_on_the_path_is_refused_with_what_to_do(
+def test_an_old_engine_on_the_path_is_rejected_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FakePulumi(tmp_path, version="v3.100.0")
