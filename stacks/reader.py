@@ -156,7 +156,7 @@ class ConfigReader:
         return self._values.get(key)
 
     def fakes(self, model: type[ConfigModel]) -> dict[str, str]:
-        """What a rehearsal puts in for keys that are refused because they are missing, by full key."""
+        """What a rehearsal puts in for keys that are rejected because they are missing, by full key."""
         try:
             self.read(model)
         except SettingsError as error:

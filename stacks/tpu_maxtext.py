@@ -101,7 +101,7 @@ class Settings(AwaitableSettings):
     @field_validator("topology")
     @classmethod
     def _fits_the_recipe(cls, topology: str, info: ValidationInfo) -> str:
-        """Refuses a slice of another number of chips than the recipe divides the model over.
+        """Rejects a slice of another number of chips than the recipe divides the model over.
 
         In MaxText the sizes of all directions give the number of chips, and -1 stands for what is left;
         `ici_fsdp_parallelism` is -1 unless a recipe says otherwise.
@@ -123,7 +123,7 @@ class Settings(AwaitableSettings):
     @field_validator("zone")
     @classmethod
     def _has_v6e(cls, zone: str, info: ValidationInfo) -> str:
-        """Refuses a zone in which no slice would ever start; who has a reservation knows where it is."""
+        """Rejects a zone in which no slice would ever start; who has a reservation knows where it is."""
         if not {"region", "capacity_type"} <= info.data.keys():
             return zone
         region, capacity = info.data["region"], info.data["capacity_type"]

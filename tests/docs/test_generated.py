@@ -55,7 +55,7 @@ def test_every_setting_is_described_and_under_a_heading_that_its_scenario_links_
         assert set(keys_of(scenario.Settings)) == set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
 
 
-def test_a_setting_without_a_description_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_without_a_description_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a4_ray.Settings.model_fields["workers"], "description", None)
     with pytest.raises(DocumentationError, match="workers of a4-ray: say what it is"):
         settings_reference.page()

@@ -201,11 +201,6 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         f"it is in {V6E}",
     ),
     (
-        {**TPU_MAXTEXT, "llm-stacks:dataset": "allenai/c4"},
-        "dataset: 'allenai/c4' is not Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of "
-        "the stack's bucket /data/FOLDER/*.parquet",
-    ),
-    (
         {**TPU_MAXTEXT, "llm-stacks:dataset": "/data/a;reboot/*.parquet"},
         "dataset: '/data/a;reboot/*.parquet' is not Parquet files such as "
         "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet",
@@ -244,7 +239,7 @@ def test_the_limits_are_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(" ")[0] for _, message in BAD])
-def test_bad_input_is_refused_with_the_key_and_the_remedy(changes: dict, message: str) -> None:
+def test_bad_input_is_rejected_with_the_key_and_the_remedy(changes: dict, message: str) -> None:
     assert problems(changes) == [message]
 
 
@@ -253,7 +248,7 @@ def test_all_wrong_zones_of_a_list_are_named() -> None:
     assert found.startswith("zones: us-central1-f, europe-west4-a is no zone of us-central1 with L4")
 
 
-def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_recipe_is_rejected_with_the_known_ones() -> None:
     (problem,) = problems({"llm-stacks:recipe": "gemma-3-4b-visoin"})
     assert problem.startswith("recipe: ")
     assert "did you mean gemma-3-4b-vision" in problem
@@ -266,14 +261,14 @@ def test_all_problems_are_reported_at_once() -> None:
     assert [problem.split(":")[0] for problem in found] == ["gcp", "workers", "typo"]
 
 
-def test_a_token_in_plain_text_is_refused_and_not_repeated() -> None:
+def test_a_token_in_plain_text_is_rejected_and_not_repeated() -> None:
     (problem,) = problems({}, secrets=())
     assert problem.startswith("hfToken: is stored in plain text")
     assert "hf_secret_of_the_test" not in problem
 
 
 @pytest.mark.parametrize("token", ["", "hf_one\n", "hf one"])
-def test_a_token_that_was_pasted_wrongly_is_refused_and_not_repeated(token: str) -> None:
+def test_a_token_that_was_pasted_wrongly_is_rejected_and_not_repeated(token: str) -> None:
     (problem,) = problems({"llm-stacks:hfToken": token})
     assert problem.startswith("hfToken: is empty or holds white space")
     assert not token.strip() or token.strip() not in problem
