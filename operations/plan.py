@@ -20,9 +20,6 @@ class StackPlan:
     """A stack as its program declares it.
 
     Args:
-        stack: Name of the stack.
-        project: Google Cloud project id.
-        region: Google Cloud region.
         configuration: Values in plain text by full key, such as `llm-stacks:scenario`; no secrets.
         resources: Every resource with its inputs, by URN; secrets in them are `[secret]`.
     """
@@ -78,10 +75,6 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
 
 def rehearsed(stack: str, *options: str) -> str:
     """The preview of a stack, as `pulumi preview --json` prints it, by the command `python -m rehearsal`.
-
-    Args:
-        stack: Name of the stack.
-        options: Of the command.
 
     Raises:
         EngineError: When there is no engine.

@@ -96,11 +96,7 @@ def read(path: Path) -> State:
 
 
 class Backend:
-    """The backend that the engine is logged in to, asked through the engine.
-
-    Args:
-        stack: Name of the stack.
-    """
+    """The backend that the engine is logged in to, asked through the engine."""
 
     def __init__(self, stack: str) -> None:
         self._stack = stack

@@ -32,13 +32,12 @@ def render(previews: Previews, limit: int, title: str = "What this merge request
     """The comment in Markdown, without secrets.
 
     Args:
-        previews: What it tells.
         limit: Greatest length in characters.
         title: Its heading.
     """
     redaction = Redaction()
     text = ""
-    for detail in reversed(_Detail):
+    for detail in (_Detail.STATED, _Detail.VALUES, _Detail.CREATED, _Detail.LOSSES):
         text = redaction.text(_comment(previews, title, detail))
         if len(text) <= limit:
             return text

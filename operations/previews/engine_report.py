@@ -39,8 +39,6 @@ def run(
     """Lets the engine preview a stack.
 
     Args:
-        engine: The engine.
-        stack: Name of the stack.
         arguments: Of the engine, such as `["preview", "--json"]`.
         folder: Where the program is.
         redaction: Takes out what must not be seen.
@@ -59,7 +57,6 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
     """The preview of a stack.
 
     Args:
-        stack: Name of the stack.
         report: The engine's standard output.
         redaction: Takes out what must not be seen.
 

@@ -53,7 +53,6 @@ def rehearsed(stack: str, target: Path) -> StackPreview:
     """What a merge would change of a stack that is as the target branch has it: that comes up first.
 
     Args:
-        stack: Name of the stack.
         target: Checkout of the target branch; without the stack in it everything is new.
     """
     base = [f"--base={target}"] if stack in known_stacks(target) else []

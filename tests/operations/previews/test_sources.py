@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from operations.previews import sources
-from operations.previews.changes import Kind, StackPreview
+from operations.previews.changes import Kind
 from tests.checkout import copy_of_program
 
 STACK = "l4-kueue"
@@ -17,10 +17,6 @@ def target(tmp_path: Path) -> Path:
     return copy_of_program(tmp_path)
 
 
-def preview(target: Path) -> StackPreview:
-    return sources.rehearsed(STACK, target)
-
-
 def edit(file: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text
@@ -28,7 +24,7 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def test_the_same_program_changes_nothing(target: Path) -> None:
-    found = preview(target)
+    found = sources.rehearsed(STACK, target)
     assert found.failure == ""
     assert found.changes == ()
     assert found.unchanged > 30
@@ -38,7 +34,7 @@ def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> 
     (target / f"Pulumi.{STACK}.yaml").open("a").write("  llm-stacks:clusterName: of-the-target\n")
     edit(target / "stacks" / "l4_kueue.py", '"deny-ingress", ', "")
     edit(target / "cloud" / "machines.py", '"pd-balanced"', '"pd-ssd"')
-    found = preview(target)
+    found = sources.rehearsed(STACK, target)
     assert found.failure == ""
     replaced = {change.name: change for change in found.of(Kind.REPLACE)}
     assert replaced["l4-kueue-cluster"].properties[0].forces
@@ -51,13 +47,13 @@ def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> 
 
 def test_two_rehearsals_tell_the_same(target: Path) -> None:
     (target / f"Pulumi.{STACK}.yaml").unlink()
-    one, other = preview(target), preview(target)
+    one, other = sources.rehearsed(STACK, target), sources.rehearsed(STACK, target)
     assert one.of(Kind.CREATE)
     assert [one.of(kind) for kind in Kind] == [other.of(kind) for kind in Kind]
 
 
 def test_a_program_that_is_rejected_has_a_failure_and_no_changes(target: Path) -> None:
     edit(target / f"Pulumi.{STACK}.yaml", "llm-stacks:scenario: l4-kueue", "llm-stacks:scenario: l4-kuee")
-    found = preview(target)
+    found = sources.rehearsed(STACK, target)
     assert "scenario: 'l4-kuee' is not one of" in found.failure
     assert found.changes == ()

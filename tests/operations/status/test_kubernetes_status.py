@@ -245,7 +245,7 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
         ((INACTIVE,), "number 5 in the queue", "the queue does not take it: ClusterQueue llm is inactive"),
     ],
 )
-def test_kueues_own_count_of_places_weighs_more_and_why_a_workload_waits_is_said(
+def test_kueues_own_count_of_places_counts_more_and_why_a_workload_waits_is_said(
     conditions: tuple[Object, ...],
     state: str,
     words: str,
