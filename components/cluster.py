@@ -75,7 +75,19 @@ class Cluster(Component):
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        node_account, node_role = self._node_identity(name, args)
+        node_account = gcp.serviceaccount.Account(
+            f"{name}-nodes",
+            project=args.project,
+            display_name=f"Nodes of the {name} cluster",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        node_role = gcp.projects.IAMMember(
+            f"{name}-nodes-role",
+            project=args.project,
+            role=_NODE_ROLE,
+            member=node_account.member,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         self.location = args.location
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
@@ -138,24 +150,6 @@ class Cluster(Component):
             deleted_with=self.resource,
             depends_on=list(depends_on),
         )
-
-    def _node_identity(
-        self, name: str, args: ClusterArgs
-    ) -> tuple[gcp.serviceaccount.Account, pulumi.Resource]:
-        account = gcp.serviceaccount.Account(
-            f"{name}-nodes",
-            project=args.project,
-            display_name=f"Nodes of the {name} cluster",
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        role = gcp.projects.IAMMember(
-            f"{name}-nodes-role",
-            project=args.project,
-            role=_NODE_ROLE,
-            member=account.member,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        return account, role
 
     def _pulls(
         self, name: str, args: ClusterArgs, node_account: gcp.serviceaccount.Account
