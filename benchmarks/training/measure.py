@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import trl.trainer.utils
 from transformers import Trainer
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
@@ -106,7 +107,12 @@ def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
 
 
 def shipped(recipe: Recipe, workspace: Path) -> Trainer:
-    """The trainer of `python -m finetune`, without checkpoints and without evaluation during training."""
+    """The trainer of `python -m finetune`, without checkpoints and without evaluation during training.
+
+    Logits are computed for reply tokens alone, as trl does where Triton is installed and there is a GPU.
+    """
+    heads: Any = trl.trainer.utils
+    heads._use_triton = lambda device: True
     arguments = sft_arguments(recipe, workspace)
     arguments.save_strategy = SaveStrategy.NO
     arguments.eval_strategy = IntervalStrategy.NO

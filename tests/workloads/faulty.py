@@ -4,8 +4,7 @@
 
 PLAN is a list of {"arguments": [...]}, run one after another, each with or without
 
-    "rows": DIRECTORY                                  a line for each row that a rank sees, in DIRECTORY/RANK
-    "terminate": {"rank": 1, "step": 3}                SIGTERM; without a rank torchrun's own process gets it
+    "terminate": {"rank": 1, "step": 3}                SIGTERM to one of them
     "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE and its torchrun; with
     FILE "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
 
@@ -22,10 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from finetune import data
 from finetune.driver import Request
-
-ORIGINAL_CONVERSATIONS = data.to_conversations
 
 
 def main(plan: list[dict[str, Any]]) -> int:
@@ -34,8 +30,6 @@ def main(plan: list[dict[str, Any]]) -> int:
 
     shard_on_cpu()
     for entry in plan:
-        if "rows" in entry:
-            note_rows(Path(entry["rows"]))
         if "terminate" in entry:
             terminate_at(**entry["terminate"])
         if "lose" in entry:
@@ -67,27 +61,12 @@ def shard_on_cpu() -> None:
     patched.__init__ = initialize
 
 
-def note_rows(directory: Path) -> None:
-    """From now on write every row that this rank reads into a file."""
-    directory.mkdir(exist_ok=True)
-    file = directory / os.environ["RANK"]
-
-    def note(recipe: Any, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        with file.open("a") as names:
-            names.writelines(f"{name}\n" for name in rows["Product Name"])
-        return ORIGINAL_CONVERSATIONS(recipe, rows)
-
-    patched: Any = data
-    patched.to_conversations = note
-
-
-def terminate_at(step: int, rank: int | None = None) -> None:
-    """Send SIGTERM during `step` to one rank, or to the process that started all."""
+def terminate_at(step: int, rank: int) -> None:
+    """Send SIGTERM during `step` to one rank."""
 
     def terminate() -> None:
-        if int(os.environ["RANK"]) == (rank or 0):
-            with signal_awaited():
-                os.kill(os.getppid() if rank is None else os.getpid(), signal.SIGTERM)
+        if int(os.environ["RANK"]) == rank:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     in_step(step, terminate)
 
@@ -132,7 +111,7 @@ def in_step(step: int, act: Callable[[], None]) -> None:
 
 @contextmanager
 def signal_awaited() -> Generator[None]:
-    """On exit wait for a signal: torchrun passes it on with a delay, in which a step could end."""
+    """On exit wait for a signal."""
     told, teller = socket.socketpair()
     teller.setblocking(False)
     signal.set_wakeup_fd(teller.fileno())

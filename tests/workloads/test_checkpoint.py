@@ -40,27 +40,23 @@ def test_the_newest_checkpoint_is_the_one_of_the_highest_step(run: RunFolder, tm
     assert newest_step(run) == 100
 
 
-def test_a_checkpoint_without_its_marker_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (MARKER, None),
+        (MARKER, b'{"files": {'),
+        ("adapter_model.safetensors", bytes(999)),
+        ("trainer_state.json", None),
+    ],
+)
+def test_a_checkpoint_with_a_file_missing_or_cut_short_is_passed_over(
+    file: str, content: bytes | None, run: RunFolder, tmp_path: Path
+) -> None:
     save(run, tmp_path, 20)
-    (save(run, tmp_path, 40) / MARKER).unlink()
-    assert newest_step(run) == 20
-
-
-def test_a_checkpoint_with_a_file_cut_short_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
-    save(run, tmp_path, 20)
-    (save(run, tmp_path, 40) / "adapter_model.safetensors").write_bytes(bytes(999))
-    assert newest_step(run) == 20
-
-
-def test_a_checkpoint_with_a_file_missing_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
-    save(run, tmp_path, 20)
-    (save(run, tmp_path, 40) / "trainer_state.json").unlink()
-    assert newest_step(run) == 20
-
-
-def test_a_checkpoint_with_a_broken_marker_is_passed_over(run: RunFolder, tmp_path: Path) -> None:
-    save(run, tmp_path, 20)
-    (save(run, tmp_path, 40) / MARKER).write_text('{"files": {')
+    damaged = save(run, tmp_path, 40) / file
+    damaged.unlink()
+    if content is not None:
+        damaged.write_bytes(content)
     assert newest_step(run) == 20
 
 

@@ -57,12 +57,13 @@ def test_an_override_is_what_the_run_is_started_with(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is recorded, so the next start cannot have another value."""
-    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", f"name: {tiny}/absent")
-    assert run("local", recipe, tmp_path / "store", "--set", "training.learning_rate=1e-4") == 2
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    absent = ("--set", f"model.name={tiny}/absent")
+    assert run("local", recipe, tmp_path / "store", *absent, "--set", "training.learning_rate=1e-4") == 2
     started = json.loads((tmp_path / "store" / "mine" / "run.json").read_text())
     assert started["recipe"]["training"]["learning_rate"] == 1e-4
     capsys.readouterr()
-    assert run("local", recipe, tmp_path / "store") == 2
+    assert run("local", recipe, tmp_path / "store", *absent) == 2
     assert_one_line(capsys, "was started with another training.learning_rate;")
 
 
@@ -83,34 +84,31 @@ def test_an_unknown_recipe_ends_the_command(tmp_path: Path, capsys: pytest.Captu
 def test_a_missing_data_set_ends_the_command(
     command: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = edited(tiny, tmp_path, f"name: {tiny}/data", f"name: {tiny}/absent")
-    assert run(command, recipe, tmp_path / "store") == 2
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert run(command, recipe, tmp_path / "store", "--set", f"data.name={tiny}/absent") == 2
     assert_one_line(capsys, f"data set {tiny}/absent does not exist")
     assert not list((tmp_path / "store" / "mine").glob("*COMPLETE*"))
 
 
-def test_a_data_set_out_of_reach_ends_the_command(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("data.name=nobody/nothing", "data set nobody/nothing, split train, cannot be loaded: "),
+        (
+            "data.fields.category=Kategorie",
+            "has no column Kategorie; it has image, Product Name, Category, description",
+        ),
+        ("data.split=test", "split test, cannot be loaded: "),
+        ("data.rows=1000", "has 16 usable rows in split train, and the recipe takes 1000"),
+        ("model.name=/absent", "model /absent is not a directory with a config.json"),
+    ],
+)
+def test_what_cannot_be_trained_on_ends_the_command(
+    override: str, problem: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = edited(tiny, tmp_path, f"name: {tiny}/data", "name: nobody/nothing")
-    assert run("local", recipe, tmp_path / "store") == 2
-    assert_one_line(capsys, "data set nobody/nothing, split train, cannot be loaded: ")
-
-
-def test_a_missing_column_ends_the_command(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = edited(tiny, tmp_path, "category: Category", "category: Kategorie")
-    assert run("local", recipe, tmp_path / "store") == 2
-    assert_one_line(capsys, "has no column Kategorie; it has image, Product Name, Category, description")
-
-
-def test_a_missing_split_ends_the_command(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = edited(tiny, tmp_path, "split: train", "split: test")
-    assert run("local", recipe, tmp_path / "store") == 2
-    assert_one_line(capsys, "split test, cannot be loaded: ")
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert run("local", recipe, tmp_path / "store", "--set", override) == 2
+    assert_one_line(capsys, problem)
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
@@ -130,22 +128,6 @@ def test_an_empty_data_set_ends_the_command(
     assert run("local", recipe, tmp_path / "store", "--set", empty, *options) == 2
     assert_one_line(capsys, f"data set {tmp_path}/empty has no rows in split train")
     assert not list(tmp_path.rglob("*COMPLETE*"))
-
-
-def test_more_rows_than_the_data_set_has_end_the_command(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
-    assert run("local", recipe, tmp_path / "store", "--set", "data.rows=1000") == 2
-    assert_one_line(capsys, "has 40 usable rows in split train, and the recipe takes 1006")
-
-
-def test_a_model_that_is_not_there_ends_the_command(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", f"name: {tiny}/absent")
-    assert run("local", recipe, tmp_path / "store") == 2
-    assert_one_line(capsys, f"model {tiny}/absent is not a directory with a config.json")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +152,8 @@ def test_a_gated_model_says_what_to_do_and_never_shows_the_token(
 
     monkeypatch.setenv("HF_TOKEN", token)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-    recipe = edited(tiny, tmp_path, f"name: {tiny}/model", "name: google/gemma-3-4b-it")
-    assert run("local", recipe, tmp_path / "store") == 2
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert run("local", recipe, tmp_path / "store", "--set", "model.name=google/gemma-3-4b-it") == 2
     error = assert_one_line(capsys, f"model google/gemma-3-4b-it is gated and {told} gives no access: accept")
     assert "hf_secret" not in error
 
@@ -238,15 +220,6 @@ def run(command: str, recipe: Path | str, storage: Path, *options: str) -> int:
     return main(
         [command, "--recipe", str(recipe), "--storage", str(storage), "--run", "mine", *workers, *options]
     )
-
-
-def edited(tiny: Path, tmp_path: Path, old: str, new: str) -> Path:
-    """The tiny recipe with one text replaced."""
-    path = make_recipe(tmp_path / "recipe.yaml", tiny)
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
-    return path
 
 
 def assert_one_line(capsys: pytest.CaptureFixture[str], expected: str) -> str:

@@ -1,4 +1,4 @@
-"""Packed attention, a shared prefix, the fused adapter and logits of replies alone change no result."""
+"""Packed attention, a shared prefix and the fused adapter change no result."""
 
 import itertools
 from pathlib import Path
@@ -194,25 +194,3 @@ def test_the_adapter_keeps_no_copy_of_its_input_in_fp32(layer: Any) -> None:
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         layer(rows)
     assert kept and set(kept) == {torch.bfloat16}
-
-
-def test_only_tokens_of_replies_are_compared_with_the_vocabulary(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import trl.trainer.utils
-
-    recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")), [])
-    trainer = make_trainer(recipe, tmp_path)
-    scored = []
-    score = trl.trainer.utils._ChunkedLogProbFunction.apply
-
-    def count(hidden: Any, *others: Any) -> Any:
-        scored.append(len(hidden))
-        return score(hidden, *others)
-
-    monkeypatch.setattr(trl.trainer.utils._ChunkedLogProbFunction, "apply", count)
-    batch = next(iter(trainer.get_train_dataloader()))
-    trainer.compute_loss(trainer.model, batch)
-    replied = int((batch["labels"][:, 1:] != -100).sum())
-    assert scored == [replied]
-    assert 0 < replied < batch["labels"].numel() / 2

@@ -94,27 +94,6 @@ def test_rows_are_packed_and_the_held_out_ones_too(packed: Any) -> None:
     assert not trained & held_out
 
 
-@pytest.mark.parametrize("shipped", SHIPPED)
-def test_a_packed_row_sees_nothing_of_its_neighbours(shipped: str, tiny: Path, tmp_path: Path) -> None:
-    """The loss over packed rows equals that over separate rows."""
-    import torch
-
-    losses = []
-    for packing in (True, False):
-        few = ("data.rows=6", "data.test_rows=1", f"training.packing={packing}")
-        trainer = make_trainer(recipe_of(tiny, tmp_path, shipped, *few), tmp_path)
-        batch = dict(trainer.data_collator(list(trainer.train_dataset)))
-        trainer.model.eval()
-        with torch.no_grad():
-            losses.append(trainer.compute_loss(trainer.model, dict(batch)).item())
-            if packing:
-                # As if the whole pack were one row.
-                batch["cu_seq_lens_q"] = batch["cu_seq_lens_q"][[0, -1]]
-                leaking = trainer.compute_loss(trainer.model, batch).item()
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-    assert leaking != pytest.approx(losses[0], abs=1e-3)
-
-
 def test_the_draw_is_the_same_for_every_process_and_another_with_another_seed(
     tiny: Path, tmp_path: Path
 ) -> None:
@@ -151,12 +130,6 @@ def test_a_row_without_text_or_without_reply_is_left_out(tiny: Path, tmp_path: P
     train, test = load_conversations(recipe.data, 42)
     assert test is not None
     assert sorted(row["completion"][0]["content"] for row in [*train, *test]) == ["🐶", "🥣"]
-
-
-def test_more_rows_than_there_are_is_refused(tiny: Path, tmp_path: Path) -> None:
-    recipe = with_rows(tiny, tmp_path, [{"text": "soup", "emoji": "🥣"}] * 3, rows=2, test_rows=2)
-    with pytest.raises(InputError, match="has 3 usable rows in split train, and the recipe takes 4"):
-        load_conversations(recipe.data, 42)
 
 
 def test_a_row_that_does_not_fit_is_left_out_rather_than_cut(tiny: Path, tmp_path: Path) -> None:

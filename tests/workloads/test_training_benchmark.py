@@ -72,6 +72,27 @@ def test_both_sides_see_the_same_rows_once_and_are_scored_on_the_same_reply_toke
     )
 
 
+def test_only_tokens_of_replies_are_compared_with_the_vocabulary_as_on_a_gpu(
+    case: "Case", stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trl.trainer.utils
+
+    from benchmarks.training.measure import recipe_of, shipped
+
+    trainer: Any = shipped(recipe_of(case, "tiny", stand_ins), tmp_path)
+    scored = []
+    score = trl.trainer.utils._ChunkedLogProbFunction.apply
+
+    def count(hidden: Any, *others: Any) -> Any:
+        scored.append(len(hidden))
+        return score(hidden, *others)
+
+    monkeypatch.setattr(trl.trainer.utils._ChunkedLogProbFunction, "apply", count)
+    batch = next(iter(trainer.get_train_dataloader()))
+    trainer.compute_loss(trainer.model, batch)
+    assert scored == [int((batch["labels"][:, 1:] != -100).sum())]
+
+
 def replies(batches: Any, tokenizer: Any) -> list[str]:
     """The replies in the batches of an epoch, sorted."""
     texts = [tokenizer.decode(row) for batch in batches for row in batch["input_ids"].tolist()]

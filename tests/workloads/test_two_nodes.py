@@ -38,7 +38,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, store: Path) -> Path:
-    """The recipe of l4-kueue: six steps of two rows per process, a checkpoint every two steps."""
+    """The recipe of l4-kueue: six steps of two rows per process, a checkpoint every two steps.
+
+    It has data loaders, which must not end before their trainer has saved.
+    """
     return make_recipe(store / "recipe.yaml", tiny, "gemma-3-4b-sql", accumulation_steps=1, packing=False)
 
 
@@ -116,6 +119,8 @@ def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_ba
         node.terminate()
     outputs = [node.communicate()[0] for node in nodes]
     assert [node.returncode for node in nodes] == [143, 143], outputs[0]
+    for output in outputs:
+        assert "run held was stopped by SIGTERM; the same command goes on from step 3" in output
     del plan[0]["hold"]
     nodes = [start(node, plan) for node in (0, 1)]
     outputs = [node.communicate()[0] for node in nodes]

@@ -12,10 +12,15 @@ Exit codes: 0 finished, 1 failed, 2 the input is wrong, 143 stopped by SIGTERM a
 
 import argparse
 import os
+import signal
 import sys
+from typing import TYPE_CHECKING
 
-from finetune.errors import EXIT_BAD_INPUT, InputError
-from finetune.recipe import load_recipe
+from finetune.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, InputError
+from finetune.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    from finetune.checkpoint import RunFolder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,20 +37,60 @@ def main(arguments: list[str] | None = None) -> int:
 
             print_plan(recipe, options.processes * options.nodes)
             return 0
+        _check_together(recipe, options)
+        from finetune.checkpoint import RunFolder
+
+        run = RunFolder(options.storage, options.run)
+        # The first process of a container ignores signals without a handler. The drivers set others later.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+        if _is_finished(recipe, run, options.processes * options.nodes):
+            result = recipe.training.result
+            print(
+                f"run {run.name} is finished already, its {result} is in {run.folder.uri}/{result}",
+                flush=True,
+            )
+            return 0
         if options.command == "ray":
             from finetune.ray_driver import run_on_ray
 
-            return run_on_ray(recipe, options.storage, options.run, options.processes, options.accelerator)
+            return run_on_ray(recipe, run, options.processes, options.accelerator)
         if options.command == "torchrun":
             from finetune.torchrun import run_torchrun
 
-            return run_torchrun(recipe, options)
+            return run_torchrun(run, options)
         from finetune.local_driver import run_local
 
-        return run_local(recipe, options.storage, options.run)
+        return run_local(recipe, run)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return EXIT_BAD_INPUT
+
+
+def _check_together(recipe: Recipe, options: argparse.Namespace) -> None:
+    if options.command == "ray" and recipe.training.sharding != "none":
+        raise InputError(
+            f"training.sharding {recipe.training.sharding} is for python -m finetune torchrun; "
+            "on Ray it must be none"
+        )
+    if options.command == "torchrun" and (options.nodes > 1) != bool(options.rendezvous):
+        raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
+
+
+def _is_finished(recipe: Recipe, run: "RunFolder", processes: int) -> bool:
+    """Claim the run; unless it is finished, check that model and data can be used.
+
+    Of the processes that torchrun starts, the first does so for all.
+    """
+    if int(os.environ.get("RANK", "0")) > 0:
+        return run.finished()
+    if run.claim(recipe, processes):
+        return True
+    from finetune.data import check_data
+    from finetune.model import check_model
+
+    check_model(recipe.model.name)
+    check_data(recipe.data)
+    return False
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+from accelerate.utils import gather, gather_object
+from peft import get_peft_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from finetune.driver import Driver, Request
 from finetune.metrics import MetricsLog, Pace, last_evaluation
-from finetune.ranks import gathered, highest
+from finetune.model import verify_adapter
+from finetune.sharding import save_gathered_adapter
 
 
 class SaveOnRequest(TrainerCallback):
@@ -20,7 +24,8 @@ class SaveOnRequest(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        request = Request(highest(self._driver.requested(), args.device))
+        mine = torch.tensor([self._driver.requested()], device=args.device)
+        request = Request(int(gather(mine).max()))
         if request > self._answered:
             # Logged too, because the average since the last line would be lost with the process.
             control.should_log = control.should_save = True
@@ -29,20 +34,26 @@ class SaveOnRequest(TrainerCallback):
 
 
 class SaveCheckpoints(TrainerCallback):
-    """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards."""
+    """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards.
+
+    Its adapter is read again before: what did not come back as trained, or is not finite, is not kept.
+    """
 
     def __init__(self, driver: Driver):
         self._driver = driver
 
     def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         files = Path(str(args.output_dir), f"checkpoint-{state.global_step}")
-        if not args.fsdp:
+        if args.fsdp:
+            save_gathered_adapter(others["model"], others["processing_class"], files)
+        else:
             _gather_random_states(files, args.process_index, args.world_size)
-        metrics = {"step": state.global_step, **_last_logged(state)}
+            if args.process_index == 0:
+                verify_adapter(get_peft_model_state_dict(others["model"]), files)
         has_part = bool(args.fsdp) or args.process_index == 0
-        self._driver.save_checkpoint(state.global_step, metrics, files if has_part else None)
+        self._driver.save_checkpoint(state.global_step, files if has_part else None)
 
 
 class ShowProgress(TrainerCallback):
@@ -87,10 +98,7 @@ def _gather_random_states(files: Path, rank: int, ranks: int) -> None:
     """
     if ranks == 1:
         return
-    states = gathered((files / f"rng_state_{rank}.pth").read_bytes())
-    for number, state in enumerate(states or []):
-        (files / f"rng_state_{number}.pth").write_bytes(state)
-
-
-def _last_logged(state: TrainerState) -> dict[str, Any]:
-    return {key: value for entry in state.log_history for key, value in entry.items() if key != "step"}
+    states = gather_object([(files / f"rng_state_{rank}.pth").read_bytes()])
+    if rank == 0:
+        for number, state in enumerate(states):
+            (files / f"rng_state_{number}.pth").write_bytes(state)

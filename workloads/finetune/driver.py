@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Request(IntEnum):
@@ -20,6 +20,6 @@ class Driver(Protocol):
         """What this process was asked to do; called after every step."""
         ...
 
-    def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
+    def save_checkpoint(self, step: int, files: Path | None) -> None:
         """Store a checkpoint. `files` is the directory with this rank's part; None for a rank without one."""
         ...

@@ -1,5 +1,6 @@
 """The figures of a run, computed without training and without the weights."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
@@ -58,73 +59,46 @@ def print_plan(recipe: Recipe, processes: int) -> None:
 
 def make_plan(recipe: Recipe, processes: int) -> Plan:
     """Compute the plan from the run's own rows, tokens and packing, and from a model without weights."""
+    from trl import pack_dataset
+
     check_model(recipe.model.name)
     check_data(recipe.data)
     files = fetch_model(recipe.model.name, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
     rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    lengths = _lengths(recipe, rows, test_rows, processor)
-    sequences = lengths.sequences
-    training = recipe.training
-    batches = ceil(sequences / (training.batch_size * processes))
+    training, prefix = recipe.training, []
+    if recipe.data.image is not None:
+        sequences, labels = rows, [*_labels_with_pictures(rows, processor)]
+    else:
+        sequences = to_tokens(rows, processor, training.max_length)
+        labels = sequences["labels"]
+        if training.packing:
+            test_tokens = to_tokens(test_rows, processor, training.max_length) if test_rows else None
+            prefix, behind, _ = split_off_prefix(sequences, test_tokens)
+            sequences = pack_dataset(behind, cast(int, training.max_length) - len(prefix))
+    batches = ceil(len(sequences) / (training.batch_size * processes))
     trainable, parameters = _parameters(recipe, str(files))
     return Plan(
-        rows=lengths.rows,
-        too_long=len(rows) - lengths.rows,
+        rows=len(labels),
+        too_long=len(rows) - len(labels),
         test_rows=len(test_rows or ()),
-        tokens=lengths.tokens,
-        reply_tokens=lengths.reply_tokens,
-        prefix=lengths.prefix,
-        sequences=sequences,
+        tokens=sum(map(len, labels)),
+        reply_tokens=sum(len(row) - row.count(NOT_TRAINED) for row in labels),
+        prefix=len(prefix),
+        sequences=len(sequences),
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
         trainable=trainable,
     )
 
 
-@dataclass(frozen=True)
-class _Lengths:
-    rows: int
-    tokens: int
-    reply_tokens: int
-    sequences: int
-    prefix: int = 0
-
-
-def _lengths(recipe: Recipe, rows: "Dataset", test_rows: "Dataset | None", processor: Any) -> _Lengths:
-    from trl import pack_dataset
-
-    max_length = recipe.training.max_length
-    if recipe.data.image is not None:
-        return _lengths_with_pictures(rows, processor)
-    tokens = to_tokens(rows, processor, max_length)
-    labels = tokens["labels"]
-    prefix: list[int] = []
-    sequences = tokens
-    if recipe.training.packing:
-        test_tokens = to_tokens(test_rows, processor, max_length) if test_rows else None
-        prefix, behind, _ = split_off_prefix(tokens, test_tokens)
-        sequences = pack_dataset(behind, cast(int, max_length) - len(prefix))
-    return _Lengths(
-        rows=len(tokens),
-        tokens=sum(len(row) for row in labels),
-        reply_tokens=sum(len(row) - row.count(NOT_TRAINED) for row in labels),
-        sequences=len(sequences),
-        prefix=len(prefix),
-    )
-
-
-def _lengths_with_pictures(rows: "Dataset", processor: Any) -> _Lengths:
-    """Counted by the trainer's own collator, row by row: it alone knows how many tokens a picture takes."""
+def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]]:
+    """Made by the trainer's own collator, row by row: it alone knows how many tokens a picture takes."""
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
     collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
-    tokens = replies = 0
     for row in rows:
-        labels = collate([row])["labels"]
-        tokens += labels.numel()
-        replies += int((labels != NOT_TRAINED).sum())
-    return _Lengths(rows=len(rows), tokens=tokens, reply_tokens=replies, sequences=len(rows))
+        yield collate([row])["labels"][0].tolist()
 
 
 def _parameters(recipe: Recipe, files: str) -> tuple[int, int]:

@@ -3,36 +3,25 @@
 import os
 import signal
 from pathlib import Path
-from typing import Any
+
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object
 
 from finetune.checkpoint import RunFolder, checkpoint_name
-from finetune.data import check_data
 from finetune.driver import Request
 from finetune.errors import EXIT_INTERRUPTED
-from finetune.model import check_model
-from finetune.ranks import agreed, gathered
 from finetune.recipe import Recipe
 from finetune.training import train
 
 
-def run_local(recipe: Recipe, storage: str, run_name: str) -> int:
-    """Train in this process; returns the exit code. Raises InputError when data or storage cannot be used."""
-    run = RunFolder(storage, run_name)
-    main_process = int(os.environ.get("RANK", "0")) == 0
-    done = run.claim(recipe, int(os.environ.get("WORLD_SIZE", "1"))) if main_process else run.finished()
-    if done:
-        result = recipe.training.result
-        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
-        return 0
-    if main_process:
-        check_model(recipe.model.name)
-        check_data(recipe.data)
+def run_local(recipe: Recipe, run: RunFolder) -> int:
+    """Train in this process; returns the exit code."""
     outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep))
     if outcome.finished:
-        print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
+        print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
         return 0
     print(
-        f"run {run_name} was stopped after step {outcome.step} of {outcome.steps} and saved: "
+        f"run {run.name} was stopped after step {outcome.step} of {outcome.steps} and saved: "
         "the same command goes on from there",
         flush=True,
     )
@@ -54,12 +43,12 @@ class LocalDriver:
     def requested(self) -> Request:
         return Request.SAVE_AND_STOP if self._stopped else Request.CONTINUE
 
-    def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
-        name = agreed(checkpoint_name(step))
+    def save_checkpoint(self, step: int, files: Path | None) -> None:
+        (name,) = broadcast_object_list([checkpoint_name(step)])
         uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
         # Returns once every rank has uploaded its part.
-        parts = gathered(uploaded)
-        if parts is not None:
+        parts = gather_object([uploaded])
+        if PartialState().is_main_process:
             self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})
             self._run.prune_checkpoints(self._keep)
 

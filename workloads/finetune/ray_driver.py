@@ -14,10 +14,8 @@ from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
 from finetune.checkpoint import RunFolder, checkpoint_name
-from finetune.data import check_data
 from finetune.driver import Request
-from finetune.errors import EXIT_FAILED, InputError
-from finetune.model import check_model
+from finetune.errors import EXIT_FAILED
 from finetune.recipe import Recipe
 
 # How many lost workers a run survives. Drained nodes are not counted.
@@ -26,30 +24,15 @@ WORKER_FAILURES = 3
 WORKER_START_TIMEOUT = 1800
 
 
-def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accelerator: str | None) -> int:
-    """Train on `workers` workers; returns the exit code.
-
-    Raises InputError, before it requests any worker, when model, data or storage cannot be used.
-    """
-    if recipe.training.sharding != "none":
-        raise InputError(
-            f"training.sharding {recipe.training.sharding} is for python -m finetune torchrun; "
-            "on Ray it must be none"
-        )
-    run = RunFolder(storage, run_name)
-    if run.claim(recipe, workers):
-        result = recipe.training.result
-        print(f"run {run_name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
-        return 0
-    check_model(recipe.model.name)
-    check_data(recipe.data)
+def run_on_ray(recipe: Recipe, run: RunFolder, workers: int, accelerator: str | None) -> int:
+    """Train on `workers` workers; returns the exit code."""
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     ray.init()
     trainer = TorchTrainer(
         train_on_worker,
-        train_loop_config={"recipe": recipe, "storage": run.storage, "run": run_name},
+        train_loop_config={"recipe": recipe, "storage": run.storage, "run": run.name},
         scaling_config=ScalingConfig(
             num_workers=workers,
             use_gpu=accelerator is not None or "GPU" in ray.cluster_resources(),
@@ -58,7 +41,7 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
         run_config=RunConfig(
             # Ray reads there which checkpoints an earlier job of the same name has reported.
             storage_path=run.storage,
-            name=run_name,
+            name=run.name,
             failure_config=FailureConfig(max_failures=WORKER_FAILURES),
             checkpoint_config=CheckpointConfig(num_to_keep=recipe.training.checkpoints_to_keep),
         ),
@@ -66,11 +49,11 @@ def run_on_ray(recipe: Recipe, storage: str, run_name: str, workers: int, accele
     try:
         trainer.fit()
     except TrainingFailedError as error:
-        print(f"error: run {run_name} failed: {_cause(error)}", file=sys.stderr, flush=True)
+        print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     # Ray deletes old checkpoints when new ones are reported, except when a worker is lost at that moment.
     run.prune_checkpoints(recipe.training.checkpoints_to_keep)
-    print(f"run {run_name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
+    print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
     return 0
 
 
@@ -94,10 +77,10 @@ class RayDriver:
         """Save when the node is drained, and continue: Ray restarts the workers elsewhere once it is gone."""
         return Request.CONTINUE if ray.train.get_preemption_info() is None else Request.SAVE
 
-    def save_checkpoint(self, step: int, metrics: dict[str, Any], files: Path | None) -> None:
+    def save_checkpoint(self, step: int, files: Path | None) -> None:
         """Report the checkpoint. Ray needs a report of every rank; only rank 0 passes files."""
         ray.train.report(
-            metrics,
+            {"step": step},
             checkpoint=Checkpoint.from_directory(files) if files else None,
             checkpoint_dir_name=checkpoint_name(step),
             checkpoint_upload_fn=self._upload,

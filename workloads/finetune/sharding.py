@@ -8,17 +8,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
-from torch.distributed.checkpoint import FileSystemReader, load
+from peft import get_peft_model_state_dict
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
-from transformers import AutoModelForCausalLM, Trainer
+from transformers import Trainer
 
-from finetune.model import compare_adapters
+from finetune.model import verify_adapter
 from finetune.recipe import Training
-
-# The directory in a checkpoint into which accelerate writes the adapter's shards.
-SHARDS = "pytorch_model_fsdp_0"
 
 
 def is_sharded(training: Training) -> bool:
@@ -89,39 +85,15 @@ def _gather_before_forward(embedding: torch.nn.Module) -> None:
     embedding.register_forward_pre_hook(gather)
 
 
-def gather_adapter(trainer: Trainer, directory: Path) -> None:
-    """Gather the trained adapter, write it into `directory` on rank 0 and check it; call it on every rank.
+def save_gathered_adapter(model: Any, processor: Any, directory: Path) -> None:
+    """Write the trained adapter in one piece, from rank 0, beside its shards; call it on every rank.
 
-    Trainer.save_model writes nothing while checkpoints are sharded. Raises RuntimeError when the written
-    adapter does not load or differs from the trained one.
+    The trainer writes shards alone.
     """
-    model: Any = trainer.model
     # Gathers the adapter alone; the frozen weights are not needed.
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
     weights = get_model_state_dict(model, options=options)
-    if dist.get_rank() > 0:
-        return
-    _save_adapter(trainer, directory, weights)
-    with torch.device("meta"):
-        skeleton = AutoModelForCausalLM.from_config(model.config)
-    # The base model's memory stays uninitialised: only the names and shapes of the adapter matter here.
-    saved = PeftModel.from_pretrained(skeleton.to_empty(device="cpu"), str(directory))
-    compare_adapters(
-        get_peft_model_state_dict(model, state_dict=weights), get_peft_model_state_dict(saved), directory
-    )
-
-
-def restore_adapter(trainer: Trainer, checkpoint: Path, directory: Path) -> None:
-    """Write the adapter of a sharded checkpoint into `directory` in one piece; call before sharding."""
-    model: Any = trainer.model
-    weights = get_peft_model_state_dict(model)
-    load({"model": weights}, storage_reader=FileSystemReader(checkpoint / SHARDS), no_dist=True)
-    set_peft_model_state_dict(model, weights)
-    _save_adapter(trainer, directory)
-
-
-def _save_adapter(trainer: Trainer, directory: Path, weights: dict[str, Any] | None = None) -> None:
-    model: Any = trainer.model
-    model.save_pretrained(str(directory), state_dict=weights)
-    processor: Any = trainer.processing_class
-    processor.save_pretrained(directory)
+    if dist.get_rank() == 0:
+        model.save_pretrained(str(directory), state_dict=weights)
+        processor.save_pretrained(directory)
+        verify_adapter(get_peft_model_state_dict(model, state_dict=weights), directory)

@@ -12,10 +12,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from finetune.checkpoint import RunFolder
-from finetune.data import check_data
-from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, InputError
-from finetune.model import check_model
-from finetune.recipe import Recipe
+from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 
 CLOSE = PContext.close
 # The command of each process, without its arguments.
@@ -30,27 +27,12 @@ RENDEZVOUS_TIMEOUT = 1800
 RESTARTS = 3
 
 
-def run_torchrun(recipe: Recipe, options: Namespace) -> int:
+def run_torchrun(run: RunFolder, options: Namespace) -> int:
     """Train in `options.processes` processes on each of `options.nodes` nodes; returns the exit code.
 
     With more than one node the same command runs on each, in any order, and `options.rendezvous` (HOST:PORT)
-    is an address of one of them. Raises InputError, before it starts a process, when the options do not fit
-    together or model, data or storage cannot be used.
+    is an address of one of them.
     """
-    if (options.nodes > 1) != bool(options.rendezvous):
-        raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
-    run_folder = RunFolder(options.storage, options.run)
-    # The first process of a container ignores signals without a handler. torchrun sets its own one later.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
-    if run_folder.claim(recipe, options.processes * options.nodes):
-        result = f"{run_folder.folder.uri}/{recipe.training.result}"
-        print(
-            f"run {run_folder.name} is finished already, its {recipe.training.result} is in {result}",
-            flush=True,
-        )
-        return 0
-    check_model(recipe.model.name)
-    check_data(recipe.data)
     # As the torchrun command does. Otherwise each process starts as many threads as the node has cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # With a shared store a node that comes back waits for an address that nobody publishes again.
@@ -59,7 +41,7 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
         min_nodes=options.nodes,
         max_nodes=options.nodes,
         nproc_per_node=options.processes,
-        run_id=run_folder.name,
+        run_id=run.name,
         rdzv_backend="c10d",
         rdzv_endpoint=options.rendezvous or "localhost:0",
         max_restarts=RESTARTS if options.rendezvous else 0,
@@ -77,7 +59,7 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     try:
         elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:
-        return 0 if run_folder.finished() else _interrupted(run_folder, stopped.sigval, exit_codes)
+        return 0 if run.finished() else _interrupted(run, stopped.sigval, exit_codes)
     except ChildFailedError as failed:
         return _exit_code(failed)
     except RendezvousError as error:
@@ -86,15 +68,15 @@ def run_torchrun(recipe: Recipe, options: Namespace) -> int:
     return 0
 
 
-def _interrupted(run_folder: RunFolder, number: signal.Signals, exit_codes: list[int]) -> int:
+def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) -> int:
     """Report a run whose processes were ended by a signal; returns the exit code.
 
     It is that of a failure unless each process has saved, has finished, or was ended by the signal itself,
     before it had trained anything.
     """
-    newest = run_folder.newest_checkpoint()
+    newest = run.newest_checkpoint()
     print(
-        f"run {run_folder.name} was stopped by {number.name}; the same command goes on "
+        f"run {run.name} was stopped by {number.name}; the same command goes on "
         + (f"from step {newest.step}" if newest else "from the beginning"),
         flush=True,
     )

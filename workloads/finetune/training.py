@@ -9,27 +9,24 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-import trl.trainer.utils
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
-from finetune.checkpoint import RunFolder
+from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, MetricsLog, last_evaluation
-from finetune.model import fetch_model, load_model, load_processor, lora_config, verify_adapter
+from finetune.model import fetch_model, load_model, load_processor, lora_config
 from finetune.prefix import PrefixedBatch, split_off_prefix
-from finetune.ranks import agreed
 from finetune.recipe import Recipe
 from finetune.sharding import (
-    gather_adapter,
     is_sharded,
     loaded_by_one_process,
-    restore_adapter,
     shard_by_layer,
     sharding_arguments,
 )
@@ -53,7 +50,8 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     """Train from the newest complete checkpoint to the end and publish the result, or until asked to stop."""
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
-    newest = agreed(run.newest_checkpoint() if arguments.process_index == 0 else None)
+    newest: SavedCheckpoint | None
+    (newest,) = broadcast_object_list([run.newest_checkpoint() if arguments.process_index == 0 else None])
     # Local rank 0 downloads first; the other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model.name)
@@ -64,8 +62,15 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
         callbacks.append(ShowProgress(MetricsLog(run.folder, step)))
-    trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
-    outcome, adapter = _finish_training(trainer, resume)
+    state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
+    if resume and state and _outcome(state).finished:
+        # The trainer would resume with one more step.
+        outcome, adapter = _outcome(state), resume
+    else:
+        trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        outcome = _outcome(trainer.state)
+        adapter = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}")
     if outcome.finished and arguments.process_index == 0:
         model = None
         if recipe.training.result == "model":
@@ -85,7 +90,6 @@ def build_trainer(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations."""
-    _score_replies_alone()
     processor = load_processor(recipe.model.name, pictures=recipe.data.image is not None)
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
@@ -118,16 +122,6 @@ def build_trainer(
     # ShowProgress prints the same figures in one readable line.
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def _score_replies_alone() -> None:
-    """Make the trainer compute logits only for tokens that are trained, on a CPU too.
-
-    It does so where Triton is installed. Elsewhere it computes those of the prompts too and drops them,
-    because some accelerators compile for one shape.
-    """
-    heads: Any = trl.trainer.utils
-    heads._use_triton = lambda device: True
 
 
 def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
@@ -179,38 +173,8 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
     return arguments
 
 
-def _finish_training(trainer: SFTTrainer, resume: Path | None) -> tuple[Outcome, Path]:
-    """Train to the end or until asked to stop; returns how far, and where the checked adapter lies."""
-    state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
-    if resume and state and _outcome(state).finished:
-        # The checkpoint is of the last step: the trainer would resume with one more.
-        return _outcome(state), _restored_adapter(
-            trainer, resume
-        ) if trainer.args.process_index == 0 else resume
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    outcome = _outcome(trainer.state)
-    adapter = Path(str(trainer.args.output_dir), f"checkpoint-{outcome.step}")
-    if outcome.finished and trainer.args.fsdp:
-        adapter = Path(str(trainer.args.output_dir), "adapter")
-        gather_adapter(trainer, adapter)
-    elif outcome.finished and trainer.args.process_index == 0:
-        verify_adapter(cast(PeftModel, trainer.model), adapter)
-    return outcome, adapter
-
-
 def _outcome(state: TrainerState) -> Outcome:
     return Outcome(state.global_step, state.max_steps, last_evaluation(state.log_history))
-
-
-def _restored_adapter(trainer: SFTTrainer, checkpoint: Path) -> Path:
-    adapter = checkpoint
-    if trainer.args.fsdp:
-        adapter = Path(str(trainer.args.output_dir), "adapter")
-        restore_adapter(trainer, checkpoint, adapter)
-    else:
-        cast(PeftModel, trainer.model).load_adapter(str(checkpoint), adapter_name="default")
-    verify_adapter(cast(PeftModel, trainer.model), adapter)
-    return adapter
 
 
 def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from pathlib import Path
 from maxtext_driver.__main__ import chips_of
 from maxtext_driver.errors import EXIT_BAD_INPUT, EXIT_FAILED, InputError
 from maxtext_driver.recipe import Recipe, load_recipe
-from tpu_compile.figures import Figures
-from tpu_compile.report import Compiled, missed, summary, table
+from tpu_compile.report import Compiled, Figures, missed, summary, table
 
 TUTORIAL = "llama3-8b-tutorial"
 

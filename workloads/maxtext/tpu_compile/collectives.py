@@ -22,7 +22,8 @@ _INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.
 _CALLED = re.compile(
     r"\b(?:calls|to_apply|branch_computations|called_computations)=(?:%([\w.\-]+)|\{([^{}]*)\})"
 )
-_KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
+# In the order of the report.
+KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
 
 
 class UnreadableProgram(Exception):
@@ -65,7 +66,7 @@ def received_bytes(text: str, chips: int) -> dict[str, int]:
     total: Counter[str] = Counter()
     for kind, size, rounds in _walk(program, program.entry, 1, chips):
         total[kind] += size * rounds
-    return {kind: total[kind] for kind in _KINDS if total[kind]}
+    return {kind: total[kind] for kind in KINDS if total[kind]}
 
 
 def _parse(text: str) -> Program:
@@ -90,7 +91,7 @@ def _walk(program: Program, name: str, rounds: int, chips: int) -> Iterator[tupl
     """Kind, bytes and number of runs of every collective in a computation and those that it calls."""
     for instruction in program.computations[name].values():
         opcode = instruction.opcode.removesuffix("-start")
-        if opcode in _KINDS:
+        if opcode in KINDS:
             # XLA:TPU writes a reduce-scatter as a fusion of an all-reduce with a slice.
             kind = "reduce-scatter" if name.startswith("all-reduce-scatter") else opcode
             yield kind, _received(kind, opcode, instruction, chips), rounds

@@ -15,7 +15,7 @@ from typing import Any
 from maxtext_driver.configuration import maxtext_arguments, slice_settings
 from maxtext_driver.recipe import Recipe
 from tpu_compile.collectives import received_bytes
-from tpu_compile.figures import Figures
+from tpu_compile.report import Figures
 
 
 def compile_recipe(recipe: Recipe, chips: int) -> Figures:

@@ -1,10 +1,11 @@
-"""Compares two recipes, and checks the first one against its limits."""
+"""The figures of a compiled step; compares those of two recipes, and checks the first against its limits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from maxtext_driver.recipe import Recipe
-from tpu_compile.figures import Figures
+from tpu_compile.collectives import KINDS
 
 GIB = 2**30
 MIB = 2**20
@@ -18,6 +19,22 @@ TRAFFIC = 1 / 3
 
 # The settings that must be equal for a comparison.
 SAME = ("model_name", "max_target_length")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Figures of one training step on one chip, in bytes; `hbm` and `host` are peaks of memory."""
+
+    hbm: int
+    host: int
+    tokens: int
+    received: dict[str, int]
+    compile_seconds: float
+
+    @property
+    def received_per_token(self) -> float:
+        """The bytes that a chip receives for each token that it trains on."""
+        return sum(self.received.values()) / self.tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,20 +79,16 @@ def summary(mine: Compiled, other: Compiled) -> str:
     )
 
 
+def _of(kind: str, figures: Figures) -> str:
+    return f"{figures.received.get(kind, 0) / GIB:.2f}"
+
+
 _ROWS = {
     "tokens per step": lambda figures: f"{figures.tokens:,}",
     "HBM, GiB of 31.24": lambda figures: f"{figures.hbm / GIB:.2f}",
     "memory of the host, GiB": lambda figures: f"{figures.host / GIB:.2f}",
     "received per step, GiB": lambda figures: f"{sum(figures.received.values()) / GIB:.2f}",
-    "of which all-gather": lambda figures: _of(figures, "all-gather"),
-    "of which reduce-scatter": lambda figures: _of(figures, "reduce-scatter"),
-    "of which all-reduce": lambda figures: _of(figures, "all-reduce"),
-    "of which all-to-all": lambda figures: _of(figures, "all-to-all"),
-    "of which collective-permute": lambda figures: _of(figures, "collective-permute"),
+    **{f"of which {kind}": partial(_of, kind) for kind in KINDS},
     "received per token, MiB": lambda figures: f"{figures.received_per_token / MIB:.2f}",
     "seconds to compile": lambda figures: f"{figures.compile_seconds:.0f}",
 }
-
-
-def _of(figures: Figures, kind: str) -> str:
-    return f"{figures.received.get(kind, 0) / GIB:.2f}"
