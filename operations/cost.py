@@ -15,7 +15,7 @@ from rich.table import Table
 from operations import plan
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.options import add_endpoint, add_json, add_stack
+from operations.options import add_set, add_shared
 from operations.plan import StackPlan
 from operations.prices import Price, Prices, catalog_prices, file_prices, unknown
 from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
@@ -56,19 +56,6 @@ class Used:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Total:
-    """A sum.
-
-    Args:
-        dollars: Of the lines that have a price.
-        lines_without_price: How many have none.
-    """
-
-    dollars: float
-    lines_without_price: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """What a stack costs, as `--json` prints it.
 
@@ -81,7 +68,7 @@ class Estimate:
         trouble: Why no price could be asked for, empty otherwise.
         lines: What is billed by time.
         by_use: What is billed by use.
-        totals: Sums of the lines, by column.
+        totals: By column the dollars of the lines that have a price, and how many have none.
     """
 
     stack: str
@@ -92,14 +79,13 @@ class Estimate:
     trouble: str
     lines: Sequence[Line]
     by_use: Sequence[Used]
-    totals: Mapping[str, Total]
+    totals: Mapping[str, Mapping[str, float]]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    add_stack(parser)
-    add_json(parser)
-    add_endpoint(parser)
+    add_shared(parser)
+    add_set(parser)
     parser.add_argument("--hours", type=float, help="how long a run takes; by default maxRunHours, the most")
     parser.add_argument(
         "--prices",
@@ -153,7 +139,7 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
             for each, price in used
         ],
         totals={
-            column: Total(dollars=sum(filter(None, found), 0.0), lines_without_price=found.count(None))
+            column: {"dollars": sum(filter(None, found), 0.0), "lines_without_price": found.count(None)}
             for column, found in amounts.items()
         },
     )
@@ -185,16 +171,16 @@ def _show(found: Estimate, console: Console) -> None:
     for used in found.by_use:
         table.add_row(escape(used.what), "by use", used.unit, _text(used.price, 5), "", "", "")
     table.add_section()
-    table.add_row("together", "", "", "", *(_total(found.totals[column]) for column in _COLUMNS))
+    table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in _COLUMNS))
     console.print(table)
     for note in _notes(found):
         console.print(escape(note))
 
 
-def _total(total: Total) -> str:
-    if total.lines_without_price and not total.dollars:
+def _total(dollars: float, lines_without_price: float) -> str:
+    if lines_without_price and not dollars:
         return "no price"
-    return f"{total.dollars:,.2f}" + (" and more" if total.lines_without_price else "")
+    return f"{dollars:,.2f}" + (" and more" if lines_without_price else "")
 
 
 def _text(dollars: float | None, digits: int) -> str:

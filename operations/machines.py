@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cloud.container import CLUSTER, NODE_POOL
+from cloud.inputs import texts
 from cloud.machines import GPU_LABEL, MACHINES, TPU_LABEL, Machine
 from components.capacity import CapacityType, Reservation
 from engine.plan import Planned
@@ -17,7 +18,7 @@ class Machines:
 
     Args:
         resource: Logical name of the resource.
-        type: What they are; None for a type that the table does not have.
+        type: What they are; None where Autopilot has none that is large enough.
         type_name: Name of the type.
         kept: How many are there whether they are used or not.
         most: How many there are at most.
@@ -48,21 +49,18 @@ def machines_of(plan: StackPlan) -> list[Machines]:
 
 def _of_pool(pool: Planned) -> Machines:
     node, scaling = pool.inputs["nodeConfig"], pool.inputs.get("autoscaling") or {}
-    zones = tuple(pool.inputs.get("nodeLocations") or ())
+    zones = tuple(texts(pool.inputs, "nodeLocations[]"))
     fixed = int(pool.inputs.get("nodeCount") or 0) * max(1, len(zones))
-    affinity = node.get("reservationAffinity") or {}
-    named = affinity.get("values") or [] if affinity.get("consumeReservationType") != "NO_RESERVATION" else []
+    named = next(texts(node, "reservationAffinity.values[]"), None)
     return Machines(
         resource=pool.name,
-        type=MACHINES.get(node["machineType"]),
+        type=MACHINES[node["machineType"]],
         type_name=node["machineType"],
         kept=int(scaling.get("totalMinNodeCount") or 0) if scaling else fixed,
         most=int(scaling.get("totalMaxNodeCount") or 0) if scaling else fixed,
         zones=zones,
-        capacity=_capacity(
-            spot=bool(node.get("spot")), flex=bool(node.get("flexStart")), reserved=bool(named)
-        ),
-        reservation=Reservation.parse(named[0]) if named else None,
+        capacity=_capacity(spot=bool(node.get("spot")), flex=bool(node.get("flexStart")), reserved=named),
+        reservation=Reservation.parse(named) if named else None,
         disk_gb=int(node.get("diskSizeGb") or 0),
     )
 
@@ -82,7 +80,8 @@ def _for_pods(pods: Pods) -> Machines | None:
         and machine.memory_gib > pods.memory_gib
     ]
     smallest = min(fitting, key=lambda machine: (machine.count, machine.cpus), default=None)
-    reservation = _reservation(selector)
+    named = selector.get("cloud.google.com/reservation-name")
+    owner = selector.get("cloud.google.com/reservation-project")
     return Machines(
         resource=pods.resource,
         type=smallest,
@@ -93,23 +92,16 @@ def _for_pods(pods: Pods) -> Machines | None:
         capacity=_capacity(
             spot=selector.get("cloud.google.com/gke-spot") == "true",
             flex=selector.get("cloud.google.com/gke-flex-start") == "true",
-            reserved=reservation is not None,
+            reserved=named,
         ),
-        reservation=reservation,
+        reservation=Reservation(name=named, project=owner) if named else None,
         disk_gb=0,
     )
 
 
-def _capacity(*, spot: bool, flex: bool, reserved: bool) -> CapacityType:
+def _capacity(*, spot: bool, flex: bool, reserved: str | None) -> CapacityType:
     if reserved:
         return CapacityType.RESERVATION
     if flex:
         return CapacityType.FLEX_START
     return CapacityType.SPOT if spot else CapacityType.ON_DEMAND
-
-
-def _reservation(selector: Mapping[str, str]) -> Reservation | None:
-    name = selector.get("cloud.google.com/reservation-name")
-    if not name:
-        return None
-    return Reservation(name=name, project=selector.get("cloud.google.com/reservation-project"))

@@ -22,7 +22,7 @@ from operations.checks.run_limit import check_run_limit
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
-from operations.options import add_endpoint, add_json, add_stack
+from operations.options import add_set, add_shared
 from operations.plan import StackPlan
 
 HELP: Final = "check in the project everything that a stack needs, before anything is created"
@@ -45,9 +45,8 @@ CHECKS: Final[dict[str, Check]] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
-    add_stack(parser)
-    add_json(parser)
-    add_endpoint(parser)
+    add_shared(parser)
+    add_set(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, Final
 
 from cloud import run
+from cloud.inputs import at
 from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from cloud.quantity import quantity
 from engine.plan import Planned
@@ -53,7 +54,7 @@ class Pods:
         return ceil(self._sum(GPU_RESOURCE) + self._sum(TPU_RESOURCE))
 
     def _sum(self, name: str) -> float:
-        limits = (container.get("resources", {}).get("limits") or {} for container in self.spec["containers"])
+        limits = at(self.spec, "containers[].resources.limits")
         return sum(quantity(limit.get(name)) or 0.0 for limit in limits)
 
 

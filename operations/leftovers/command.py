@@ -16,7 +16,7 @@ from operations.errors import CallError, OperationError
 from operations.findings import exit_status
 from operations.leftovers.footprint import Footprint, footprint
 from operations.leftovers.search import Findings, Leftover, search
-from operations.options import add_endpoint, add_json, add_stack
+from operations.options import add_set, add_shared
 from operations.state import Backend, State, read
 
 HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack is still in the project"
@@ -30,9 +30,8 @@ _GIVEN_BACK: Final = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    add_stack(parser)
-    add_json(parser)
-    add_endpoint(parser)
+    add_shared(parser)
+    add_set(parser)
     parser.add_argument(
         "--state",
         metavar="FILE",

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.options import add_endpoint, add_json
+from operations.options import add_shared
 from operations.state import Backend, State
 from operations.status.look import Look
 from operations.status.report import Health, Line, Report
@@ -30,9 +30,7 @@ _STYLES: Final = {Health.GOOD: "green", Health.WAITING: "yellow", Health.BAD: "r
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--stack", required=True, help="name of the stack, such as a4-ray")
-    add_json(parser)
-    add_endpoint(parser)
+    add_shared(parser)
     parser.add_argument("--follow", action="store_true", help="look again every 10 seconds, until Ctrl-C")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the loss curve into an SVG file")
     parser.add_argument(
