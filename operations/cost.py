@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -45,17 +45,6 @@ class Line(Quantity):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Used:
-    """What is billed by use; see `Billed` and `Line`."""
-
-    key: str
-    what: str
-    unit: str
-    price: float | None
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Estimate:
     """What a stack costs, as `--json` prints it.
 
@@ -67,7 +56,7 @@ class Estimate:
         hours_from: Where the hours come from.
         trouble: Why no price could be asked for, empty otherwise.
         lines: What is billed by time.
-        by_use: What is billed by use.
+        by_use: What is billed by use, with price and source.
         totals: By column the dollars of the lines that have a price, and how many have none.
     """
 
@@ -78,7 +67,7 @@ class Estimate:
     hours_from: str
     trouble: str
     lines: Sequence[Line]
-    by_use: Sequence[Used]
+    by_use: Sequence[Mapping[str, Any]]
     totals: Mapping[str, Mapping[str, float]]
 
 
@@ -135,7 +124,11 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         trouble=trouble,
         lines=lines,
         by_use=[
-            Used(key=each.key, what=each.what, unit=each.unit, price=price.dollars, source=price.source)
+            {
+                **{name: getattr(each, name) for name in ("key", "what", "unit")},
+                "price": price.dollars,
+                "source": price.source,
+            }
             for each, price in used
         ],
         totals={
@@ -169,7 +162,7 @@ def _show(found: Estimate, console: Console) -> None:
         amounts = (_text(getattr(line, column), 2) for column in _COLUMNS)
         table.add_row(escape(line.what), f"{line.most:.4g}", line.unit, _text(line.price, 5), *amounts)
     for used in found.by_use:
-        table.add_row(escape(used.what), "by use", used.unit, _text(used.price, 5), "", "", "")
+        table.add_row(escape(used["what"]), "by use", used["unit"], _text(used["price"], 5), "", "", "")
     table.add_section()
     table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in _COLUMNS))
     console.print(table)

@@ -33,18 +33,8 @@ class Price(NamedTuple):
     source: str
 
 
-class Sku(NamedTuple):
-    """Where the catalog has a price.
-
-    Attributes:
-        service: Id of the service that sells it.
-        description: Regular expression for its description.
-    """
-
-    service: str
-    description: str
-
-
+# A service of the catalog, and a regular expression for the description of what it sells.
+Sku = tuple[str, str]
 # The price of one unit, given key and unit.
 Prices = Callable[[str, str], Price]
 
@@ -95,8 +85,9 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
         described = known().get(key)
         if not described:
             return Price(None, "in the reservation's contract: give it in a price file")
-        pattern = re.compile(described.description, re.IGNORECASE)
-        skus = [sku for sku in sold(described.service) if pattern.fullmatch(sku.get("description", ""))]
+        service, description = described
+        pattern = re.compile(description, re.IGNORECASE)
+        skus = [sku for sku in sold(service) if pattern.fullmatch(sku.get("description", ""))]
         found = {rate: sku for sku in skus if (rate := _rate(sku, unit)) is not None}
         if len(found) != 1:
             why = f"{len(found)} prices match" if found else "no SKU matches"
@@ -111,10 +102,10 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
 def known() -> dict[str, Sku | None]:
     """By key, what is in prices.yaml and in cloud/'s records; None for what the catalog cannot have."""
     services = yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text())
-    skus = {key: Sku(service, text) for service, listed in services.items() for key, text in listed.items()}
+    skus = {key: (service, text) for service, listed in services.items() for key, text in listed.items()}
     spot = (key.removesuffix(".spot") for key in skus if key.endswith(".spot"))
     billed = (each for record in records.every().values() for each in record.billed)
-    own = {each.key: Sku(each.service, each.description) for each in billed}
+    own = {each.key: (each.service, each.description) for each in billed}
     return {**skus, **{f"{key}.reservation": None for key in spot}, **own}
 
 

@@ -70,20 +70,15 @@ def _all(plan: StackPlan) -> Iterator[Quantity]:
         yield from _of_machines(each)
     billed = {each.resource for each in machines}
     autopilot = any(each.inputs.get("enableAutopilot") for each in plan.of_type(CLUSTER.type))
-    for pods in pods_of(plan) if autopilot else ():
+    for pods in (*(pods_of(plan) if autopilot else ()), *cloud_run_of(plan)):
         if not (pods.resource in billed and pods.accelerators):
-            yield from _of_general_pods(pods)
-    for pods in cloud_run_of(plan):
-        yield from _of_cloud_run(pods)
+            yield from _of_pods(pods)
     for _ in plan.of_type(NAT.type):
         # A gateway is billed for every machine that uses it.
-        most, kept = (
-            min(_MOST_GATEWAYS, sum(found))
-            for found in ([each.most for each in machines], [each.kept for each in machines])
-        )
-        yield Quantity(
-            key="nat.gateway", what="Cloud NAT, by machine", unit=_BY_TIME, most=most, run=most, kept=kept
-        )
+        most = min(_MOST_GATEWAYS, sum(each.most for each in machines))
+        kept = min(_MOST_GATEWAYS, sum(each.kept for each in machines))
+        what = "Cloud NAT, by machine"
+        yield Quantity(key="nat.gateway", what=what, unit=_BY_TIME, most=most, run=most, kept=kept)
     for each in _billed(plan):
         if each.unit == _BY_TIME:
             yield Quantity(key=each.key, what=each.what, unit=each.unit, most=1, run=1, kept=1)
@@ -116,22 +111,15 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
         yield _of_each(machines, "disk.balanced", "boot disks", "GiB-month", amount)
 
 
-def _of_general_pods(pods: Pods) -> Iterator[Quantity]:
-    """Pods without accelerators: Autopilot bills what they ask for."""
-    for part, unit, amount in (
-        ("cpu", "vCPU-hour", pods.cpus),
-        ("memory", "GiB-hour", pods.memory_gib),
-        ("storage", "GiB-hour", pods.storage_gib),
-    ):
-        yield _of_each(pods, f"autopilot.{part}", f"Autopilot pods: {part}", unit, amount)
-
-
-def _of_cloud_run(pods: Pods) -> Iterator[Quantity]:
-    name = "job" if pods.type == run.JOB.type else "service"
+def _of_pods(pods: Pods) -> Iterator[Quantity]:
+    """What Autopilot bills pods without accelerators for, and Cloud Run its instances."""
+    name = {run.JOB.type: "job", run.SERVICE.type: "service"}.get(pods.type)
+    where, title = (f"run.{name}", f"Cloud Run {name}") if name else ("autopilot", "Autopilot pods")
     for part, key, unit, amount in (
-        ("cpu", f"run.{name}.cpu", "vCPU-hour", pods.cpus),
-        ("memory", f"run.{name}.memory", "GiB-hour", pods.memory_gib),
-        ("GPU", "run.gpu.nvidia-l4", "GPU-hour", pods.accelerators),
+        ("cpu", f"{where}.cpu", "vCPU-hour", pods.cpus),
+        ("memory", f"{where}.memory", "GiB-hour", pods.memory_gib),
+        ("storage", f"{where}.storage", "GiB-hour", pods.storage_gib),
+        ("GPU", "run.gpu.nvidia-l4", "GPU-hour", pods.accelerators if name else 0),
     ):
-        found = _of_each(pods, key, f"Cloud Run {name}: {part}", unit, amount)
-        yield found if name == "job" else replace(found, run=found.kept)
+        found = _of_each(pods, key, f"{title}: {part}", unit, amount)
+        yield replace(found, run=found.kept) if name == "service" else found

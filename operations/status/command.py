@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,8 @@ from operations.clients import Clients
 from operations.errors import OperationError
 from operations.options import add_shared
 from operations.state import Backend, State
-from operations.status.look import Look
+from operations.status.cluster import from_kubeconfig
+from operations.status.look import look
 from operations.status.report import Health, Line, Report
 
 HELP: Final = "what the stack's workloads are doing now, and why something of it waits"
@@ -55,10 +57,11 @@ def run(options: argparse.Namespace) -> int:
     project = _project(state)
     if not project:
         raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
-    look = Look(options.stack, state, Clients(project, options.endpoint), options.kubeconfig)
+    given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
+    looks = partial(look, options.stack, state, Clients(project, options.endpoint), given)
     if options.follow:
-        return follow(look.report, Console(), time.sleep)
-    report = look.report()
+        return follow(looks, Console(), time.sleep)
+    report = looks()
     if options.plot:
         _plot(report, options.plot)
     if options.json:
@@ -68,14 +71,14 @@ def run(options: argparse.Namespace) -> int:
     return report.exit_status
 
 
-def follow(look: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
+def follow(looks: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
     """Shows one look after the other in the same place until it is interrupted."""
-    report = look()
+    report = looks()
     try:
         with Live(drawn(report, datetime.now(UTC)), console=console, auto_refresh=False) as live:
             while True:
                 pause(_BETWEEN_LOOKS_S)
-                report = look()
+                report = looks()
                 live.update(drawn(report, datetime.now(UTC)), refresh=True)
     except KeyboardInterrupt:
         return report.exit_status

@@ -1,9 +1,8 @@
 """One look at everything of a stack that works."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from cloud.container import CLUSTER
@@ -12,10 +11,12 @@ from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
-from operations.status.cluster import Cluster, Object, from_google, from_kubeconfig
+from operations.status.cluster import Cluster, Object, from_google
 from operations.status.pods import nodes, pods
-from operations.status.report import Health, Line, Report, Why, line
+from operations.status.report import Health, Line, Report, Why
 
+# What this program says of a cluster that GKE does not know.
+_GONE: Final = "GONE"
 _KUEUE: Final = "kueue.x-k8s.io"
 # The end of a log, where the reason of a failure is.
 _LOG_LINES: Final = "50"
@@ -23,95 +24,88 @@ _LOG_LINES: Final = "50"
 Unseen = list[str]
 
 
-class Look:
-    """Looks at a stack, again and again if need be.
+def look(stack: str, state: State, clients: Clients, given: Cluster | None = None) -> Report:
+    """What there is now; what cannot be looked at is named and does not stop the rest.
 
     Args:
         stack: Name of the stack.
         state: Its state.
         clients: Google's APIs.
-        kubeconfig: How to reach its cluster, where GKE's own answer does not do.
+        given: Its cluster, where GKE's own answer does not do.
     """
-
-    def __init__(self, stack: str, state: State, clients: Clients, kubeconfig: Path | None = None) -> None:
-        self._stack = stack
-        self._state = state
-        self._clients = clients
-        # A file that is none is said at once, before anything is drawn.
-        self._given = from_kubeconfig(kubeconfig) if kubeconfig else None
-
-    def report(self) -> Report:
-        """What there is now; what cannot be looked at is named and does not stop the rest."""
-        unseen: Unseen = []
-        lines: list[Line] = []
-        for resource in self._state.of_type(CLUSTER.type):
-            lines += self._gke(resource, unseen)
-        for record, read in ((JOB, cloud_run.job), (SERVICE, cloud_run.service)):
-            for resource in self._state.of_type(record.type):
-                with _noted(resource.physical_name, unseen):
-                    lines.append(read(self._clients, resource.id))
-        progress = None
-        with _noted("metrics", unseen):
-            progress = metrics.read(self._clients, self._state.outputs)
-        return Report(stack=self._stack, lines=tuple(lines), progress=progress, unseen=tuple(unseen))
-
-    def _gke(self, resource: Resource, unseen: Unseen) -> Iterator[Line]:
-        """The cluster, its pools, and what is in it."""
+    unseen: Unseen = []
+    lines: list[Line] = []
+    for resource in state.of_type(CLUSTER.type):
         described: dict[str, Any] = {}
-        try:
-            described = self._clients.call(
-                "container.v1", "projects.locations.clusters.get", name=resource.id
-            )
-            yield from _described(described)
-        except CallError as error:
-            if error.missing:
-                why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
-                yield line("cluster", resource.physical_name, "gone", why=why)
-                return
-            unseen.append(f"cluster: {error}")
-        try:
-            cluster = self._given or from_google(self._clients, described)
-        except OperationError as error:
-            if described:
-                unseen.append(f"inside the cluster: {error}")
-            return
-        with _noted("nodes", unseen):
-            yield from nodes(cluster.every("/api/v1/nodes"))
-        found = self._state.of_type(*workloads.KINDS)
-        for namespace in dict.fromkeys(each.id.partition("/")[0] for each in found):
-            yield from _inside(cluster, namespace, unseen)
+        with _noted("cluster", unseen):
+            described = _described(clients, resource)
+            lines += _gke(described)
+        if described.get("status") == _GONE or not (given or described):
+            continue
+        with _noted("inside the cluster", unseen):
+            cluster = given or from_google(clients, described)
+            workloads_ = state.of_type(*workloads.KINDS)
+            namespaces = dict.fromkeys(each.id.partition("/")[0] for each in workloads_)
+            lines += _inside(cluster, namespaces, unseen)
+    for record, read in ((JOB, cloud_run.job), (SERVICE, cloud_run.service)):
+        for resource in state.of_type(record.type):
+            with _noted(resource.physical_name, unseen):
+                lines.append(read(clients, resource.id))
+    progress = None
+    with _noted("metrics", unseen):
+        progress = metrics.read(clients, state.outputs)
+    return Report(stack=stack, lines=tuple(lines), progress=progress, unseen=tuple(unseen))
 
 
-def _inside(cluster: Cluster, namespace: str, unseen: Unseen) -> Iterator[Line]:
-    """What is in a namespace."""
-    for token, read in workloads.KINDS.items():
-        _, api, kind = token.split(":")
-        plural = f"{kind.lower()}s"
-        with _noted(plural, unseen):
-            yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
-    with _noted("queue", unseen):
-        found = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
-        yield from workloads.queue(found, _positions(cluster, namespace, found))
-    events: list[Object] = []
-    with _noted("events", unseen):
-        events = cluster.every(_path(namespace, "api/v1", "events"))
-    with _noted("pods", unseen):
-        yield from pods(cluster.every(_path(namespace, "api/v1", "pods")), events, partial(_log, cluster))
+def _described(clients: Clients, resource: Resource) -> dict[str, Any]:
+    """The cluster as GKE describes it.
+
+    Raises:
+        CallError: When it cannot be read.
+    """
+    try:
+        return clients.call("container.v1", "projects.locations.clusters.get", name=resource.id)
+    except CallError as error:
+        if error.missing:
+            return {"name": resource.physical_name, "status": _GONE}
+        raise
 
 
-def _described(cluster: dict[str, Any]) -> Iterator[Line]:
-    """Line for a cluster that is not as it should be, and for each such pool of it."""
-    pools = [("node pool", pool) for pool in cluster.get("nodePools") or ()]
+def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
+    """The cluster, and each pool of it that is not as it should be."""
+    pools = [
+        ("node pool", pool) for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING"
+    ]
     for kind, each in (("cluster", cluster), *pools):
         status = str(each.get("status") or "")
-        if kind == "node pool" and status == "RUNNING":
-            continue
         said = [str(part.get("message") or "") for part in each.get("conditions") or ()]
         said.append(str(each.get("statusMessage") or ""))
-        bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR")
+        bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR", _GONE)
         why = words.explain(*said) if bad else words.plain(*said)
+        if status == _GONE:
+            why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
         health = Health.BAD if bad else Health.GOOD if status == "RUNNING" else Health.WAITING
         yield Line(kind=kind, name=each["name"], state=status.lower(), health=health, why=why)
+
+
+def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iterator[Line]:
+    """The nodes, and what is in the namespaces."""
+    with _noted("nodes", unseen):
+        yield from nodes(cluster.every("/api/v1/nodes"))
+    for namespace in namespaces:
+        for token, read in workloads.KINDS.items():
+            _, api, kind = token.split(":")
+            plural = f"{kind.lower()}s"
+            with _noted(plural, unseen):
+                yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
+        with _noted("queue", unseen):
+            found = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
+            yield from workloads.queue(found, _positions(cluster, namespace, found))
+        events: list[Object] = []
+        with _noted("events", unseen):
+            events = cluster.every(_path(namespace, "api/v1", "events"))
+        with _noted("pods", unseen):
+            yield from pods(cluster.every(_path(namespace, "api/v1", "pods")), events, partial(_log, cluster))
 
 
 @contextmanager

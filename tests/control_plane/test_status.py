@@ -6,7 +6,8 @@ import pytest
 
 from operations.clients import Clients
 from operations.state import Resource, State
-from operations.status.look import Look
+from operations.status import look as status
+from operations.status.cluster import from_kubeconfig
 from operations.status.report import Line, Report
 from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
@@ -33,7 +34,8 @@ def google() -> Iterator[GoogleServer]:
 def look(rehearsal: Rehearsal, plane: ControlPlane, google: GoogleServer) -> Report:
     resources = (Resource(type=item.type, id=item.id, outputs=item.outputs) for item in rehearsal.cloud.items)
     clients = Clients("rehearsal-project", google.address)
-    return Look("l4-kueue", State(resources=tuple(resources)), clients, plane.kubeconfig).report()
+    state = State(resources=tuple(resources))
+    return status.look("l4-kueue", state, clients, from_kubeconfig(plane.kubeconfig))
 
 
 def states(report: Report, kind: str) -> list[str]:

@@ -30,7 +30,8 @@ from operations.prices import known
 from operations.quantities import by_use, quantities
 from operations.state import Resource, State
 from operations.status import command as status
-from operations.status.look import Look
+from operations.status.cluster import from_kubeconfig
+from operations.status.look import look
 from tests.operations.good_project import GoodProject, access
 from tests.operations.google_server import Fault, GoogleServer, Page
 from tests.operations.kubernetes_server import KubernetesServer
@@ -80,8 +81,9 @@ def _cost(server: GoogleServer) -> None:
     for each in [*quantities(plan), *by_use(plan)]:
         described = known()[each.key]
         if described and each.key != "e2.memory.onDemand":
-            description = re.sub(r"\.\*$|\(.*\)\?$", "", described.description).replace("\\", "")
-            skus.setdefault(described.service, []).append(_sku(description, each.unit))
+            service, pattern = described
+            description = re.sub(r"\.\*$|\(.*\)\?$", "", pattern).replace("\\", "")
+            skus.setdefault(service, []).append(_sku(description, each.unit))
     for service, listed in skus.items():
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service
@@ -155,7 +157,7 @@ def _status(server: GoogleServer) -> None:
         kubernetes.plant(samples.PODS, pod("Running", name=first), unscheduled(name=second))
         kubernetes.plant(samples.EVENTS, event("FailedScaleUp", stockout, about=second))
         clients, kubeconfig = Clients(PROJECT, server.address), kubernetes.kubeconfig(Path(folder))
-        report = Look("l4-kueue", _state(), clients, kubeconfig).report()
+        report = look("l4-kueue", _state(), clients, from_kubeconfig(kubeconfig))
         Console(width=WIDTH).print(status.drawn(report, datetime(2026, 11, 21, 10, 0, tzinfo=UTC)))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from cloud.discovery import Call
 from operations.clients import Clients
-from operations.status.look import Look
+from operations.status import look as status
+from operations.status.cluster import from_kubeconfig
 from operations.status.report import Report
 from tests.operations.conftest import Lived
 from tests.operations.google_server import Fault, GoogleServer
@@ -41,7 +43,7 @@ def look(
     """Of l4-kueue, in whose cluster are the objects of a4-ray too."""
     ray = (each for each in a4_ray.alive.resources if each.type.startswith("kubernetes:"))
     state = replace(l4_kueue.alive, resources=(*l4_kueue.alive.resources, *ray))
-    return Look("l4-kueue", state, clients, cluster.kubeconfig(tmp_path)).report
+    return partial(status.look, "l4-kueue", state, clients, from_kubeconfig(cluster.kubeconfig(tmp_path)))
 
 
 @pytest.fixture

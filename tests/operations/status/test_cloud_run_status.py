@@ -3,7 +3,7 @@
 import pytest
 
 from operations.clients import Clients
-from operations.status.look import Look
+from operations.status.look import look
 from tests.operations.conftest import Lived
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import Object
@@ -57,7 +57,7 @@ def test_the_newest_execution_of_the_job(
     older = {"name": f"{EXECUTIONS}/j-old", "createTime": "2026-11-20T09:00:00Z"}
     google.plant("run.v2", "run.projects.locations.jobs.executions.list", {"executions": [older, newest]})
     google.plant("logging.v2", "logging.entries.list", {"entries": [{"textPayload": log}]})
-    report = Look("cloudrun-vllm", cloudrun.alive, clients).report()
+    report = look("cloudrun-vllm", cloudrun.alive, clients)
     found = line(report, "Cloud Run execution")
     assert (found.name, found.state, why(report, found.kind)) == ("j-abc", state, words)
 
@@ -79,6 +79,6 @@ def test_the_service(
     revisions = {"latestCreatedRevision": "r/s-00002", "latestReadyRevision": "r/s-00001"}
     answer = {"terminalCondition": {"type": "Ready", **ready}, **revisions}
     google.plant("run.v2", "run.projects.locations.services.get", answer)
-    report = Look("cloudrun-vllm", cloudrun.alive, clients).report()
+    report = look("cloudrun-vllm", cloudrun.alive, clients)
     found = line(report, "Cloud Run service")
     assert (found.state, why(report, found.kind)) == (state, words)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from operations.clients import Clients
-from operations.status.look import Look
+from operations.status import look as status
 from operations.status.report import Health, Report
 from tests.operations.conftest import Lived
 from tests.operations.google_server import A_PAGE, CUT, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
@@ -69,6 +69,6 @@ def test_a_cluster_that_is_being_made_has_nothing_to_look_into(
     l4_kueue: Lived, google: GoogleServer, clients: Clients
 ) -> None:
     google.plant("container.v1", CLUSTER, {"name": "c", "status": "PROVISIONING"})
-    report = Look("l4-kueue", l4_kueue.alive, clients).report()
+    report = status.look("l4-kueue", l4_kueue.alive, clients)
     assert line(report, "cluster").state == "provisioning"
     assert report.unseen == ("inside the cluster: the cluster has no address yet",)
