@@ -124,12 +124,8 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         trouble=trouble,
         lines=lines,
         by_use=[
-            {
-                **{name: getattr(each, name) for name in ("key", "what", "unit")},
-                "price": price.dollars,
-                "source": price.source,
-            }
-            for each, price in used
+            {"key": each.key, "what": each.what, "unit": each.unit, "price": dollars, "source": source}
+            for each, (dollars, source) in used
         ],
         totals={
             column: {"dollars": sum(filter(None, found), 0.0), "lines_without_price": found.count(None)}

@@ -16,11 +16,7 @@ _LOG_LINES: Final = 50
 
 
 def job(clients: Clients, name: str) -> Line:
-    """The newest execution of a job.
-
-    Args:
-        clients: Google's APIs.
-        name: `projects/P/locations/L/jobs/J`.
+    """The newest execution of a job, `projects/P/locations/L/jobs/J`.
 
     Raises:
         CallError: When it cannot be read.
@@ -57,11 +53,7 @@ def job(clients: Clients, name: str) -> Line:
 
 
 def service(clients: Clients, name: str) -> Line:
-    """A service.
-
-    Args:
-        clients: Google's APIs.
-        name: `projects/P/locations/L/services/S`.
+    """A service, `projects/P/locations/L/services/S`.
 
     Raises:
         CallError: When it cannot be read.

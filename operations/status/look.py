@@ -73,10 +73,8 @@ def _described(clients: Clients, resource: Resource) -> dict[str, Any]:
 
 def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
     """The cluster, and each pool of it that is not as it should be."""
-    pools = [
-        ("node pool", pool) for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING"
-    ]
-    for kind, each in (("cluster", cluster), *pools):
+    pools = (pool for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING")
+    for kind, each in (("cluster", cluster), *(("node pool", pool) for pool in pools)):
         status = str(each.get("status") or "")
         said = [str(part.get("message") or "") for part in each.get("conditions") or ()]
         said.append(str(each.get("statusMessage") or ""))

@@ -83,7 +83,7 @@ def _cost(server: GoogleServer) -> None:
         if described and each.key != "e2.memory.onDemand":
             service, pattern = described
             description = re.sub(r"\.\*$|\(.*\)\?$", "", pattern).replace("\\", "")
-            skus.setdefault(service, []).append(_sku(description, each.unit))
+            skus.setdefault(service, []).append(sku(description, 0, unit=_UNITS.get(each.unit, "h"), units=1))
     for service, listed in skus.items():
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service
@@ -91,14 +91,17 @@ def _cost(server: GoogleServer) -> None:
     _run(server, "cost", "--stack", "l4-kueue", "--hours", "2")
 
 
-def _sku(description: str, unit: str) -> dict[str, Any]:
-    price = {"currencyCode": "USD", "units": "1"}
-    expression = {"usageUnit": _UNITS.get(unit, "h"), "tieredRates": [{"unitPrice": price}]}
+def sku(
+    description: str, nanos: int, *regions: str, unit: str = "h", units: int = 0, free: bool = False
+) -> dict[str, Any]:
+    """What the catalog has of something; with a free amount, of what it costs beyond that."""
+    price = {"currencyCode": "USD", "units": str(units), "nanos": nanos}
+    tiers = [{"unitPrice": {"units": "0"}}] * free + [{"unitPrice": price}]
     return {
         "skuId": "0000-0000-0000",
         "description": description,
-        "serviceRegions": [REGION],
-        "pricingInfo": [{"pricingExpression": expression}],
+        "serviceRegions": list(regions) or [REGION],
+        "pricingInfo": [{"pricingExpression": {"usageUnit": unit, "tieredRates": tiers}}],
     }
 
 

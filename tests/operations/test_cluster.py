@@ -4,7 +4,7 @@ import base64
 import datetime
 import ipaddress
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Tls(LoopbackServer):
         }
 
     def serve(self, request: Request) -> None:
-        """Answers with a list, or refuses."""
+        """Answers with a list, or rejects the token."""
         allowed = request.headers["Authorization"] == f"Bearer {TOKEN}"
         content = b'{"items": [{"metadata": {"name": "a"}}]}' if allowed else b'{"message": "Unauthorized"}'
         request.answer(200 if allowed else 401, content)
@@ -83,40 +83,48 @@ def tls(tmp_path: Path) -> Iterator[Tls]:
         yield server
 
 
+Reach = Callable[..., list[dict[str, Any]]]
+
+
 @pytest.fixture
-def clients(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Clients:
-    monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials(TOKEN))
-    return Clients("p", google.address)
+def reach(tls: Tls, google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Reach:
+    """The nodes of the cluster that GKE describes, with changes, to somebody with a token."""
+
+    def reach(token: str = TOKEN, **changes: Any) -> list[dict[str, Any]]:
+        monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials(token))
+        cluster = from_google(Clients("p", google.address), {**tls.described(), **changes})
+        return cluster.every("/api/v1/nodes")
+
+    return reach
 
 
-def test_the_cluster_is_asked_with_the_operators_token(tls: Tls, clients: Clients) -> None:
-    assert from_google(clients, tls.described()).every("/api/v1/nodes") == [{"metadata": {"name": "a"}}]
+def test_the_cluster_is_asked_with_the_operators_token(reach: Reach) -> None:
+    assert reach() == [{"metadata": {"name": "a"}}]
 
 
-def test_a_cluster_with_another_authority_gets_no_token(tls: Tls, clients: Clients, tmp_path: Path) -> None:
+def test_a_cluster_with_another_authority_gets_no_token(reach: Reach, tls: Tls, tmp_path: Path) -> None:
     stranger = certify(tmp_path / "stranger.pem")
     with pytest.raises(CallError, match="no answer from the cluster"):
-        from_google(clients, tls.described(stranger)).every("/api/v1/nodes")
+        reach(**tls.described(stranger))
 
 
-def test_a_token_that_the_cluster_refuses_is_said_and_not_shown(
-    tls: Tls, google: GoogleServer, monkeypatch: pytest.MonkeyPatch
+def test_a_token_that_the_cluster_rejects_is_said_and_not_shown(reach: Reach) -> None:
+    with pytest.raises(CallError) as rejected:
+        reach("ya29.another")
+    assert rejected.value.status == 401
+    assert "ya29" not in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"endpoint": None}, "no address yet"),
+        ({"masterAuth": None}, "no address yet"),
+        ({"masterAuth": {"clusterCaCertificate": "AAAA"}}, "no answer"),
+    ],
+)
+def test_a_cluster_without_address_or_authority_is_said(
+    changes: dict[str, Any], said: str, reach: Reach
 ) -> None:
-    monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials("ya29.another"))
-    with pytest.raises(CallError) as refused:
-        from_google(Clients("p", google.address), tls.described()).every("/api/v1/nodes")
-    assert refused.value.forbidden
-    assert "ya29" not in str(refused.value)
-
-
-@pytest.mark.parametrize("missing", ["endpoint", "masterAuth"])
-def test_a_cluster_without_an_address_is_said(missing: str, tls: Tls, clients: Clients) -> None:
-    described = {key: value for key, value in tls.described().items() if key != missing}
-    with pytest.raises(OperationError, match="no address yet"):
-        from_google(clients, described)
-
-
-def test_an_authority_that_is_none_is_said(tls: Tls, clients: Clients) -> None:
-    described = {**tls.described(), "masterAuth": {"clusterCaCertificate": "AAAA"}}
-    with pytest.raises(OperationError):
-        from_google(clients, described).every("/api/v1/nodes")
+    with pytest.raises(OperationError, match=said):
+        reach(**changes)

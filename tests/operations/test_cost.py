@@ -1,6 +1,7 @@
 """What a stack costs: quantities of the plan, and no figure that nobody gave."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,15 @@ from operations import prices
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.prices import Prices, catalog_prices, file_prices
-from operations.quantities import Quantity, by_use, quantities
+from operations.quantities import by_use, quantities
 from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
+from tests.operations.samples import sku
 
 COMPUTE_ENGINE = "6F81-5844-456A"
+CORE = "G2 Instance Core running in Americas"
 SKUS = "cloudbilling.services.skus.list"
-
-
-def sku(description: str, nanos: int, *regions: str, unit: str = "h", free: bool = False) -> dict[str, Any]:
-    tiers = [{"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}]
-    if free:
-        tiers = [{"startUsageAmount": 0, "unitPrice": {"units": "0"}}, {**tiers[0], "startUsageAmount": 5}]
-    return {
-        "skuId": f"{abs(hash(description)) % 10**8:08d}",
-        "description": description,
-        "serviceRegions": list(regions) or ["us-central1"],
-        "pricingInfo": [{"pricingExpression": {"usageUnit": unit, "tieredRates": tiers}}],
-    }
 
 
 def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_ENGINE) -> None:
@@ -41,19 +32,13 @@ def catalog(clients: Clients) -> Prices:
     return catalog_prices(clients, "us-central1")
 
 
-def amounts(stack: str, *settings: str) -> dict[str, tuple[float, float, float]]:
+def amounts(stack: str) -> dict[str, tuple[float, float, float]]:
     """By key, in an hour: at most, in a run, when nobody does anything."""
-    found: dict[str, list[Quantity]] = {}
-    for each in quantities(planned(stack, *settings)):
-        found.setdefault(each.key, []).append(each)
-    return {
-        key: (
-            sum(each.most for each in same),
-            sum(each.run for each in same),
-            sum(each.kept for each in same),
-        )
-        for key, same in found.items()
-    }
+    found: defaultdict[str, tuple[float, float, float]] = defaultdict(lambda: (0, 0, 0))
+    for each in quantities(planned(stack)):
+        most, run, kept = found[each.key]
+        found[each.key] = most + each.most, run + each.run, kept + each.kept
+    return found
 
 
 # Quantities
@@ -124,12 +109,9 @@ def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: 
     ("skus", "why"),
     [
         ([], "no SKU matches"),
-        ([sku("G2 Instance Core running in Americas", 1, unit="mo")], "no SKU matches"),
-        ([sku("G2 Instance Core running in Americas", n, "us-central1") for n in (1, 2)], "2 prices match"),
-        (
-            [{"description": "G2 Instance Core running in Americas", "serviceRegions": ["us-central1"]}],
-            "no SKU",
-        ),
+        ([sku(CORE, 1, unit="mo")], "no SKU matches"),
+        ([sku(CORE, nanos) for nanos in (1, 2)], "2 prices match"),
+        ([{"description": CORE, "serviceRegions": ["us-central1"]}], "no SKU"),
     ],
     ids=["none", "unit", "two", "half"],
 )
@@ -165,13 +147,13 @@ def test_a_price_file_is_read_and_nothing_else_is_guessed(tmp_path: Path) -> Non
         (None, "No such file"),
     ],
 )
-def test_a_price_file_that_is_none_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
+def test_a_price_file_that_is_none_is_rejected(tmp_path: Path, text: str | None, message: str) -> None:
     file = tmp_path / "prices.yaml"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(OperationError, match=message) as refused:
+    with pytest.raises(OperationError, match=message) as rejected:
         file_prices(file)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(rejected.value)
 
 
 # The command
@@ -211,7 +193,7 @@ def test_without_prices_the_quantities_are_shown_and_the_status_says_so(
     assert "Traceback" not in ran.err
 
 
-def test_hours_that_are_none_are_refused(run: Command) -> None:
+def test_hours_that_are_none_are_rejected(run: Command) -> None:
     ran = run("dev", "--hours", "0")
     assert ran.status == 2
     assert "--hours 0.0: give a number above 0" in ran.err
