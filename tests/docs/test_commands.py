@@ -103,7 +103,7 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
         runpy.run_module(module, run_name="__main__")
     options = parsed.value.options
     if module == "rehearsal" and not is_placeholder(options.stack):
-        of_stack(options.stack, dict(parse_override(text) for text in options.set))
+        of_stack(options.stack, dict(parse_override(text) for text in options.overrides))
         assert not options.fail_at or plans.named(plans.shipped(options.stack), options.fail_at)
     if module == "finetune" and not is_placeholder(options.recipe):
         load_recipe(options.recipe, options.overrides)
