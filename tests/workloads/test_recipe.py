@@ -34,15 +34,6 @@ def test_every_shipped_recipe_loads_by_its_name(name: str) -> None:
     assert load_recipe(name).model.name
 
 
-def test_the_vision_recipe_takes_the_tutorial_s_rows_in_its_steps() -> None:
-    recipe = load_recipe("gemma-3-4b-vision")
-    training = recipe.training
-    assert recipe.model.name == "google/gemma-3-4b-it"
-    assert recipe.data.name == "philschmid/amazon-product-descriptions-vlm"
-    assert (recipe.lora.rank, training.epochs, training.max_grad_norm) == (16, 3, 0.3)
-    assert training.batch_size * training.accumulation_steps == 4
-
-
 def test_a_misspelt_key_is_refused_with_the_right_one(tmp_path: Path, tree: dict[str, Any]) -> None:
     tree["lora"]["rnak"] = tree["lora"].pop("rank")
     text = refused(tmp_path, tree)
@@ -126,26 +117,6 @@ def text_tree(**training: Any) -> dict[str, Any]:
     tree = yaml.safe_load((RECIPES / "gemma-3-1b-emoji.yaml").read_text())
     tree["training"] |= training
     return tree
-
-
-def test_the_emoji_recipe_is_the_tutorial_s_rows_and_prompt_and_ends_as_a_model_to_serve() -> None:
-    recipe = load_recipe("gemma-3-1b-emoji")
-    assert recipe.model.name == "google/gemma-3-1b-it"
-    assert (recipe.data.name, recipe.data.rows, recipe.training.seed) == ("KomeijiForce/Text2Emoji", 1000, 42)
-    assert recipe.data.prompt.format(text="I ate a banana") == "Translate to emoji: I ate a banana"
-    assert (recipe.model.quantization, recipe.model.precision, recipe.lora.rank) == ("nf4", "bf16", 16)
-    assert recipe.training.packing and recipe.training.result == "model"
-    assert recipe.data.image is None and recipe.data.system is None
-
-
-def test_the_text_to_sql_recipe_shards_evaluates_and_ends_as_an_adapter() -> None:
-    recipe = load_recipe("gemma-3-12b-text-to-sql")
-    assert recipe.model.name == "google/gemma-3-12b-it"
-    assert recipe.data.columns == ["sql_context", "sql_prompt", "sql"]
-    assert (recipe.data.rows, recipe.data.test_rows) == (10_000, 2_500)
-    assert (recipe.training.sharding, recipe.training.result) == ("fsdp2", "adapter")
-    assert recipe.training.packing and recipe.training.evaluate_every_steps
-    assert (recipe.model.quantization, recipe.model.precision) == ("none", "bf16")
 
 
 @pytest.mark.parametrize(
