@@ -43,6 +43,11 @@ class Line(Quantity):
     per_run: float | None
     per_month: float | None
 
+    @property
+    def amounts(self) -> tuple[float | None, ...]:
+        """The dollars, in the order of the columns."""
+        return self.per_hour, self.per_run, self.per_month
+
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
@@ -51,7 +56,6 @@ class Estimate:
     Args:
         stack: Name of the stack.
         region: Google Cloud region.
-        currency: Of every amount.
         hours: Hours of training in a run; None when nobody says.
         hours_from: Where the hours come from.
         trouble: Why no price could be asked for, empty otherwise.
@@ -62,7 +66,6 @@ class Estimate:
 
     stack: str
     region: str
-    currency: str
     hours: float | None
     hours_from: str
     trouble: str
@@ -93,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         planned = plan.load(options.stack, options.set)
         found = _estimate(planned, options, prices)
     if options.json:
-        print(json.dumps(asdict(found), indent=2))
+        print(json.dumps({"currency": "USD", **asdict(found)}, indent=2))
     else:
         _show(found, Console(width=None if sys.stdout.isatty() else 120))
     return 2 if found.trouble else 0
@@ -114,11 +117,10 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
     lines = [_line(each, prices(each.key, each.unit), hours) for each in quantities(planned)]
     used = ((each, prices(each.key, each.unit)) for each in by_use(planned))
-    amounts = {column: [getattr(line, column) for line in lines] for column in _COLUMNS}
+    amounts = {column: [line.amounts[place] for line in lines] for place, column in enumerate(_COLUMNS)}
     return Estimate(
         stack=planned.stack,
         region=planned.region,
-        currency="USD",
         hours=hours,
         hours_from=hours_from if hours else "",
         trouble=trouble,
@@ -155,7 +157,7 @@ def _show(found: Estimate, console: Console) -> None:
     for name in ("in an hour", "unit", "price", "per hour", run, "a month forgotten"):
         table.add_column(name, justify="left" if name == "unit" else "right")
     for line in found.lines:
-        amounts = (_text(getattr(line, column), 2) for column in _COLUMNS)
+        amounts = (_text(each, 2) for each in line.amounts)
         table.add_row(escape(line.what), f"{line.most:.4g}", line.unit, _text(line.price, 5), *amounts)
     for used in found.by_use:
         table.add_row(escape(used["what"]), "by use", used["unit"], _text(used["price"], 5), "", "", "")
