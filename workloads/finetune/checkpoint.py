@@ -27,9 +27,9 @@ from finetune.storage import Folder
 MARKER = "COMPLETE.json"
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# Files of the trainer's checkpoint that nobody needs who loads the adapter.
-TRAINER_FILES = re.compile(
-    r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json"
+# Files of a checkpoint that nobody needs who loads the adapter.
+NOT_OF_ADAPTER = re.compile(
+    r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json|COMPLETE\.json"
 )
 
 
@@ -116,14 +116,15 @@ class RunFolder:
 
     def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
         """Upload a local checkpoint's adapter and the merged model, if any; then mark the run as finished."""
-        adapter = [path for path in sorted(checkpoint.iterdir()) if _belongs_to_adapter(path)]
+        files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
+        adapter = [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
         results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
-        for name, files in results.items():
+        for name, paths in results.items():
             # An earlier attempt may have left other files.
             self.folder.delete(name)
-            for path in files:
+            for path in paths:
                 self.folder.upload(path, f"{name}/{path.name}")
-        sizes = {name: {path.name: path.stat().st_size for path in files} for name, files in results.items()}
+        sizes = {name: {path.name: path.stat().st_size for path in paths} for name, paths in results.items()}
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))
 
@@ -148,10 +149,6 @@ class RunFolder:
 def checkpoint_name(step: int) -> str:
     """The name of a checkpoint's directory; names sort by step, then by time."""
     return f"checkpoint-{step:08d}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-
-
-def _belongs_to_adapter(path: Path) -> bool:
-    return path.is_file() and path.name != MARKER and not TRAINER_FILES.fullmatch(path.name)
 
 
 def _differences(old: Any, new: Any, key: str = "") -> list[str]:

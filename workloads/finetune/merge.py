@@ -30,9 +30,11 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
         base.dequantize()
     merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    # The published files, because the server's version of transformers may be another than this one.
-    for file in _files_beside_weights(published):
-        shutil.copyfile(file, target / file.name)
+    # Configuration, tokenizer and chat template as published, because the server's version of transformers
+    # may be another than this one; without the index of the weights, which is written anew.
+    for file in (path for pattern in MODEL_FILES for path in published.glob(pattern)):
+        if ".safetensors" not in file.name:
+            shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
 
@@ -70,12 +72,6 @@ def verify_model(
     )
     if not all(step.isfinite().all() for step in answer.logits):
         raise RuntimeError(f"the merged model in {directory} answers with numbers that are not finite")
-
-
-def _files_beside_weights(directory: Path) -> list[Path]:
-    """Configuration, tokenizer and chat template, without the index of the weights, which is written anew."""
-    found = {path for pattern in MODEL_FILES for path in directory.glob(pattern)}
-    return sorted(path for path in found if ".safetensors" not in path.name)
 
 
 def _in_bf16(config: dict[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,6 @@ class RunFolder:
                 "give this one a --run of its own"
             )
 
-    def claimed(self) -> bool:
-        """Whether `claim` was called for this run; False when a worker has another directory mounted."""
-        return (self.path / "run.json").exists()
-
     def steps_saved(self) -> int:
         """The steps after which the newest complete checkpoint was saved; 0 without one."""
         folder = self.path / "checkpoints"

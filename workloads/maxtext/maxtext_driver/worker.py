@@ -21,7 +21,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
     run = RunFolder(Path(config["output"]), config["run"])
     rank = ray.train.get_context().get_world_rank()
     print(f"worker {rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
-    if not run.claimed():
+    if not (run.path / "run.json").exists():
         raise RuntimeError(f"{run.path} is not the driver's; every host must mount the same bucket there")
     train(recipe, run, placement, rank)
     saved, steps = run.steps_saved(), recipe.steps
