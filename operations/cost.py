@@ -17,7 +17,7 @@ from operations.clients import Clients
 from operations.errors import OperationError
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
-from operations.prices import Price, Prices, catalog_prices, file_prices, unknown
+from operations.prices import Price, Prices, catalog_prices, file_prices
 from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
 HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
@@ -108,7 +108,7 @@ def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | 
         asked = prices or catalog_prices(Clients(planned.project, options.endpoint), planned.region)
         return _priced(planned, options.hours, asked)
     except OperationError as error:
-        return _priced(planned, options.hours, unknown, str(error))
+        return _priced(planned, options.hours, lambda *_: Price(None, "not asked"), str(error))
 
 
 def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: str = "") -> Estimate:

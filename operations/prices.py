@@ -39,11 +39,6 @@ Sku = tuple[str, str]
 Prices = Callable[[str, str], Price]
 
 
-def unknown(_key: str, _unit: str) -> Price:
-    """Prices where nobody could be asked."""
-    return Price(None, "not asked")
-
-
 def file_prices(file: Path) -> Prices:
     """Prices that somebody wrote down: a YAML file with dollars by key, and for nothing else a guess.
 

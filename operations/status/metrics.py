@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from operations.clients import Clients
 from operations.errors import OperationError
@@ -70,8 +70,11 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
     lines: list[dict[str, float]] = []
     for number, text in enumerate(content.splitlines(), start=1):
         try:
-            lines.append(_numbers(json.loads(text)))
-        except (ValueError, TypeError, AttributeError):
+            tree = json.loads(text).items()
+            lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
+            if "step" not in lines[-1]:
+                raise ValueError("no step")
+        except (ValueError, AttributeError):
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
     written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")
     complete = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
@@ -92,11 +95,3 @@ def _span(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes % 60:02d} min"
     return f"{minutes} min" if minutes else f"{max(int(seconds), 0)} s"
-
-
-def _numbers(tree: Any) -> dict[str, float]:
-    """The numbers of a line; raises ValueError without a step, which is in all that the training writes."""
-    line = {key: float(value) for key, value in tree.items() if isinstance(value, (int, float))}
-    if "step" not in line:
-        raise ValueError("no step")
-    return line

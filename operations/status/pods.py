@@ -107,13 +107,12 @@ def _why_pending(pod: Object, events: Sequence[Object]) -> Why:
     return _newest(events, _SCALING) or words.unschedulable(scheduled.get("message") or "")
 
 
-def _cannot_be_set_up(message: str) -> Why:
-    return words.explain(message, otherwise="it cannot be set up: {}")
-
-
 _STARTING: Final[_Meanings] = {
     "Pulling": lambda _: Why(text="its image is being pulled", bad=False),
-    **dict.fromkeys(("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"), _cannot_be_set_up),
+    **dict.fromkeys(
+        ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"),
+        lambda message: words.explain(message, otherwise="it cannot be set up: {}"),
+    ),
 }
 _SCALING: Final[_Meanings] = {
     "TriggeredScaleUp": lambda _: Why(text="a node is being made for it", bad=False),
