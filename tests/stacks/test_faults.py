@@ -33,18 +33,20 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
 
 
 @pytest.mark.parametrize(
-    ("stack", "names"),
+    ("stack", "name"),
     [
-        ("a4-ray", ["a4-ray-build", "a4-ray-cluster"]),
-        ("cloudrun-vllm", ["cloudrun-vllm-service"]),
-        ("tpu-maxtext", ["tpu-maxtext-slice-pool"]),
+        ("a4-ray", "a4-ray-build"),
+        ("a4-ray", "a4-ray-cluster"),
+        ("cloudrun-vllm", "cloudrun-vllm-job"),
+        ("cloudrun-vllm", "cloudrun-vllm-service"),
+        ("tpu-maxtext", "tpu-maxtext-slice-pool"),
     ],
 )
-def test_destroy_cleans_up_after_a_failed_up(stack: str, names: list[str]) -> None:
+def test_destroy_cleans_up_after_a_failed_up(stack: str, name: str) -> None:
     """After a job that failed: test_runs.py."""
     with Rehearsal(stack) as rehearsal:
-        rehearsal.faults.add(names)
-        with pytest.raises(RehearsalError, match=names[0]):
+        rehearsal.faults.add([name])
+        with pytest.raises(RehearsalError, match=name):
             rehearsal.up()
         assert not rehearsal.faults.waiting
         rehearsal.destroy()
