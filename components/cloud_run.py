@@ -59,6 +59,7 @@ class CloudRunArgs:
 
     Args:
         location: Region; one in which Cloud Run has L4 GPUs.
+        image: Container image by digest.
         tokens: Environment variables with a token, always the same version: a container must not change by
             itself.
         folders: Path in the container to the folder of a bucket that is mounted there.

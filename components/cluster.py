@@ -31,6 +31,7 @@ class ClusterArgs:
 
     Args:
         location: Region; of a Standard cluster also a zone.
+        network: Id of the VPC.
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         images: Images that the nodes pull; the node identity may read their repositories.
         ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.

@@ -16,8 +16,10 @@ class HuggingFaceTokenArgs:
     """Arguments of `HuggingFaceToken`.
 
     Args:
+        token: The token, a secret output.
         secret_id: Id in Secret Manager, unique in the project.
         readers: Service accounts that read it from Secret Manager, by a name for the binding.
+        namespace: Namespace whose pods read it from a Kubernetes Secret; None where none do.
     """
 
     project: pulumi.Input[str]

@@ -65,6 +65,7 @@ class RayClusterArgs:
     """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
 
     Args:
+        service_account: Kubernetes service account of its pods.
         head_storage: Ephemeral storage of the head; Autopilot's general-purpose pods may have 10 GiB.
         token_optional: Whether pods start without the secret with the Hugging Face token; None when the
             manifest need not say it, and they do not.

@@ -29,6 +29,7 @@ class NodePoolArgs:
     """Arguments of `NodePool`.
 
     Args:
+        cluster: A Standard cluster.
         machine: Machine type of the nodes; a pool with GPUs is kept free of pods without one.
         minimum: Nodes in all zones together that are kept.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.

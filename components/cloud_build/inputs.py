@@ -21,6 +21,7 @@ class BuildInputs:
         repository_created: When the repository was created; another one needs the image again.
         source_object: The context, a `.tar.gz` with a Dockerfile at its root.
         service_account: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
+        machine_type: Cloud Build's own name of the machine, not Compute Engine's.
         disk_gb: Its disk, in GB. Base image, its layers unpacked and what is added must fit, about three
             times the 10 GB of a CUDA image.
         timeout_s: How long the build may take, in seconds, without the time in the queue.
