@@ -79,6 +79,9 @@ def _ask(clients: Clients, host: str, reference: re.Match[str]) -> requests.Resp
         return answer
     # Anybody gets a token, from where the answer to a call without one says.
     challenge = parse_dict_header(answer.headers.get("WWW-Authenticate", "").removeprefix("Bearer "))
-    given = requests.get(str(challenge.pop("realm", "")), params=challenge, timeout=_TIMEOUT_S).json()
+    answer = requests.get(str(challenge.pop("realm", "")), params=challenge, timeout=_TIMEOUT_S)
+    if not answer.ok:
+        return answer
+    given = answer.json()
     headers["Authorization"] = f"Bearer {given.get('token') or given.get('access_token')}"
     return requests.head(url, headers=headers, timeout=_TIMEOUT_S)

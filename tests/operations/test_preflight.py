@@ -170,6 +170,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (nothing, OK, "exists"),
         (answering(manifest(pins.VLLM_IMAGE), 404), PROBLEM, "does not exist"),
         (answering(manifest(pins.VLLM_IMAGE), 500), UNKNOWN, "registry-1.docker.io answers with 500"),
+        (answering("registry/token", 429), UNKNOWN, "registry-1.docker.io answers with 429"),
     ],
     ("a4-accelerate", "images"): [
         (nothing, OK, f"{IMAGE} exists"),
