@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,6 +141,23 @@ def test_the_job_runs_in_the_folder_of_its_code(plan: Plan) -> None:
     submitter = job(plan)["submitterPodTemplate"]["spec"]
     (mount,) = submitter["containers"][0]["volumeMounts"]
     assert yaml.safe_load(job(plan)["runtimeEnvYAML"]) == {"working_dir": mount["mountPath"]}
+
+
+def test_the_code_runs_as_it_is_laid_out(plan: Plan, tmp_path: Path) -> None:
+    texts = plans.named(plan, "tpu-maxtext-code").inputs["data"]
+    (volume,) = job(plan)["submitterPodTemplate"]["spec"]["volumes"]
+    for item in volume["configMap"]["items"]:
+        path = tmp_path / item["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(texts[item["key"]])
+    program = (
+        "from maxtext_driver import __main__, recipe; print(__main__.__file__, *recipe.shipped_recipes())"
+    )
+    said = subprocess.check_output([sys.executable, "-c", program], cwd=tmp_path, text=True).split()
+    assert said == [
+        str(tmp_path / "maxtext_driver" / "__main__.py"),
+        *sorted(file.stem for file in recipe.RECIPES.glob("*.yaml")),
+    ]
 
 
 # What runs again, and what does not
