@@ -129,7 +129,7 @@ class GoModule:
             ["go", *arguments], cwd=_MODULES / self.folder, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise EngineError(f"building {self.folder} failed:\n{done.stderr.strip()}")
+            raise EngineError(f"building {self.folder} failed:\n{done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -110,3 +111,12 @@ def test_what_cannot_be_downloaded_is_built(publisher: Publisher, compiled: list
     go_build.build(WANTED, said.append)
     assert compiled == [module.folder for module in WANTED if not module.is_built] != []
     assert any(text.startswith("not downloaded: ") for text in said)
+
+
+@pytest.mark.skipif(not shutil.which("go"), reason="Go is not there")
+def test_what_go_cannot_download_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path)
+    monkeypatch.setenv("GOPROXY", "off")
+    monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
+    with pytest.raises(EngineError, match=r"building kuberay failed:\n(.|\n)*GOPROXY=off"):
+        programs.KUBERAY.build()
