@@ -5,6 +5,7 @@ There are two launches: the first is interrupted in its last run, the second res
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Generator
@@ -163,6 +164,26 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_shards(re
     assert weights.keys() == expected.keys()
     assert all((weights[name] == expected[name]).all() for name in expected)
     assert json.loads((resumed / "unpublished" / "COMPLETE.json").read_text())["steps"] == 6
+
+
+def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
+    interrupted: tuple[Path, str], recipe: Path
+) -> None:
+    """Its last checkpoint has shards alone; nothing is published and marked as finished."""
+    run = shutil.copytree(interrupted[0] / "undisturbed", interrupted[0] / "older")
+    (run / "COMPLETE.json").unlink()
+    shutil.rmtree(run / "adapter")
+    (newest,) = run.glob("checkpoint-00000006-*")
+    listed = json.loads((newest / "COMPLETE.json").read_text())
+    for name in [name for name in listed["files"] if re.search("adapter|README|token|process|chat", name)]:
+        (newest / name).unlink()
+        del listed["files"][name]
+    (newest / "COMPLETE.json").write_text(json.dumps(listed))
+    code, output = torchrun(recipe, run.parent, {"arguments": local(recipe, run.parent, "older")})
+    assert code == 2
+    (error,) = {line for line in output.splitlines() if line.startswith("error: ")}
+    assert f"delete {newest} and start again" in error
+    assert "Traceback" not in output and not (run / "COMPLETE.json").exists()
 
 
 @pytest.mark.usefixtures("no_launch")

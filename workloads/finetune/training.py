@@ -19,17 +19,13 @@ from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver
+from finetune.errors import InputError
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, MetricsLog, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, lora_config
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
-from finetune.sharding import (
-    is_sharded,
-    loaded_by_one_process,
-    shard_by_layer,
-    sharding_arguments,
-)
+from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.tokens import to_tokens
 
 
@@ -66,6 +62,11 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     if resume and state and _outcome(state).finished:
         # The trainer would resume with one more step.
         outcome, adapter = _outcome(state), resume
+        if not (adapter / "adapter_model.safetensors").is_file():
+            raise InputError(
+                f"{resume.name} is from an older version, without its adapter in one piece: delete "
+                f"{run.folder.uri}/{resume.name} and start again, it goes on from the checkpoint before"
+            )
     else:
         trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
