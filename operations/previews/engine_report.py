@@ -46,7 +46,8 @@ def run(
     """
     done = engine.call([*arguments, "--stack", stack], folder, environment or {})
     # It fails without a report, or with one that has the errors.
-    found = read(stack, "{}" if done.code and not done.stdout else done.stdout, redaction)
+    reported = not done.code or done.stdout.startswith("{")
+    found = read(stack, done.stdout if reported else "{}", redaction)
     if done.code and not found.failure:
         said = done.stderr.strip() or f"pulumi {arguments[0]} ended with status {done.code}"
         return StackPreview(stack=stack, failure=redaction.text(said))

@@ -49,8 +49,9 @@ def test_the_providers_have_no_account_reach_nothing_and_secrets_go_in_by_standa
     [
         (report(errors=("gcp:storage/bucket:Bucket: location is wrong",)), "", 255),
         ("", "error: gcp:storage/bucket:Bucket: location is wrong", 255),
+        ("Logging in\n", "error: gcp:storage/bucket:Bucket: location is wrong", 255),
     ],
-    ids=["in its report", "without a report"],
+    ids=["in its report", "without a report", "after something else"],
 )
 def test_what_a_provider_rejects_is_told_and_fails(
     answer: tuple[str, str, int], pulumi: FakePulumi, command: Command
