@@ -114,7 +114,8 @@ def read_token(stack: str) -> str:
     Raises:
         OperationError: When there is none, or it cannot be decrypted here; says which.
     """
-    given = os.environ.get("HF_TOKEN")
+    # As the library does with its own: a line break in a header is an error that repeats the token.
+    given = "".join(os.environ.get("HF_TOKEN", "").split())
     if given:
         return given
     stored = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text()) or {}

@@ -35,5 +35,6 @@ def test_the_token_is_the_environments_else_the_stacks_own_decrypted_with_its_pa
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "wrong")
     with pytest.raises(OperationError, match="could not be decrypted here"):
         hub.read_token(STACK)
-    monkeypatch.setenv("HF_TOKEN", "hf_of_the_environment")
+    # A line break in it would be an error of the library that repeats all of it.
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the\r\n_environment\n")
     assert hub.read_token(STACK) == "hf_of_the_environment"
