@@ -91,12 +91,14 @@ class GoogleServer(LoopbackServer):
 
     Attributes:
         calls: Every call that arrived and that its API has, in order.
+        shown: By page, the Authorization headers of the requests for it.
         otherwise: Answers what nobody planted, given the API, the call and its body.
         address: To give to `Clients`; `ADDRESS/compute.v1/` stands for Compute Engine.
     """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.shown: defaultdict[str, list[str | None]] = defaultdict(list)
         self.otherwise: Callable[[str, Call, Any], Any] = _nothing
         self._planted: defaultdict[str, list[tuple[Mapping[str, str], Any]]] = defaultdict(list)
         self._faults: defaultdict[str, Iterator[Fault]] = defaultdict(lambda: iter(()))
@@ -137,7 +139,9 @@ class GoogleServer(LoopbackServer):
     def serve(self, request: Request) -> None:
         """Answers with a page, a fault, or JSON."""
         body = json.loads(request.body() or b"{}")
-        page = self._pages.get(request.path.lstrip("/").partition("?")[0])
+        path = request.path.lstrip("/").partition("?")[0]
+        self.shown[path].append(request.headers["Authorization"])
+        page = self._pages.get(path)
         if page and page.rejected and "Authorization" not in request.headers:
             page = page.rejected
         try:

@@ -197,6 +197,16 @@ def test_what_is_not_as_it_must_be_is_told_with_its_remedy(
     assert not any(HF_TOKEN in each.what + each.remedy for each in found)
 
 
+def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
+    good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("operations.clients.Clients.token", lambda _: "of-google")
+    found = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
+    assert [each.level for each in found] == [OK, OK]
+    assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
+    assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
+
+
 def test_a_zone_without_the_machines_of_its_pool_is_told(good: GoodProject, check: Check) -> None:
     plan = good.plan("l4-kueue")
     types = [{"name": name, "zone": "us-central1-c"} for name in ("g2-standard-24", "e2-standard-4")]
