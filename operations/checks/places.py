@@ -50,7 +50,7 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
         elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
         yield problem(
             f"{machines.resource}: no {machines.type.name} in {', '.join(sorted(wanted - {*here}))}",
-            f"choose a zone that has it ({elsewhere}): pulumi config set zones ZONE, or gcp:region REGION",
+            f"take one with it ({elsewhere}): pulumi config set zones ZONE (TPUs: zone) or gcp:region REGION",
         )
     else:
         yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(here)}")

@@ -74,10 +74,11 @@ def _judged(
             )
         )
     if machines.zones and zone not in machines.zones:
+        key = "zone" if machines.type and machines.type.is_tpu else "zones"
         faults.append(
             problem(
                 f"{reservation} is in {zone}, the nodes are in {', '.join(machines.zones)}",
-                f"pulumi config set zones {zone} --stack {plan.stack}",
+                f"pulumi config set {key} {zone} --stack {plan.stack}",
             )
         )
     if not specific:

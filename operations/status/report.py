@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from operations.findings import exit_status
 from operations.status.metrics import Progress
 
 
@@ -79,6 +80,4 @@ class Report:
     @property
     def exit_status(self) -> int:
         """1 when something needs somebody, 2 when something could not be looked at, else 0."""
-        if any(line.health is Health.BAD for line in self.lines):
-            return 1
-        return 2 if self.unseen else 0
+        return exit_status(any(line.health is Health.BAD for line in self.lines), self.unseen)

@@ -263,6 +263,17 @@ def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Che
     assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
 
 
+@pytest.mark.parametrize(("machine", "key"), [("a4-highgpu-8g", "zones"), ("ct6e-standard-4t", "zone")])
+def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_own_key(
+    machine: str, key: str, good: GoodProject, check: Check
+) -> None:
+    plan = pool(good.plan("a4-ray"), machine, reservationAffinity={"values": [RESERVATION]})
+    good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
+    (found,) = check(plan, "reservation")
+    assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
+    assert found.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
+
+
 @pytest.mark.parametrize(
     ("stack", "names"),
     [
@@ -277,6 +288,14 @@ def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Che
 )
 def test_what_is_asked_of_the_hub_is_what_the_plan_trains_and_serves(stack: str, names: set[str]) -> None:
     assert {name for _, name in repositories(planned(stack))} == names
+
+
+def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
+    good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("tpu-maxtext", f"imageUri={IMAGE}", "recipe=llama3-8b-fineweb-edu")
+    assert [each.level for each in check(plan, "Hugging Face")] == [OK]
+    assert good.server.shown[access("dataset", PUBLIC)] == [None]
 
 
 # Google does not answer, or not as it should
