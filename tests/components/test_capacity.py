@@ -94,3 +94,15 @@ def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
     kind: CapacityType, hours: int | None, duration: str | None
 ) -> None:
     assert Capacity(type=kind).node_config(hours)["max_run_duration"] == duration
+
+
+@pytest.mark.parametrize("reservation", [OWN, SHARED])
+def test_a_node_pool_consumes_its_reservation_and_without_one_none(reservation: Reservation) -> None:
+    reserved = Capacity(type=CapacityType.RESERVATION, reservation=reservation).node_config()
+    affinity = reserved["reservation_affinity"]
+    assert affinity.consume_reservation_type == "SPECIFIC_RESERVATION"
+    assert affinity.key == "compute.googleapis.com/reservation-name"
+    assert affinity.values == [reservation.path]
+    for kind in (CapacityType.ON_DEMAND, CapacityType.SPOT, CapacityType.FLEX_START):
+        affinity = Capacity(type=kind).node_config()["reservation_affinity"]
+        assert affinity.consume_reservation_type == "NO_RESERVATION"
