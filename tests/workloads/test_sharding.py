@@ -158,7 +158,7 @@ def test_the_published_adapter_is_whole_and_loads_on_the_base_model(resumed: Pat
     assert not torch.allclose(before, after, atol=1e-3)
 
 
-def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_shards(resumed: Path) -> None:
+def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_checkpoint(resumed: Path) -> None:
     assert losses(resumed / "unpublished") == losses(resumed / "undisturbed")
     expected, weights = adapter(resumed / "undisturbed"), adapter(resumed / "unpublished")
     assert weights.keys() == expected.keys()
