@@ -118,6 +118,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.reservation(count=2), PROBLEM, "has 1 free machines, and a4-ray-ray-job needs 2"),
         (lambda it: it.reservation(machine="a3-highgpu-8g"), PROBLEM, "a4-ray-ray-job needs a4-highgpu-8g"),
         (lambda it: it.reservation(specificReservationRequired=False), WARNING, "others may take it"),
+        (lambda it: it.reservation(specificReservation={}), WARNING, "2 a4-highgpu-8g fit is not known"),
     ],
     (f"a4-ray capacity.reservation=projects/owner-project/reservations/{RESERVATION}", "reservation"): [
         (lambda it: it.reservation("owner-project", shareSettings=SHARED), OK, "3 a4-highgpu-8g free"),
