@@ -34,6 +34,13 @@ def test_every_shipped_recipe_loads_by_its_name(name: str) -> None:
     assert load_recipe(name).model.name
 
 
+def test_a_run_of_a4_accelerate_is_sharded_and_saved_on_the_way() -> None:
+    recipe = load_recipe("gemma-3-12b-text-to-sql")
+    steps = (recipe.data.rows or 0) // recipe.training.batch_size // 8  # GPUs of the node
+    assert recipe.training.sharding == "fsdp2"
+    assert recipe.training.save_every_steps < steps
+
+
 def test_a_misspelt_key_is_refused_with_the_right_one(tmp_path: Path, tree: dict[str, Any]) -> None:
     tree["lora"]["rnak"] = tree["lora"].pop("rank")
     text = refused(tmp_path, tree)
