@@ -263,7 +263,7 @@ def _written(text: str, wanted: Any) -> object:
     several = get_origin(wanted) is tuple
     if several or wanted in (bool, int):
         try:
-            return json.loads(text)
+            return text if text.strip() == "null" else json.loads(text)
         except ValueError:
             return [text] if several else text
     return text

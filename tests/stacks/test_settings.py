@@ -90,7 +90,7 @@ def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
     assert read.capacity == wanted
 
 
-@pytest.mark.parametrize("hours", ["0", "169", "1.5"])
+@pytest.mark.parametrize("hours", ["0", "169", "1.5", "null"])
 def test_a_run_is_limited_to_whole_hours_of_a_week(hours: str) -> None:
     assert load({"llm-stacks:maxRunHours": "4"}).max_run_hours == 4
     assert load({}).max_run_hours is None
