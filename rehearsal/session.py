@@ -162,7 +162,7 @@ class Rehearsal:
     def destroy(self) -> Result:
         """Deletes everything in the stack, after the preview that `pulumi destroy` begins with too.
 
-        The preview refuses protected resources before anything is deleted.
+        The preview rejects protected resources before anything is deleted.
         """
         self._run(self._stack.destroy, preview_only=True)
         destroyed = self._operate(self._stack.destroy)

@@ -21,7 +21,7 @@ from rehearsal.control_plane.kwokctl import Kwokctl
 _TIMEOUT: Final = 60.0
 # A port may be taken between being found and being used.
 _TRIES: Final = 3
-# Pods are refused until the controller manager has made their namespace's service account.
+# Pods are rejected until the controller manager has made their namespace's service account.
 _ACCOUNT: Final[Object] = {
     "apiVersion": "v1",
     "kind": "ServiceAccount",

@@ -182,7 +182,7 @@ def _find(name_or_path: str) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
+    """Rejects a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()

@@ -151,7 +151,7 @@ def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _joined(below: Any, own: Any) -> Any:
-    """Settings or flags on top of others; what is neither is left for the model to refuse."""
+    """Settings or flags on top of others; what is neither is left for the model to reject."""
     if isinstance(below, dict) and isinstance(own, dict):
         return {**below, **own}
     return [*below, *own] if isinstance(below, list) and isinstance(own, list) else own

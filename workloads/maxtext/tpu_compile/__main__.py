@@ -22,7 +22,7 @@ from tpu_compile.report import Compiled, Figures, missed, summary, table
 TUTORIAL = "llama3-8b-tutorial"
 
 
-class CompilerRefused(Exception):
+class CompilerError(Exception):
     """The TPU compiler rejects the program; the message is its reason in one line."""
 
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return EXIT_BAD_INPUT
-    except CompilerRefused as error:
+    except CompilerError as error:
         print(f"error: {name} does not compile: {error}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     mine, other = compiled[0], compiled[-1]
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compile_in_process(recipe: Recipe, chips: int) -> Figures:
-    """The figures of a recipe; raises CompilerRefused with the last line of the compiler's output."""
+    """The figures of a recipe; raises CompilerError with the last line of the compiler's output."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[1]),
@@ -78,14 +78,12 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
             check=False,
         )
         if result.returncode:
-            raise CompilerRefused(_reason(result.stderr))
+            raise CompilerError(_reason(result.stderr))
         return Figures(**json.loads(file.read_text()))
 
 
 def _reason(log: str) -> str:
-    errors = [
-        line for line in log.splitlines() if re.match(r"[\w.]+(Error|Refused|Program|Exit)\b.*: ", line)
-    ]
+    errors = [line for line in log.splitlines() if re.match(r"[\w.]+(Error|Program|Exit)\b.*: ", line)]
     return " ".join((errors or log.splitlines() or ["no reason given"])[-1].split())[:600]
 
 
