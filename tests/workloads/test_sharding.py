@@ -167,10 +167,10 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_chec
 
 
 def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
-    interrupted: tuple[Path, str], recipe: Path
+    interrupted: tuple[Path, str], recipe: Path, tmp_path: Path
 ) -> None:
     """Its last checkpoint has shards alone; nothing is published and marked as finished."""
-    run = shutil.copytree(interrupted[0] / "undisturbed", interrupted[0] / "older")
+    run = shutil.copytree(interrupted[0] / "undisturbed", tmp_path / "older")
     (run / "COMPLETE.json").unlink()
     shutil.rmtree(run / "adapter")
     (newest,) = run.glob("checkpoint-00000006-*")
@@ -179,7 +179,7 @@ def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
         (newest / name).unlink()
         del listed["files"][name]
     (newest / "COMPLETE.json").write_text(json.dumps(listed))
-    code, output = torchrun(recipe, run.parent, {"arguments": local(recipe, run.parent, "older")})
+    code, output = torchrun(recipe, tmp_path, {"arguments": local(recipe, tmp_path, "older")})
     assert code == 2
     (error,) = {line for line in output.splitlines() if line.startswith("error: ")}
     assert f"delete {newest} and start again" in error
