@@ -149,6 +149,10 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("metadata.name", "1service", "not a valid name of a Service"),
         ("spec.ports.0.port", "http", "not of type 'integer'"),
     ],
+    right.NETWORK_POLICY: [
+        (f"spec.{way}", [{"ports": [{"port": 1024, "endPort": 65535}]}], "opens the first port alone")
+        for way in ("ingress", "egress")
+    ],
     right.POD: [("spec.containers.0.imge", "x", "'imge' was unexpected")],
     right.JOB: [
         ("spec.template.spec.restartPolicy", None, "OnFailure"),
