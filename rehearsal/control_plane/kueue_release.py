@@ -233,6 +233,7 @@ def _adapt(objects: list[Object], health: int, port: int, certificates: Path) ->
     for each in objects:
         if each["kind"] == "Service":
             each["spec"] = {"type": "ExternalName", "externalName": "127.0.0.1"}
+        each.pop("aggregationRule", None)  # its controller would write the role again after its deletion
         conversion = (each.get("spec") or {}).get("conversion") or {}
         for webhook in (*each.get("webhooks", ()), *filter(None, [conversion.get("webhook")])):
             webhook["clientConfig"]["service"]["port"] = port
