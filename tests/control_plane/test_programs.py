@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -113,7 +112,6 @@ def test_what_cannot_be_downloaded_is_built(publisher: Publisher, compiled: list
     assert any(text.startswith("not downloaded: ") for text in said)
 
 
-@pytest.mark.skipif(not shutil.which("go"), reason="Go is not there")
 def test_what_go_cannot_download_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(go_build, "TOOLS", tmp_path)
     monkeypatch.setenv("GOPROXY", "off")

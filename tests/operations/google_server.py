@@ -5,7 +5,6 @@ there is one (`tests.operations.project`); else a list is empty and the rest not
 """
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ class Fault(Exception):
         """Answers a request with the fault; `message` where it has no body of its own."""
         content = self.body if self.body is not None else json.dumps(message).encode()
         if self.hang:
-            time.sleep(60)
+            request.rfile.read(1)  # until the caller has given up
             request.close_connection = True
         elif self.cut:
             request.answer(self.code, content, {"Content-Length": str(len(content) + 100)})
