@@ -198,13 +198,11 @@ class KueueRelease:
         return path
 
     def _left(self) -> list[Object]:
-        """What is not gone yet. A role that sums up others may come back when one of these goes after it."""
+        """What is not gone yet."""
         left = [found for each in self._objects if (found := self._api.get(each))]
         for each in left:
             if each["kind"] == _CRD:
                 self._touch(each)
-            elif "deletionTimestamp" not in each["metadata"]:
-                self._api.delete(each)
         return left
 
     def _touch(self, crd: Object) -> None:
