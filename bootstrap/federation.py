@@ -92,7 +92,8 @@ class Federation(pulumi.ComponentResource):
 def github(repository: str, repository_id: str, main_branch: str) -> Forge:
     """Jobs of GitHub.
 
-    A job of an environment has the environment, and nothing else, behind the repository in its subject.
+    A job of an environment has the environment, and nothing else, behind the repository in its subject
+    (assumption github-oidc-subject).
     https://docs.github.com/actions/reference/security/oidc
     """
     subject = f"repo:{repository}:environment"

@@ -8,11 +8,7 @@ _BUILD: Final = Record(
     type="pulumi-python:dynamic/cloudbuild:Build",
     api="cloudbuild.googleapis.com",
     id="{name}",
-    minutes=(
-        Minutes(
-            create=12, delete=0, assumption="6 GB of wheels are downloaded, unpacked and pushed on 8 vCPU"
-        ),
-    ),
+    minutes=(Minutes(create=12, delete=0, assumption="minutes-build"),),
     permissions=verbs("cloudbuild.builds", "create", "get", "list", "update"),
     role="roles/cloudbuild.builds.editor",
 )

@@ -75,7 +75,7 @@ NETWORK: Final = Record(
     outputs={"selfLink": _LINK},
     name=_NAME,
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
-    minutes=(Minutes(create=0.35, delete=0.5, assumption="global operation, a few tens of seconds"),),
+    minutes=(Minutes(create=0.35, delete=0.5, assumption="minutes-network"),),
     listing=listing("network", "networks", "networks"),
     permissions=verbs("compute.networks", "create", "delete", "get"),
     role=_ADMIN,
@@ -96,7 +96,7 @@ SUBNETWORK: Final = Record(
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     rules=(_ranges,),
-    minutes=(Minutes(create=0.3, delete=0.3, assumption="regional operation, a few tens of seconds"),),
+    minutes=(Minutes(create=0.3, delete=0.3, assumption="minutes-network"),),
     listing=listing("subnet", "subnetworks", "networks subnets"),
     permissions=(
         "compute.networks.updatePolicy",

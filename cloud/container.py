@@ -140,7 +140,7 @@ CLUSTER: Final = Record(
             source="zonal Standard cluster 3.2 min, ahmet.im/blog/gke-autopilot (2021)",
         ),
         Minutes(create=9.12, source="regional Standard cluster 9 min 7 s, one log, tb-gcp issue 589"),
-        Minutes(update=3, delete=4, assumption="no published figure found"),
+        Minutes(update=3, delete=4, assumption="minutes-gke-change"),
     ),
     listing=Listing(
         title="cluster",
@@ -200,7 +200,7 @@ NODE_POOL: Final = Record(
             create=0.75,
             source="node pool auto-creation 30-45 s each before 2026, thedailyscout / worldofsoftware",
         ),
-        Minutes(update=2, delete=3, assumption="no published figure found"),
+        Minutes(update=2, delete=3, assumption="minutes-gke-change"),
     ),
     listing=Listing(
         title="node pool",

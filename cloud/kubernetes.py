@@ -23,9 +23,7 @@ CLUSTER_SCOPED: Final = frozenset(
         "WorkloadPriorityClass",
     }
 )
-_WRITTEN: Final = Minutes(
-    create=0.02, update=0.02, delete=0.02, assumption="an object is written in about a second"
-)
+_WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-object")
 
 
 def is_awaited(inputs: Inputs) -> bool:
@@ -122,8 +120,7 @@ RELEASE: Final = Record(
             create=1,
             update=1,
             delete=0.3,
-            assumption="one image of 70 MB and Kueue's readiness probe, which starts after 5 s and asks "
-            "every 10 s",
+            assumption="minutes-kueue",
         ),
     ),
     permissions=(

@@ -24,14 +24,15 @@ DEFAULT: Final = "e2-medium"
 Zones = Mapping[str, tuple[str, ...]]
 
 # Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice they are taken from; CPUs that it
-# keeps of a shared-core machine. https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+# keeps of a shared-core machine (assumption gke-node-allocatable).
+# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _KEPT_CPUS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (inf, 0.0025))
 _KEPT_GIB: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (inf, 0.02))
 _KEPT_OF_SHARED_CORE: Final = 1.06
 _EVICTION_GIB: Final = 100 / 1024
 _GIB_PER_GB: Final = 1e9 / 2**30
 # GKE's daemons on a GPU node (logs, metrics, storage and GPU plugins, metadata server) and the buffer of
-# image streaming. Assumed: an upper bound, to be read off a first real node with `kubectl describe node`.
+# image streaming: an upper bound, assumption gke-node-daemons.
 _DAEMON_CPUS: Final = 1.0
 _DAEMON_GIB: Final = 2.0
 
@@ -67,8 +68,8 @@ class Accelerator:
 
 L4: Final = Accelerator(
     name="nvidia-l4",
-    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down in 2026-11 without that
-    # page at hand; a zone that is missing is added here.
+    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down without that page at
+    # hand, assumption l4-zones; a zone that is missing is added here.
     zones=_zones(
         "asia-east1-abc asia-northeast1-abc asia-northeast3-ab asia-south1-abc asia-southeast1-abc "
         "europe-west1-bc europe-west2-ab europe-west3-ab europe-west4-abc europe-west6-bc me-central2-ac "
@@ -87,7 +88,7 @@ B200: Final = Accelerator(
 V6E: Final = Accelerator(
     name="tpu-v6e-slice",
     # https://docs.cloud.google.com/tpu/docs/regions-zones. Those outside the United States were written down
-    # in 2026-11 without that page at hand.
+    # without that page at hand, assumption v6e-zones; us-east5-b before a: assumption v6e-on-demand.
     zones=_zones(
         "asia-northeast1-b europe-west4-a southamerica-west1-a us-central1-b us-east1-d us-east5-ba"
     ),
@@ -107,7 +108,8 @@ class Machine:
     Args:
         model: The accelerators that are built into it, None for nothing.
         topologies: Shapes of slices that it is a host of.
-        stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed.
+        stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed
+            (assumption tpu-node-size).
     """
 
     name: str

@@ -93,7 +93,8 @@ class Minutes:
         delete: Until it is gone.
         when: Whether this entry holds for a resource with these inputs.
         source: Where the figures were published.
-        assumption: What a figure that nobody published is guessed from; it is an order of magnitude.
+        assumption: Of a figure that nobody published, an order of magnitude: the id of the row in
+            operations/first_run/assumptions.yaml that says what it is guessed from.
     """
 
     create: float | None = None
@@ -126,11 +127,11 @@ class Billed:
 
 
 # What holds for every type whose own entries do not say more.
-_ANY_CALL: Final = Minutes(
+ANY_CALL: Final = Minutes(
     create=0.1,
     update=0.1,
     delete=0.1,
-    assumption="a plain API call, a few seconds with the provider's polling",
+    assumption="minutes-call",
 )
 
 
@@ -189,7 +190,7 @@ class Record:
         rules: For which inputs Google or its provider reject it, besides the patterns of name and labels.
         admission: Why Google rejects it in view of what exists, besides references to what does not.
         minutes: How long operations take; the first entry that holds and says it counts.
-        permissions: What the deployer must be allowed to, on the project.
+        permissions: What the deployer must be allowed to, on the project (assumption permission-names).
         role: The predefined role that brings them.
         protected: Whether it cannot be deleted unless the program says otherwise.
         sealed: Whether reading it back takes the right to read what is in it.
@@ -238,7 +239,7 @@ class Record:
 
     def duration(self, operation: Operation, inputs: Inputs) -> float:
         """Minutes that an operation takes."""
-        stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, _ANY_CALL))
+        stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, ANY_CALL))
         return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
 
 

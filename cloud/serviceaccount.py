@@ -24,7 +24,7 @@ ACCOUNT: Final = Record(
         longest=30,
     ),
     replaced_by="accountId project",
-    minutes=(Minutes(create=0.2, assumption="the provider waits until the account can be read everywhere"),),
+    minutes=(Minutes(create=0.2, assumption="minutes-account"),),
     listing=Listing(
         title="service account",
         api="iam.v1",

@@ -38,13 +38,7 @@ SERVICE: Final = Record(
     id="{project}/{service}",
     replaced_by="project service",
     rules=(_service,),
-    minutes=(
-        Minutes(
-            create=0.3,
-            delete=0,
-            assumption="enabling takes about 20 s; disable_on_destroy false makes the deletion nothing",
-        ),
-    ),
+    minutes=(Minutes(create=0.3, delete=0, assumption="minutes-api"),),
     permissions=verbs("serviceusage.services", "enable", "get", "list"),
     role="roles/serviceusage.serviceUsageAdmin",
 )

@@ -14,7 +14,7 @@ from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken
 
 # The longest that a task with a GPU may take; the default is ten minutes.
-# https://docs.cloud.google.com/run/docs/configuring/task-timeout
+# https://docs.cloud.google.com/run/docs/configuring/task-timeout, assumption cloud-run-task-hours
 _TASK_HOURS: Final = 1
 # Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
 _RETRIES: Final = 2

@@ -17,7 +17,8 @@ from components.namespace import Namespace, NamespaceArgs
 _CHART: Final = "oci://registry.k8s.io/kueue/charts/kueue"
 NAMESPACE: Final = "kueue-system"
 # The control plane of a private cluster reaches pods on 443 and 10250 unless a firewall rule says more.
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/firewall-rules
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/firewall-rules. Its visibility API
+# stays on 8082: assumption kueue-visibility-api.
 _WEBHOOK_PORT: Final = 10250
 _INSTALL_SECONDS: Final = 900
 

@@ -85,7 +85,8 @@ class Network(Component):
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
             source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
-            # A machine has a fixed number of ports otherwise, which many downloads at once use up.
+            # A machine has a fixed number of ports otherwise, which many downloads at once use up
+            # (assumption nat-ports).
             enable_dynamic_port_allocation=True,
             log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=pulumi.ResourceOptions(parent=self),

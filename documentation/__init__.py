@@ -1,1 +1,1 @@
-"""What `make docs` writes: the picture of every scenario and the reference of the settings."""
+"""What `make docs` writes: the picture of every scenario, the reference of the settings, what is assumed."""

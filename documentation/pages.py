@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from documentation import picture, settings_reference
+from documentation import assumed, picture, settings_reference
 from documentation.errors import DocumentationError
 from documentation.scenarios import scenarios
 from engine.plan import Plan
@@ -43,6 +43,11 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
     pictures = {f"plan of {stack}": picture.section(stack, plan_of(stack)) for stack in drawn}
     found[README] = _filled(README, {"stacks": _table(), **pictures})
+    for page, part, text in (
+        ("gotchas", "assumptions", assumed.facts()),
+        ("rehearsal", "assumed minutes", assumed.minutes()),
+    ):
+        found[DOCS / f"{page}.md"] = _filled(DOCS / f"{page}.md", {part: text})
     return found
 
 

@@ -79,7 +79,7 @@ def _workers(settings: Settings) -> RayWorkers:
         size={
             "cpu": "160",
             "memory": "1024Gi",
-            "ephemeral-storage": "240Gi",
+            "ephemeral-storage": "240Gi",  # assumption b200-ephemeral-storage
             GPU_RESOURCE: str(GPUS_PER_WORKER),
         },
         node_selector={

@@ -195,7 +195,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 
 def _workers(settings: Settings) -> RayWorkers:
-    """A pod on each host of the slice, with all of its chips."""
+    """A pod on each host of the slice, with all of its chips.
+
+    Its limit of locked memory is the node's: assumption tpu-locked-memory.
+    """
     tpu_slice = settings.slice
     return RayWorkers(
         group="tpu",
