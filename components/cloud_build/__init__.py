@@ -40,12 +40,11 @@ class CloudBuildProvider(dynamic.ResourceProvider):
         traceback.format_exc = _message_or_traceback  # ty: ignore[invalid-assignment]
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
-        """Another image replaces; another way to build the same one is noted for the next time."""
-        inputs = [key for key in _news if key not in _RESULTS]
-        changed = [key for key in inputs if _olds.get(key) != _news[key]]
-        return dynamic.DiffResult(
-            changes=bool(changed), replaces=[key for key in changed if key in _IDENTITY]
-        )
+        """Another image replaces. Another way to build the same one is no difference, only noted for the next
+        build: in the preview of an update the image would be unknown, and so be replaced what runs it.
+        """
+        changed = [key for key in _IDENTITY if _olds.get(key) != _news.get(key)]
+        return dynamic.DiffResult(changes=bool(changed), replaces=changed)
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         """Builds and waits for the end.
@@ -61,10 +60,6 @@ class CloudBuildProvider(dynamic.ResourceProvider):
         api = BuildApi(str(inputs.project), inputs.location, **self._endpoints)
         results = BuildRun(api, inputs).run()
         return dynamic.CreateResult(results["build"], {**props, **results})
-
-    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.UpdateResult:
-        """Nothing runs: the image is the same."""
-        return dynamic.UpdateResult({**_news, **{key: _olds[key] for key in _RESULTS}})
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         """Nothing: pods may still run the old image; its repository's clean-up or end removes it."""

@@ -290,9 +290,8 @@ def test_plain_http_never_carries_a_token(bench: Bench, monkeypatch: pytest.Monk
 def test_only_what_makes_another_image_builds_again(news: dict[str, Any], replaces: list[str]) -> None:
     olds = {**PROPERTIES, "uri": "uri", "build": "id", "log": "log"}
     difference = CloudBuildProvider().diff("id", olds, {**PROPERTIES, **news})
-    assert difference.changes == bool(news)
+    assert difference.changes == bool(replaces)
     assert difference.replaces == replaces
-    assert CloudBuildProvider().update("id", olds, {**PROPERTIES, **news}).outs == {**olds, **news}
 
 
 def test_the_state_holds_the_provider_by_its_name_alone() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from components.cloud_build.context import BuildContext
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
+from components.cloud_build.inputs import BuildInputs
 from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from rehearsal import Rehearsal
@@ -112,6 +113,15 @@ def test_an_image_is_built_once_per_content(rehearsal: Rehearsal, program: Build
     rehearsal.destroy()
     left = [item.type for item in rehearsal.cloud.items if item.type != "gcp:projects/service:Service"]
     assert left == []
+
+
+def test_another_build_machine_changes_nothing_that_exists(
+    rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rehearsal.up()
+    monkeypatch.setitem(BuildInputs.__init__.__kwdefaults__, "machine_type", "E2_HIGHCPU_32")
+    assert rehearsal.preview().changed == rehearsal.up().changed == 0
+    assert resource(rehearsal, BUILD)["inputs"]["machineType"] == "E2_HIGHCPU_32"
 
 
 def test_a_build_that_fails_ends_the_deployment_with_its_message_and_is_tried_again(
