@@ -80,10 +80,11 @@ class ApplyingKubernetes(FakeKubernetes):
         return drifted, {**item.outputs, **drifted}
 
     def _finished(self, live: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-        self._cluster.finish(live)
-        if self.cloud.outcome == "Failed" and not accepts(inputs, "Failed"):
-            raise Rejected(f"timed out waiting for RayJob {live['metadata']['name']}: it has failed")
-        return self._cluster.read(live) or live
+        live = self._cluster.finish(live)
+        status = live["status"]["jobDeploymentStatus"]
+        if not accepts(inputs, status):
+            raise Rejected(f"timed out waiting for RayJob {live['metadata']['name']}: it is {status}")
+        return live
 
 
 def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:

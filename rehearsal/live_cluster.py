@@ -1,6 +1,6 @@
 """The GKE cluster of a rehearsed stack, on a local control plane.
 
-Simulated are the nodes (`control_plane/nodes.py`) and the Ray operator (`control_plane/ray_operator.py`).
+Simulated are the nodes (`control_plane/nodes.py`) and Ray (`control_plane/ray_dashboards.py`).
 What GKE itself installs is missing.
 """
 
@@ -17,14 +17,12 @@ from rehearsal.control_plane.kueue_release import CHART
 from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
-from rehearsal.control_plane.ray_operator import RayOperator
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud, Rejected
 
 _T = TypeVar("_T")
 # For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
-_RAY: Final = "ray.io/"
 # API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
 _OF_GKE: Final = ("cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
 # Kinds whose objects the control plane creates and deletes by itself.
@@ -54,7 +52,6 @@ class LiveCluster:
         self._unchecked: set[str] = set()
         self._before = self.inventory()
         self._nodes = NodeKeeper(self._api, cloud)
-        self._ray = RayOperator(self._api, self._until)
         self.written = 0
 
     @property
@@ -190,9 +187,6 @@ class LiveCluster:
         return found
 
     def _bring_up(self, tree: Object, live: Object) -> None:
-        if str(tree["apiVersion"]).startswith(_RAY):
-            self._ray.run(live)
-            return
         missing = readiness.awaited(tree)
         if missing is None:
             return
@@ -213,10 +207,18 @@ class LiveCluster:
         for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
             end(self._api, pod, succeeded=self._cloud.outcome == "Complete")
 
-    def finish(self, job: Object) -> None:
-        """Ends a RayJob as `FakeCloud.outcome` says."""
-        if self._is_served(job):
-            self._ray.finish(job, self._cloud.outcome)
+    def finish(self, job: Object) -> Object:
+        """Ends what a RayJob runs as `FakeCloud.outcome` says; returns the RayJob after its last try."""
+        name, live = job["metadata"]["name"], job
+        self._plane.ray.end(name, "SUCCEEDED" if self._cloud.outcome == "Complete" else "FAILED")
+
+        def ended() -> bool:
+            nonlocal live
+            live = self._api.get(job) or job
+            return readiness.has_ended(live)
+
+        self._until(lambda: f"the end of RayJob {name}", ended)
+        return live
 
     def _held(self, tree: Mapping[str, Any]) -> str:
         live = self._api.get(tree) or {"metadata": {}}

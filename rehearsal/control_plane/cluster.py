@@ -6,17 +6,19 @@ interface alone. kwok plays the nodes' kubelets. No container, image, GPU or net
 
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, Self
-
-import yaml
+from typing import Final, Self
 
 from engine import go_build
 from engine.go_build import Log
 from rehearsal.control_plane import programs
 from rehearsal.control_plane.api import Api, Object, until
-from rehearsal.control_plane.kueue_release import KueueRelease, establish
+from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.control_plane.kwokctl import Kwokctl
+from rehearsal.control_plane.ray_dashboards import RayDashboards
+from rehearsal.control_plane.ray_operator import RayOperator
+from rehearsal.errors import RehearsalError
 
 _TIMEOUT: Final = 60.0
 # A port may be taken between being found and being used.
@@ -38,11 +40,15 @@ class ControlPlane:
     Attributes:
         api: Its API server.
         kueue: The release of Kueue; to be installed.
+        ray: What plays Ray.
+        ray_operator: The operator that takes it for Ray.
         kubeconfig: Path of the administrator's kubeconfig.
     """
 
     api: Api
     kueue: KueueRelease
+    ray: RayDashboards
+    ray_operator: RayOperator
     kubeconfig: Path
 
     def __init__(self, log: Log = print) -> None:
@@ -56,12 +62,11 @@ class ControlPlane:
         """
         go_build.build(programs.MODULES, self._log)
         for remaining in reversed(range(_TRIES)):
-            self._folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
-            self._kwokctl = Kwokctl(self._folder)
             try:
-                self._start()
-            except BaseException as error:
-                self._end()
+                with ExitStack() as started:
+                    self._start(started)
+                    self._started = started.pop_all()
+            except RehearsalError as error:
                 if not remaining or "address already in use" not in str(error):
                     raise
             else:
@@ -70,44 +75,24 @@ class ControlPlane:
 
     def __exit__(self, *_: object) -> None:
         """Ends every process and removes their files."""
-        self.kueue.stop()
-        self._end()
+        self._started.close()
 
-    def _start(self) -> None:
-        self._kwokctl.create()
-        self.kubeconfig = self._kwokctl.kubeconfig
+    def _start(self, started: ExitStack) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
+        started.callback(shutil.rmtree, folder, ignore_errors=True)
+        kwokctl = Kwokctl(folder)
+        started.callback(kwokctl.delete)
+        kwokctl.create()
+        self.kubeconfig = kwokctl.kubeconfig
         self.api = Api(self.kubeconfig)
-        self.kueue = KueueRelease(self.api, self._folder / "kueue", self.kubeconfig)
-        until(lambda: "the control plane to be ready", self._is_ready, _TIMEOUT)
-        self._install_ray()
+        self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
+        started.callback(self.kueue.stop)
+        until(lambda: "the control plane to be ready", lambda: self._is_ready(kwokctl), _TIMEOUT)
+        self.ray = started.enter_context(RayDashboards(self.api))
+        self.ray_operator = RayOperator(self.api, folder / "ray-operator", self.kubeconfig)
+        started.callback(self.ray_operator.stop)
+        self.ray_operator.start(self.ray.address)
 
-    def _install_ray(self) -> None:
-        """Installs KubeRay's CRDs, as GKE's add-on does, but no description: these cost seconds."""
-        texts = [go_build.file(path).read_text() for path in programs.KUBERAY.files.values()]
-        trees = [yaml.load(text, Loader=yaml.CSafeLoader) for text in texts]
-        for tree in trees:
-            versions = [_without_descriptions(each) for each in tree["spec"]["versions"] if each["storage"]]
-            self.api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
-        for tree in trees:
-            establish(self.api, tree)
-
-    def _is_ready(self) -> bool:
-        self._kwokctl.check()
+    def _is_ready(self, kwokctl: Kwokctl) -> bool:
+        kwokctl.check()
         return self.api.is_ready() and self.api.get(_ACCOUNT) is not None
-
-    def _end(self) -> None:
-        try:
-            self._kwokctl.delete()
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _without_descriptions(schema: Any) -> Any:
-    """A copy of a schema that says the same in fewer words; a property may itself be called description."""
-    if isinstance(schema, dict):
-        return {
-            key: _without_descriptions(value)
-            for key, value in schema.items()
-            if key != "description" or not isinstance(value, str)
-        }
-    return [_without_descriptions(item) for item in schema] if isinstance(schema, list) else schema

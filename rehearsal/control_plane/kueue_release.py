@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import requests
 import yaml
 
 from engine import go_build
 from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
-from rehearsal.control_plane.kwokctl import LOG_LINES, error_in, free_ports
+from rehearsal.control_plane.controller import Controller
+from rehearsal.control_plane.kwokctl import error_in, free_ports
 from rehearsal.errors import RehearsalError
 
 CHART: Final = "kueue"
@@ -39,19 +39,18 @@ class KueueRelease:
         api: The API server.
         folder: For certificates, configuration and log.
         administrator: Path of the administrator's kubeconfig.
-
-    Attributes:
-        kubeconfig: Path of the manager's own kubeconfig, once there is a release.
     """
 
     def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
         self._api = api
         self._folder = folder
-        self._log = folder / "kueue.log"
-        self._administrator = administrator
-        self.kubeconfig = folder / "kubeconfig"
-        self._manager: subprocess.Popen[bytes] | None = None
+        self._manager = Controller("kueue", folder, administrator)
         self._objects: list[Object] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Path of the manager's own kubeconfig, once there is a release."""
+        return self._manager.kubeconfig
 
     @property
     def installed(self) -> bool:
@@ -83,11 +82,7 @@ class KueueRelease:
                 establish(self._api, each)
         try:
             self._start()
-            until(
-                lambda: f"kueue to be ready; the end of its log:\n{self._tail()}",
-                lambda: self._is_ready(health),
-                _TIMEOUT,
-            )
+            self._manager.await_ready(health, self._mount_certificates)
         except BaseException:
             self.stop()
             raise
@@ -110,10 +105,7 @@ class KueueRelease:
 
     def stop(self) -> None:
         """Ends the manager, if it runs."""
-        if self._manager:
-            self._manager.kill()
-            self._manager.wait()
-        self._manager = None
+        self._manager.stop()
 
     def _render(self, values: Mapping[str, Any], namespace: str) -> list[Object]:
         """The objects of the chart, in the order in which Helm creates them."""
@@ -154,39 +146,16 @@ class KueueRelease:
         (container,) = _one(self._objects, "Deployment")["spec"]["template"]["spec"]["containers"]
         path = self._folder / _CONFIGURATION
         path.write_text(_one(self._objects, "ConfigMap")["data"][_CONFIGURATION])
-        tree = yaml.safe_load(self._administrator.read_text())
-        tree["users"][0]["user"] = {"token": self._api.token(_one(self._objects, "ServiceAccount"))}
-        self._write(self.kubeconfig.name, tree)
         arguments = [each.replace(f"/{_CONFIGURATION}", str(path)) for each in container["args"]]
-        with self._log.open("wb") as output:
-            self._manager = subprocess.Popen(
-                [str(go_build.path_of("kueue")), *arguments, f"--kubeconfig={self.kubeconfig}"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
-            )
-
-    def _is_ready(self, health: int) -> bool:
-        """Whether the manager answers; the certificates of its webhooks are among the first that it makes.
-
-        Raises:
-            RehearsalError: With the end of its log, when it has ended.
-        """
-        if self._manager and self._manager.poll() is not None:
-            raise RehearsalError(f"kueue ended as it started; the end of its log:\n{self._tail()}")
-        if not (self._folder / "tls.crt").exists() and not self._mount_certificates():
-            return False
-        try:
-            return requests.get(f"http://127.0.0.1:{health}/readyz", timeout=5).ok
-        except requests.ConnectionError:
-            return False
-
-    def _tail(self) -> str:
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        self._manager.start(self._api, _one(self._objects, "ServiceAccount"), arguments, {})
 
     def _mount_certificates(self) -> bool:
-        """Writes the certificates that the manager has put into its Secret to files, as a kubelet does."""
+        """Writes the certificates that the manager has put into its Secret to files, as a kubelet does.
+
+        They are among the first things that it makes; before, it is not ready.
+        """
+        if (self._folder / "tls.crt").exists():
+            return True
         data = (self._api.get(_one(self._objects, "Secret")) or {}).get("data") or {}
         for name, content in data.items():
             (self._folder / name).write_bytes(base64.b64decode(content))

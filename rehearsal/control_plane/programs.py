@@ -51,15 +51,12 @@ KUEUE: Final = GoModule(
 _HELM: Final = GoModule(
     folder="helm", module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}, minutes=1
 )
-# Of the operator only the CRDs of what the stacks have.
 KUBERAY: Final = GoModule(
     folder="kuberay",
     module="github.com/ray-project/kuberay/ray-operator",
-    commands={},
-    minutes=1,
-    files={
-        f"config/crd/bases/ray.io_{kind}.yaml": f"kuberay/{kind}.yaml" for kind in ("rayclusters", "rayjobs")
-    },
+    commands={"ray-operator": "github.com/ray-project/kuberay/ray-operator"},
+    minutes=2,
+    files={"config/crd/bases": "kuberay/crd", "config/rbac": "kuberay/rbac"},
 )
 # kwokctl, which knows where the others are published, is built first.
 MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)

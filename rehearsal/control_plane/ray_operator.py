@@ -1,149 +1,95 @@
-"""A small part of what the KubeRay operator does: it creates pods and writes statuses.
+"""KubeRay's operator, as GKE's add-on brings it: a process beside the API server.
 
-A RayJob gets a RayCluster, unless it selects one, and a submitter Job. A RayCluster gets a head pod and its
-workers. Each is made from its template and owned by the object that it is made for. Missing are Ray itself,
-services, roles, restarts, autoscaling and the end of a cluster after its job. Jobs end as `FakeCloud.outcome`
-says.
+CRDs, role and operator are the real ones. Ray itself is played: `ray_dashboards.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.control_plane.api import Api, Object, is_true
-from rehearsal.control_plane.kwok import end
-from rehearsal.control_plane.readiness import why
+import yaml
 
-_CLUSTER_LABEL: Final = "ray.io/cluster"
-_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
-# pkg: ray-operator/controllers/ray/utils/constant.go
-_NODE_LABELS: Final = {"ray.io/is-ray-node": "yes", "app.kubernetes.io/name": "kuberay"}
+from engine import go_build
+from rehearsal.control_plane.api import Api, Object
+from rehearsal.control_plane.controller import Controller
+from rehearsal.control_plane.kueue_release import establish
+from rehearsal.control_plane.kwokctl import free_ports
 
-# `until` of the API's client, without the timeout.
-Wait = Callable[[Callable[[], str], Callable[[], bool]], Any]
+# What its own installation has: kinds it watches, and who it is. Its kustomization names the namespace.
+_KINDS: Final = ("rayclusters", "rayjobs", "rayservices")
+_RIGHTS: Final = ("service_account", "role", "role_binding")
+_NAMESPACE: Final = "default"
 
 
 class RayOperator:
-    """The operator of one cluster.
+    """The operator of one control plane.
 
     Args:
         api: The API server.
-        wait: How to wait.
+        folder: For its kubeconfig and its log.
+        administrator: Path of the administrator's kubeconfig.
+
+    Attributes:
+        kubeconfig: Path of its own kubeconfig, once it has been started.
     """
 
-    def __init__(self, api: Api, wait: Wait) -> None:
+    def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
         self._api = api
-        self._wait = wait
+        self._folder = folder
+        self._process = Controller("ray-operator", folder, administrator)
+        self.kubeconfig = self._process.kubeconfig
 
-    def run(self, tree: Object) -> None:
-        """Creates what belongs to a RayCluster or RayJob, and waits until its pods run.
-
-        Args:
-            tree: The object. A suspended one first waits until it is resumed.
-        """
-        if (tree["spec"] or {}).get("suspend"):
-            self._wait(
-                lambda: f"{tree['kind']} {tree['metadata']['name']} to be admitted",
-                lambda: not (self._api.get(tree) or tree)["spec"].get("suspend"),
-            )
-        if tree["kind"] == "RayCluster":
-            self._run_cluster(tree)
-        elif tree["kind"] == "RayJob":
-            self._run_job(tree)
-
-    def finish(self, job: Object, outcome: str) -> None:
-        """Ends a RayJob: its submitter pods end, and its status says so.
+    def start(self, ray: str) -> None:
+        """Installs it and waits until it is ready.
 
         Args:
-            job: The RayJob.
-            outcome: `Complete` or `Failed`.
+            ray: Address of what plays Ray.
+
+        Raises:
+            RehearsalError: With the end of its log, when it does not become ready.
         """
-        succeeded = outcome == "Complete"
-        for pod in self._pods(job, {_JOB_LABEL: job["metadata"]["name"]}):
-            end(self._api, pod, succeeded=succeeded)
-        self._set(job, jobDeploymentStatus=outcome, jobStatus="SUCCEEDED" if succeeded else "FAILED")
+        self._folder.mkdir()
+        kinds = [_without_descriptions(tree) for name in _KINDS for tree in _trees(f"crd/ray.io_{name}")]
+        for tree in kinds:
+            versions = [each for each in tree["spec"]["versions"] if each["storage"]]
+            self._api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
+        account, *others = (tree for name in _RIGHTS for tree in _trees(f"rbac/{name}"))
+        for tree in (account, *others):
+            tree["metadata"]["namespace"] = _NAMESPACE
+            for subject in tree.get("subjects", ()):
+                subject["namespace"] = _NAMESPACE
+            self._api.create(tree)
+        for tree in kinds:
+            establish(self._api, tree)
+        (health,) = free_ports(1)
+        arguments = [
+            "--enable-leader-election=false",
+            "--metrics-addr=0",
+            f"--health-probe-bind-address=127.0.0.1:{health}",
+        ]
+        # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
+        self._process.start(self._api, account, arguments, {"HTTP_PROXY": ray})
+        self._process.await_ready(health)
 
-    def _run_job(self, job: Object) -> None:
-        name, spec = job["metadata"]["name"], job["spec"]
-        selected = (spec.get("clusterSelector") or {}).get(_CLUSTER_LABEL)
-        if selected is None:
-            selected = f"{name}-{job['metadata']['uid'][:5]}"
-            version, parts = job["apiVersion"], spec["rayClusterSpec"]
-            cluster = self._api.create(_owned(job, version, "RayCluster", selected, parts))
-            self._set(job, jobDeploymentStatus="Initializing", rayClusterName=selected)
-            self._run_cluster(cluster)
-        template = spec.get("submitterPodTemplate")
-        if template:
-            self._api.create(_owned(job, "batch/v1", "Job", name, {"backoffLimit": 2, "template": template}))
-            self._await_pods(job, {_JOB_LABEL: name}, 1)
-        self._set(job, jobDeploymentStatus="Running", jobStatus="RUNNING", rayClusterName=selected)
-
-    def _run_cluster(self, cluster: Object) -> None:
-        pods = list(_pods_of(cluster))
-        for pod in pods:
-            self._api.create(pod)
-        self._await_pods(cluster, {_CLUSTER_LABEL: cluster["metadata"]["name"]}, len(pods))
-        workers = len(pods) - 1
-        self._set(
-            cluster,
-            state="ready",
-            desiredWorkerReplicas=workers,
-            readyWorkerReplicas=workers,
-            availableWorkerReplicas=workers,
-        )
-
-    def _await_pods(self, owner: Object, labels: Mapping[str, str], count: int) -> None:
-        what = f"the pods of {owner['kind']} {owner['metadata']['name']}"
-        self._wait(
-            lambda: what + why(self._api, owner, {"matchLabels": labels}),
-            lambda: sum(is_true(pod, "Ready") for pod in self._pods(owner, labels)) == count,
-        )
-
-    def _pods(self, owner: Object, labels: Mapping[str, str]) -> list[Object]:
-        return self._api.list("v1", "Pod", owner["metadata"]["namespace"], labels)
-
-    def _set(self, tree: Object, **status: Any) -> None:
-        self._api.patch(tree, {"status": status}, "status")
+    def stop(self) -> None:
+        """Ends it, if it runs."""
+        self._process.stop()
 
 
-def _pods_of(cluster: Object) -> Iterator[Object]:
-    spec = cluster["spec"]
-    yield _pod(cluster, spec["headGroupSpec"]["template"], "head", "headgroup", 0)
-    for group in spec.get("workerGroupSpecs") or ():
-        count = group.get("replicas", 0) * group.get("numOfHosts", 1)
-        for index in range(count):
-            yield _pod(cluster, group["template"], "worker", group["groupName"], index)
+def _trees(path: str) -> Iterator[Object]:
+    text = go_build.file(f"kuberay/{path}.yaml").read_text()
+    yield from (tree for tree in yaml.load_all(text, Loader=yaml.CSafeLoader) if tree)
 
 
-def _pod(cluster: Object, template: Mapping[str, Any], role: str, group: str, index: int) -> Object:
-    name = cluster["metadata"]["name"]
-    stated = template.get("metadata") or {}
-    labels = {
-        **_NODE_LABELS,
-        **(stated.get("labels") or {}),
-        _CLUSTER_LABEL: name,
-        "ray.io/node-type": role,
-        "ray.io/group": group,
-    }
-    return _owned(
-        cluster,
-        "v1",
-        "Pod",
-        f"{name}-{group}-{role}-{index}",
-        template["spec"],
-        labels=labels,
-        annotations=stated.get("annotations") or {},
-    )
+def _without_descriptions(schema: Any) -> Any:
+    """A copy of a schema that says the same in fewer words, which cost the API server seconds.
 
-
-def _owned(owner: Object, version: str, kind: str, name: str, spec: Any, **metadata: Any) -> Object:
-    """An object beside its owner, which goes when the owner does."""
-    reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    metadata |= {"name": name, "namespace": owner["metadata"]["namespace"], "ownerReferences": [reference]}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    A property may itself be called description.
+    """
+    if isinstance(schema, dict):
+        return {
+            key: _without_descriptions(value)
+            for key, value in schema.items()
+            if key != "description" or not isinstance(value, str)
+        }
+    return [_without_descriptions(item) for item in schema] if isinstance(schema, list) else schema

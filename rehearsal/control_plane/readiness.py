@@ -3,13 +3,19 @@
 By kind, and by the annotation `pulumi.com/skipAwait`; `pulumi.com/waitFor` is read of RayJobs, elsewhere:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
 The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
+For Ray's objects it does not wait; the rehearsal does, so that what the operator rejects fails here.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from cloud.kubernetes import is_awaited
 from rehearsal.control_plane.api import Api, Object, condition, is_true
 from rehearsal.fake_cloud import Rejected
+
+_RAY_CLUSTER: Final = "ray.io/cluster"
+# Of `jobDeploymentStatus`; KubeRay's rayjob_controller.go.
+_ENDS: Final = ("Complete", "Failed", "ValidationFailed")
 
 
 def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
@@ -67,6 +73,27 @@ def _service(api: Api, live: Object) -> str:
     return "no pod behind it is ready" + why(api, live, {"matchLabels": spec["selector"]})
 
 
+def _ray_cluster(api: Api, live: Object) -> str:
+    if (live.get("status") or {}).get("state") == "ready":
+        return ""
+    return "it is not ready" + why(api, live, {"matchLabels": {_RAY_CLUSTER: live["metadata"]["name"]}})
+
+
+def _ray_job(api: Api, live: Object) -> str:
+    status = live.get("status") or {}
+    if has_ended(live) and not is_awaited(live):
+        raise Rejected(f"RayJob {live['metadata']['name']} has ended: {status.get('message')}")
+    if has_ended(live) or status.get("jobStatus") == "RUNNING":
+        return ""
+    pods = {"matchLabels": {_RAY_CLUSTER: status.get("rayClusterName", "")}}
+    return f"it is {status.get('jobDeploymentStatus') or 'new'}" + why(api, live, pods)
+
+
+def has_ended(ray_job: Object) -> bool:
+    """Whether the operator is done with a RayJob."""
+    return (ray_job.get("status") or {}).get("jobDeploymentStatus") in _ENDS
+
+
 _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
     "Deployment": _replicated,
     "StatefulSet": _replicated,
@@ -74,6 +101,8 @@ _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
     "Job": _job,
     "Pod": _pod,
     "Service": _service,
+    "RayCluster": _ray_cluster,
+    "RayJob": _ray_job,
 }
 
 

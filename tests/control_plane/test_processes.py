@@ -16,7 +16,7 @@ from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.control_plane.api import until
 from rehearsal.errors import RehearsalError
 
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "ray-operator")
 # The command with its results elsewhere, so that it is in nobody's way.
 ELSEWHERE = """
 import pathlib, sys

@@ -1,0 +1,98 @@
+"""A controller that runs as a process beside the API server, where a cluster has a pod of it."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import requests
+import yaml
+
+from engine import go_build
+from rehearsal.control_plane.api import Api, Object, until
+from rehearsal.control_plane.kwokctl import LOG_LINES
+from rehearsal.errors import RehearsalError
+
+_TIMEOUT: Final = 60.0
+
+
+class Controller:
+    """One controller.
+
+    Args:
+        program: Its program.
+        folder: For its kubeconfig and its log.
+        administrator: Path of the administrator's kubeconfig.
+
+    Attributes:
+        kubeconfig: Path of its own kubeconfig, once it has been started.
+    """
+
+    def __init__(self, program: str, folder: Path, administrator: Path) -> None:
+        self._program = program
+        self._log = folder / f"{program}.log"
+        self._administrator = administrator
+        self.kubeconfig = folder / "kubeconfig"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(
+        self, api: Api, account: Object, arguments: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        """Starts it with the rights of a service account.
+
+        Args:
+            api: The API server.
+            account: The service account.
+            arguments: Beside its kubeconfig.
+            environment: On top of this process's own.
+        """
+        tree = yaml.safe_load(self._administrator.read_text())
+        tree["users"][0]["user"] = {"token": api.token(account)}
+        self.kubeconfig.write_text(yaml.safe_dump(tree))
+        with self._log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [str(go_build.path_of(self._program)), *arguments, f"--kubeconfig={self.kubeconfig}"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **environment},
+                start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
+            )
+
+    def stop(self) -> None:
+        """Ends it, if it runs."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def await_ready(self, port: int, prepare: Callable[[], bool] = lambda: True) -> None:
+        """Waits until it says on a port that it is ready.
+
+        Args:
+            port: The port.
+            prepare: Does what it needs before that; whether that is done.
+
+        Raises:
+            RehearsalError: With the end of its log, when it has ended or does not become ready.
+        """
+        until(
+            lambda: f"{self._program} to be ready; the end of its log:\n{self._tail()}",
+            lambda: self._runs() and prepare() and self._is_ready(port),
+            _TIMEOUT,
+        )
+
+    def _runs(self) -> bool:
+        if self._process and self._process.poll() is not None:
+            raise RehearsalError(f"{self._program} ended as it started; the end of its log:\n{self._tail()}")
+        return True
+
+    def _is_ready(self, port: int) -> bool:
+        try:
+            return requests.get(f"http://127.0.0.1:{port}/readyz", timeout=5).ok
+        except requests.ConnectionError:
+            return False
+
+    def _tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-LOG_LINES:])
