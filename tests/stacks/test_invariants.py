@@ -172,7 +172,20 @@ def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
         assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume], name
     for name, container in plans.containers(plan):
         context = container["securityContext"]
-        assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}, name
+        assert context == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }, name
+
+
+def test_what_a_pod_writes_is_in_a_volume_its_home_included(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        empty = {volume["name"] for volume in spec["volumes"] if "emptyDir" in volume}
+        for container in spec["containers"]:
+            assert {"name": "HOME", "value": "/tmp"} in container["env"], name
+            mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+            assert mounted.get("/tmp") in empty, name
 
 
 def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) -> None:
