@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import at
+from cloud.inputs import texts
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
@@ -19,10 +19,9 @@ _GIB: Final = 2**30
 def _repository(inputs: Inputs) -> Iterator[Problem]:
     """Formats; how long clean-up policies keep things."""
     yield from one_of(inputs, "format", *_FORMATS)
-    yield from one_of(inputs, "cleanupPolicies[].action", "DELETE", "KEEP")
     for path in ("cleanupPolicies[].condition.olderThan", "cleanupPolicies[].condition.newerThan"):
-        for duration in at(inputs, path):
-            if isinstance(duration, str) and not _DURATION.fullmatch(duration) and not duration.endswith("d"):
+        for duration in texts(inputs, path):
+            if not _DURATION.fullmatch(duration) and not duration.endswith("d"):
                 yield path, f"{duration!r} is not a duration such as 2592000s or 30d"
 
 

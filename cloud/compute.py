@@ -4,13 +4,14 @@ Names: https://docs.cloud.google.com/compute/docs/naming-resources
 """
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Final
 
 from cloud.inputs import given, is_unknown, texts
 from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
-from cloud.rules import RFC1035, RFC1035_RULE, one_of
+from cloud.rules import RFC1035, RFC1035_RULE
 
 API: Final = "compute.googleapis.com"
 _LINK: Final = "https://www.googleapis.com/compute/v1/{id}"
@@ -21,7 +22,10 @@ _SHORTEST_RANGE: Final = 29
 
 
 def _ranges(inputs: Inputs) -> Iterator[Problem]:
-    """Ranges are IPv4 networks of at least 8 addresses that do not overlap."""
+    """Ranges are IPv4 networks of at least 8 addresses that do not overlap, named as subnetworks are."""
+    for name in texts(inputs, "secondaryIpRanges[].rangeName"):
+        if not re.fullmatch(_NAME.pattern, name):
+            yield "secondaryIpRanges[].rangeName", f"{name!r} is not a valid name: {_NAME.rule}"
     ranges: list[ipaddress.IPv4Network] = []
     for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
         for text in texts(inputs, path):
@@ -49,15 +53,6 @@ def _shrinks(old: Any, new: Any) -> bool:
 
 def _nat(inputs: Inputs) -> Iterator[Problem]:
     """Addresses go with a manual allocation alone."""
-    yield from one_of(inputs, "natIpAllocateOption", "AUTO_ONLY", "MANUAL_ONLY")
-    yield from one_of(
-        inputs,
-        "sourceSubnetworkIpRangesToNat",
-        "ALL_SUBNETWORKS_ALL_IP_RANGES",
-        "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES",
-        "LIST_OF_SUBNETWORKS",
-    )
-    yield from one_of(inputs, "logConfig.filter", "ERRORS_ONLY", "TRANSLATIONS_ONLY", "ALL")
     if given(inputs, "natIps") and "MANUAL_ONLY" not in texts(inputs, "natIpAllocateOption"):
         yield "natIps", "needs natIpAllocateOption MANUAL_ONLY"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from cloud import nodes
 from cloud.compute import NETWORK, SUBNETWORK
-from cloud.inputs import given, texts
+from cloud.inputs import given, objects, texts
 from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
 from cloud.serviceaccount import ACCOUNT
@@ -55,6 +55,12 @@ def _cluster(inputs: Inputs) -> Iterator[Problem]:
         inputs, "releaseChannel.channel", "RAPID", "REGULAR", "STABLE", "EXTENDED", "UNSPECIFIED"
     )
     yield from one_of(inputs, "networkingMode", "VPC_NATIVE", "ROUTES")
+    datapaths = ("ADVANCED_DATAPATH", "LEGACY_DATAPATH", "DATAPATH_PROVIDER_UNSPECIFIED")
+    yield from one_of(inputs, "datapathProvider", *datapaths)
+    for path in ("addonsConfig", "privateClusterConfig"):
+        for block in objects(inputs, path):
+            if all(value is None for value in block.values()):
+                yield path, "is empty: state one of its properties, or leave it out"
     yield from excludes(inputs, "ipAllocationPolicy", "clusterIpv4Cidr")
     if given(inputs, "enableAutopilot"):
         yield from _autopilot(inputs)

@@ -56,6 +56,17 @@ def texts(node: Any, path: str) -> Iterator[str]:
     return (value for value in at(node, path) if isinstance(value, str) and not is_unknown(value))
 
 
+def numbers(node: Any, path: str) -> Iterator[float]:
+    """The numbers at a path that are known."""
+    found = at(node, path)
+    return (value for value in found if isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def objects(node: Any, path: str) -> Iterator[Mapping[str, Any]]:
+    """The objects at a path that are known."""
+    return (value for value in at(node, path) if isinstance(value, Mapping))
+
+
 def given(node: Any, path: str) -> bool:
     """Whether there is a value at a path, known or not; false, zero and nothing count as none."""
     return any(value not in (False, 0, "", [], {}) for value in at(node, path))

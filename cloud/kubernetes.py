@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from cloud.container import ADMIN, API
-from cloud.inputs import at
+from cloud.inputs import at, objects
 from cloud.machines import TPU_RESOURCE
 from cloud.quantity import quantity
 from cloud.record import Inputs, Minutes, Record, verbs
@@ -28,7 +28,7 @@ _WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="min
 
 def is_awaited(inputs: Inputs) -> bool:
     """Whether Pulumi waits for the object's end: a Job's unless told not to, a custom one's if told to."""
-    annotations = (inputs.get("metadata") or {}).get("annotations") or {}
+    annotations = next(objects(inputs, "metadata.annotations"), {})
     if inputs.get("kind") == "Job":
         return annotations.get("pulumi.com/skipAwait") != "true"
     return "pulumi.com/waitFor" in annotations
@@ -36,7 +36,7 @@ def is_awaited(inputs: Inputs) -> bool:
 
 def chips_of(template: Mapping[str, Any]) -> int:
     """TPU chips that a pod of the template asks for."""
-    limits = (limit for limit in at(template, "spec.containers[].resources.limits"))
+    limits = objects(template, "spec.containers[].resources.limits")
     return int(sum(quantity(limit.get(TPU_RESOURCE)) or 0 for limit in limits))
 
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cloud.inputs import at, given, texts
+from cloud.inputs import at, given, numbers, objects, texts
 from cloud.machines import MACHINES, Machine, Slice
 from cloud.record import Inputs, Problem
-from cloud.rules import excludes, labels, one_of
+from cloud.rules import at_least, excludes, labels, one_of
 
 _AFFINITY: Final = "nodeConfig.reservationAffinity"
 _GPUS: Final = "nodeConfig.guestAccelerators"
@@ -53,11 +53,12 @@ def node_config(inputs: Inputs) -> Iterator[Problem]:
     driver = f"{_GPUS}[].gpuDriverInstallationConfig.gpuDriverVersion"
     yield from one_of(inputs, driver, "DEFAULT", "LATEST", "INSTALLATION_DISABLED")
     yield from one_of(inputs, f"{base}.workloadMetadataConfig.mode", "GKE_METADATA", "GCE_METADATA")
+    effects = ("NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE")
+    yield from one_of(inputs, f"{base}.taints[].effect", *effects)
+    yield from at_least(inputs, 1, f"{_GPUS}[].count")
+    yield from at_least(inputs, 10, f"{base}.diskSizeGb", f"{base}.bootDisk.sizeGb")
     yield from excludes(inputs, f"{base}.spot", f"{base}.preemptible", f"{base}.flexStart")
     yield from labels(inputs, f"{base}.resourceLabels")
-    for count in at(inputs, f"{_GPUS}[].count"):
-        if isinstance(count, int) and count < 1:
-            yield _GPUS, "an accelerator count of less than one"
 
 
 def machine_type(inputs: Inputs) -> Iterator[Problem]:
@@ -70,11 +71,7 @@ def machine_type(inputs: Inputs) -> Iterator[Problem]:
             near = "".join(f"; did you mean {each}?" for each in difflib.get_close_matches(name, MACHINES, 1))
             yield "nodeConfig.machineType", f"{name} is not in cloud/machines.py: add it there{near}"
     for machine in _machines(inputs):
-        stated = [
-            (gpus.get("type"), gpus.get("count"))
-            for gpus in at(inputs, f"{_GPUS}[]")
-            if isinstance(gpus, Mapping)
-        ]
+        stated = [(gpus.get("type"), gpus.get("count")) for gpus in objects(inputs, f"{_GPUS}[]")]
         if stated and (machine.is_tpu or not machine.model):
             yield _GPUS, f"{machine.name} takes no GPUs"
         elif stated and stated != [(machine.accelerator, machine.count)]:
@@ -112,10 +109,10 @@ def pool_size(inputs: Inputs) -> Iterator[Problem]:
     if not any(given(inputs, count) for count in counts):
         yield "nodeCount", "a pool without nodes that nothing scales"
     for least, most in (("totalMinNodeCount", "totalMaxNodeCount"), ("minNodeCount", "maxNodeCount")):
-        for scaling in at(inputs, "autoscaling"):
-            low, high = scaling.get(least, 0), scaling.get(most)
-            if isinstance(low, int) and isinstance(high, int) and not low <= high:
-                yield f"autoscaling.{least}", f"{low} is more than {most} {high}"
+        for low in numbers(inputs, f"autoscaling.{least}"):
+            for high in numbers(inputs, f"autoscaling.{most}"):
+                if low > high:
+                    yield f"autoscaling.{least}", f"{low} is more than {most} {high}"
 
 
 def flex_start(inputs: Inputs) -> Iterator[Problem]:
@@ -162,15 +159,15 @@ def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]
     else:
         zones = max(1, len(list(at(inputs, "nodeLocations[]"))))
         for path in ("nodeCount", "initialNodeCount"):
-            for count in at(inputs, path):
-                if isinstance(count, int) and (count, zones) != (wanted.hosts, 1):
+            for count in numbers(inputs, path):
+                if (count, zones) != (wanted.hosts, 1):
                     reason = f"a {topology} slice of {machine.name} has {wanted.hosts} nodes in one zone"
                     yield path, reason
 
 
 def _scaled(inputs: Inputs, topology: str, hosts: int) -> Iterator[Problem]:
     """Multi-host slices come and go as a whole."""
-    for scaling in at(inputs, "autoscaling"):
+    for scaling in objects(inputs, "autoscaling"):
         most = scaling.get("totalMaxNodeCount", scaling.get("maxNodeCount"))
         least = scaling.get("totalMinNodeCount", scaling.get("minNodeCount", 0))
         if isinstance(most, int) and isinstance(least, int) and (most != hosts or least not in (0, hosts)):

@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.inputs import at, given, is_unknown, texts
+from cloud.inputs import given, is_unknown, numbers, objects, texts
 from cloud.record import Inputs, Problem, Record
 
 # The name of most things: https://docs.cloud.google.com/compute/docs/naming-resources
 RFC1035: Final = r"[a-z]([a-z0-9-]{0,%d}[a-z0-9])?"
 RFC1035_RULE: Final = "1-%d of a-z, 0-9, -; a letter first, no - last"
 
+# A region, a zone, or several regions such as `eu` and `nam4`.
+# https://docs.cloud.google.com/storage/docs/locations
+_PLACE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+(-[a-z0-9]+)?|[a-z]+\d*", re.IGNORECASE)
 _LABEL_KEY: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST_LABELS: Final = 64
@@ -27,6 +30,10 @@ def problems(record: Record, inputs: Inputs) -> Iterator[Problem]:
                 yield record.name.input, f"{name!r} is not a valid name: {record.name.rule}"
     if record.labels:
         yield from labels(inputs, record.labels)
+    for path in ("location", "region"):
+        for place in texts(inputs, path):
+            if not _PLACE.fullmatch(place):
+                yield path, f"{place!r} is no place such as us-central1, us-central1-a or eu"
     for rule in record.rules:
         yield from rule(inputs)
 
@@ -38,6 +45,14 @@ def one_of(inputs: Inputs, path: str, *choices: str) -> Iterator[Problem]:
             yield path, f"{text!r} is not one of {', '.join(choices)}"
 
 
+def at_least(inputs: Inputs, least: int, *paths: str) -> Iterator[Problem]:
+    """Numbers that must not be less."""
+    for path in paths:
+        for number in numbers(inputs, path):
+            if number < least:
+                yield path, f"{number} is less than {least}"
+
+
 def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:
     """Properties that must not be given together with `one`."""
     for other in others:
@@ -47,9 +62,8 @@ def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:
 
 def labels(inputs: Inputs, path: str) -> Iterator[Problem]:
     """https://docs.cloud.google.com/resource-manager/docs/labels-overview#requirements"""
-    for found in at(inputs, path):
-        if isinstance(found, Mapping):
-            yield from _label_problems(path, found)
+    for found in objects(inputs, path):
+        yield from _label_problems(path, found)
 
 
 def _label_problems(path: str, found: Mapping[str, Any]) -> Iterator[Problem]:

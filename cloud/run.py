@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.iam import member_of
-from cloud.inputs import at, given, texts
+from cloud.inputs import at, given, numbers, objects, texts
 from cloud.quantity import quantity
 from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, verbs
-from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
+from cloud.rules import RFC1035, RFC1035_RULE, excludes
 from cloud.secretmanager import SECRET
 from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
@@ -26,6 +26,8 @@ _REPLACED_BY: Final = "location name project tags"
 _SECONDS: Final = re.compile(r"(\d+)(\.\d+)?s")
 _LONGEST_TASK: Final = 168 * 3600
 _LONGEST_GPU_TASK: Final = 3600
+# https://docs.cloud.google.com/run/docs/configuring/request-timeout
+_LONGEST_REQUEST: Final = 3600
 _LONGEST_NAME_WITH_TOKEN: Final = 63
 _LONGEST_PROBE: Final = 240
 _LONGEST_LIVENESS_PERIOD: Final = 3600
@@ -49,22 +51,11 @@ def _job(inputs: Inputs) -> Iterator[Problem]:
     yield from _template(inputs, "template.template")
     gpu = given(inputs, "template.template.nodeSelector.accelerator")
     longest = _LONGEST_GPU_TASK if gpu else _LONGEST_TASK
-    for timeout in texts(inputs, "template.template.timeout"):
-        match = _SECONDS.fullmatch(timeout)
-        if not match or not 0 < int(match[1]) <= longest:
-            reason = f"{timeout!r} is not a duration of at most {longest}s, such as 3600s"
-            yield "template.template.timeout", reason
+    yield from _duration(inputs, "template.template.timeout", longest)
 
 
 def _service(inputs: Inputs) -> Iterator[Problem]:
-    """Ingress, scaling, probes, and the containers."""
-    yield from one_of(
-        inputs,
-        "ingress",
-        "INGRESS_TRAFFIC_ALL",
-        "INGRESS_TRAFFIC_INTERNAL_ONLY",
-        "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER",
-    )
+    """Scaling, probes, how long a request may take, and the containers."""
     yield from _template(inputs, "template")
     probe = "template.containers[].startupProbe"
     for path in (f"{probe}.initialDelaySeconds", f"{probe}.periodSeconds"):
@@ -79,12 +70,14 @@ def _service(inputs: Inputs) -> Iterator[Problem]:
             reason = f"livenessProbe: a period of {seconds} is more than {_LONGEST_LIVENESS_PERIOD} s"
             yield "template.containers", reason
     for kind in ("startupProbe", "livenessProbe"):
-        for found in at(inputs, f"template.containers[].{kind}"):
-            if isinstance(found, Mapping) and found.get("timeoutSeconds", 1) > found.get("periodSeconds", 10):
+        for found in objects(inputs, f"template.containers[].{kind}"):
+            period = next(numbers(found, "periodSeconds"), 10)
+            if next(numbers(found, "timeoutSeconds"), 1) > period:
                 yield "template.containers", f"{kind}: timeoutSeconds is more than periodSeconds"
-    for scaling in at(inputs, "template.scaling"):
-        if scaling.get("minInstanceCount", 0) > scaling.get("maxInstanceCount", 100):
-            yield "template.scaling", "minInstanceCount is more than maxInstanceCount"
+    most = next(numbers(inputs, "template.scaling.maxInstanceCount"), 100)
+    if next(numbers(inputs, "template.scaling.minInstanceCount"), 0) > most:
+        yield "template.scaling", "minInstanceCount is more than maxInstanceCount"
+    yield from _duration(inputs, "template.timeout", _LONGEST_REQUEST)
 
 
 def _window(probe: Mapping[str, Any]) -> int:
@@ -92,14 +85,20 @@ def _window(probe: Mapping[str, Any]) -> int:
     return threshold * period if isinstance(threshold, int) and isinstance(period, int) else 0
 
 
+def _duration(inputs: Inputs, path: str, longest: int) -> Iterator[Problem]:
+    for text in texts(inputs, path):
+        match = _SECONDS.fullmatch(text)
+        if not match or not 0 < int(match[1]) <= longest:
+            yield path, f"{text!r} is not a duration of at most {longest}s, such as 300s"
+
+
 def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
-    yield from one_of(inputs, f"{base}.vpcAccess.egress", "ALL_TRAFFIC", "PRIVATE_RANGES_ONLY")
     yield from excludes(inputs, f"{base}.vpcAccess.connector", f"{base}.vpcAccess.networkInterfaces")
     volumes = set(texts(inputs, f"{base}.volumes[].name"))
     for name in texts(inputs, f"{base}.containers[].volumeMounts[].name"):
         if name not in volumes:
             yield f"{base}.containers", f"mounts volume {name!r}, which is not among the volumes"
-    limits = list(at(inputs, f"{base}.containers[].resources.limits"))
+    limits = list(objects(inputs, f"{base}.containers[].resources.limits"))
     gpus = any("nvidia.com/gpu" in each for each in limits)
     if gpus != given(inputs, f"{base}.nodeSelector.accelerator"):
         yield f"{base}.nodeSelector", "a GPU limit and nodeSelector.accelerator go together"

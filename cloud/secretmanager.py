@@ -1,10 +1,10 @@
 """Secret Manager."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import at
+from cloud.inputs import objects
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 
 _API: Final = "secretmanager.googleapis.com"
@@ -13,8 +13,8 @@ _ADMIN: Final = "roles/secretmanager.admin"
 
 def _replication(inputs: Inputs) -> Iterator[Problem]:
     """One kind of replication; an empty `auto` block counts."""
-    for replication in at(inputs, "replication"):
-        if isinstance(replication, Mapping) and len({"auto", "userManaged"} & set(replication)) != 1:
+    for replication in objects(inputs, "replication"):
+        if len({"auto", "userManaged"} & set(replication)) != 1:
             yield "replication", "exactly one of auto and userManaged is needed"
 
 

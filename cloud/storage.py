@@ -3,11 +3,11 @@
 https://docs.cloud.google.com/storage/docs/json_api/v1/buckets
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import at, given
+from cloud.inputs import given, numbers, objects
 from cloud.record import Billed, Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
@@ -25,12 +25,11 @@ def _bucket(inputs: Inputs) -> Iterator[Problem]:
     actions = ("Delete", "SetStorageClass", "AbortIncompleteMultipartUpload")
     yield from one_of(inputs, "lifecycleRules[].action.type", *actions)
     yield from one_of(inputs, "lifecycleRules[].action.storageClass", *_CLASSES)
-    for action in at(inputs, "lifecycleRules[].action"):
-        sets_class = isinstance(action, Mapping) and action.get("type") == "SetStorageClass"
-        if sets_class and not given(action, "storageClass"):
+    for action in objects(inputs, "lifecycleRules[].action"):
+        if action.get("type") == "SetStorageClass" and not given(action, "storageClass"):
             yield "lifecycleRules", "SetStorageClass needs a storageClass"
-    for seconds in at(inputs, "softDeletePolicy.retentionDurationSeconds"):
-        if isinstance(seconds, int) and seconds and not 7 * _DAY <= seconds <= 90 * _DAY:
+    for seconds in numbers(inputs, "softDeletePolicy.retentionDurationSeconds"):
+        if seconds and not 7 * _DAY <= seconds <= 90 * _DAY:
             yield "softDeletePolicy", f"{seconds} s is neither 0 nor between 7 and 90 days"
     if given(inputs, "hierarchicalNamespace.enabled") and not given(inputs, "uniformBucketLevelAccess"):
         yield "hierarchicalNamespace", "needs uniformBucketLevelAccess"

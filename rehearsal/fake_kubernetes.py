@@ -34,13 +34,14 @@ class FakeKubernetes(FakeProvider):
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
         """An annotation marks such a name, which is kept for good; a release states its own."""
         metadata = news.get("metadata") or {}
-        named = not isinstance(metadata, Mapping) or metadata.get("name") or metadata.get("generateName")
-        if named or resource.type == RELEASE:
+        if resource.type == RELEASE or not isinstance(metadata, Mapping):
+            return {}
+        annotations = metadata.get("annotations") or {}
+        if metadata.get("name") or metadata.get("generateName") or not isinstance(annotations, Mapping):
             return {}
         kept = (olds.get("metadata") or {}).get("name") if _is_named_by_provider(olds) else None
         name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS, 63)
-        annotations = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
-        return {"metadata": {**metadata, "name": name, "annotations": annotations}}
+        return {"metadata": {**metadata, "name": name, "annotations": {**annotations, AUTONAMED: "true"}}}
 
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
         """Whether name and namespace are the program's, and as before."""

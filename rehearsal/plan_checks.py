@@ -113,7 +113,8 @@ class _Checked:
             yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
 
     def _order_problems(self, resource: Planned) -> Iterator[Problem]:
-        services = {other.inputs.get("service"): other for other in self._of_type(serviceusage.SERVICE.type)}
+        made = self._of_type(serviceusage.SERVICE.type)
+        services = {name: other for other in made for name in texts(other.inputs, "service")}
         for needed in serviceusage.to_enable(records.of(resource.type), resource.inputs):
             service = services.get(needed)
             if service is None:
@@ -145,7 +146,7 @@ class _Checked:
         for resource in self._resources.values():
             if resource.type.startswith(_PREFIX):
                 kind = str(resource.inputs.get("kind"))
-                name = str((resource.inputs.get("metadata") or {}).get("name", ""))
+                name = next(texts(resource.inputs, "metadata.name"), "")
                 place = "" if kind in CLUSTER_SCOPED else namespace_of(resource.inputs)
                 found[kind, place, name] = resource
         return found

@@ -1,13 +1,16 @@
-"""What the SDK's own classes say about the inputs of a resource: which exist, which are required.
+"""What the SDK's own classes say about the inputs of a resource: which there are, their types.
 
 The engine passes on whatever the program sends: a dictionary key that no class declares reaches the
 provider, which rejects it. The declared names and types are read from the `*Args` classes of the
-SDK, so the fake provider and the program agree on one version of the schema.
+SDK, so the fake provider and the program agree on one version of the schema. What a text may be is read from
+their documentation, as far as that is made from the same description of the API as the provider's own check.
+A text with a number in it is no number here, although the real provider reads it as one.
 """
 
 import difflib
 import importlib
 import inspect
+import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -15,11 +18,20 @@ from typing import Any, Final
 
 from pulumi import _types
 
-from cloud.inputs import is_unknown
+from cloud.inputs import UNKNOWNS, is_unknown
 from cloud.record import Problem
 from engine.secrets import SIGNATURE
 
 _WORDS: Final = {"object": "an object", "map": "an object", "list": "a list"}
+_SCALARS: Final[Mapping[type, str]] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+}
+_CHOICES: Final = re.compile(r"Possible values are:((?:\s*`[A-Z0-9_]+`,?)+)")
+# Ends of names of what is counted or measured.
+_NEVER_NEGATIVE: Final = ("Count", "Gb", "Seconds", "Surge", "Unavailable")
 
 
 @cache
@@ -50,6 +62,9 @@ def _object_problems(cls: type, value: Mapping[str, Any], path: str) -> Iterator
             continue
         if key in declared:
             yield from _value_problems(declared[key], item, f"{path}{key}")
+            choices = _choices(cls, key)
+            if isinstance(item, str) and choices and item not in (*choices, *UNKNOWNS):
+                yield f"{path}{key}", f"{item!r} is not one of {', '.join(choices)}"
             continue
         near = difflib.get_close_matches(key, declared, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -60,9 +75,9 @@ def _object_problems(cls: type, value: Mapping[str, Any], path: str) -> Iterator
 
 
 def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]:
-    if is_unknown(value):
-        return
     shape, inner = _shape(annotation)
+    if is_unknown(value) or value is None or shape == "any":
+        return
     wanted, got = _WORDS.get(shape, "a single value"), "a single value"
     if isinstance(value, list):
         got = "a list"
@@ -75,23 +90,47 @@ def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]
     elif shape == "list":
         for index, item in enumerate(value):
             yield from _value_problems(inner, item, f"{path}[{index}]")
+    elif shape == "map":
+        for key, item in value.items():
+            yield from _value_problems(inner, item, f"{path}.{key}")
+    elif inner:
+        yield from _scalar_problems(inner, value, path)
+
+
+def _scalar_problems(kind: type, value: Any, path: str) -> Iterator[Problem]:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number if kind in (int, float) else not isinstance(value, kind):
+        yield path, f"expected {_SCALARS[kind]}, got {value!r}"
+    elif number and value < 0 and path.endswith(_NEVER_NEGATIVE):
+        yield path, f"{value} is negative"
 
 
 def _shape(annotation: Any) -> tuple[str, Any]:
-    """Whether an annotation is an `object` (and its class), a `list`, a free-form `map`, or one value."""
+    """Whether an annotation is an `object`, a `list`, a free-form `map` or one value, and of which type.
+
+    Returns:
+        The word, and the object's class, the type of what is in it, or the type of the one value, if known.
+    """
     origin = typing.get_origin(annotation)
     if origin is None:
         is_object = isinstance(annotation, type) and _types.is_input_type(annotation)
-        return ("object", annotation) if is_object else ("any" if annotation is Any else "scalar", None)
+        kind = annotation if annotation in _SCALARS else None
+        return ("object", annotation) if is_object else ("any" if annotation is Any else "scalar", kind)
     if origin in (list, Sequence):
         return "list", typing.get_args(annotation)[0]
     if origin in (dict, Mapping):
-        return "map", None
-    for member in typing.get_args(annotation):
-        shape, inner = _shape(member)
-        if shape in ("object", "list", "map"):
-            return shape, inner
-    return "scalar", None
+        return "map", typing.get_args(annotation)[1]
+    shapes = [_shape(member) for member in typing.get_args(annotation)]
+    whole = (found for found in shapes if found[0] in ("object", "list", "map"))
+    return next(whole, next((found for found in shapes if found[1]), ("scalar", None)))
+
+
+@cache
+def _choices(cls: type, name: str) -> tuple[str, ...]:
+    """The texts that a property may be; none where its documentation lists them in other words, or not."""
+    names = {theirs: ours for ours, theirs in _types.input_type_py_to_pulumi_names(cls).items()}
+    match = _CHOICES.search(getattr(cls, names[name]).__doc__ or "")
+    return tuple(re.findall("`(.+?)`", match[1])) if match else ()
 
 
 @cache

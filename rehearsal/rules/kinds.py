@@ -15,7 +15,7 @@ from kubernetes_validate import utils
 from referencing import Registry, Resource
 
 from cloud import kubernetes
-from cloud.inputs import at, is_unknown, texts
+from cloud.inputs import at, is_unknown, objects, texts
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal import schema
@@ -101,9 +101,7 @@ def pod_templates(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
     if inputs.get("kind") == "Pod":
         yield "", inputs
     for path in _POD_TEMPLATES.get(str(inputs.get("kind")), ()):
-        for template in at(inputs, path):
-            if isinstance(template, Mapping):
-                yield path, template
+        yield from ((path, template) for template in objects(inputs, path))
 
 
 def namespace_of(inputs: Mapping[str, Any]) -> str:
@@ -122,7 +120,7 @@ def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     for name in texts(inputs, "metadata.namespace"):
         if not pods.DNS_LABEL.fullmatch(name):
             yield "metadata.namespace", f"{name!r} is not a valid namespace"
-    for annotations in at(inputs, "metadata.annotations"):
+    for annotations in objects(inputs, "metadata.annotations"):
         for key in annotations:
             if not _is_key(key):
                 yield "metadata.annotations", f"{key!r} is not a valid annotation key"
@@ -166,12 +164,11 @@ def _data(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
         return
     size = 0
     for field in ("data", "binaryData", "stringData"):
-        for entries in at(inputs, field):
-            if isinstance(entries, Mapping):
-                size += sum(len(str(value).encode()) for value in entries.values())
-                for key in entries:
-                    if not _DATA_KEY.fullmatch(key):
-                        yield field, f"{key!r} is not a valid key: 1-253 of A-Z, a-z, 0-9, -, _, ."
+        for entries in objects(inputs, field):
+            size += sum(len(str(value).encode()) for value in entries.values())
+            for key in entries:
+                if not _DATA_KEY.fullmatch(key):
+                    yield field, f"{key!r} is not a valid key: 1-253 of A-Z, a-z, 0-9, -, _, ."
     if size > _MOST_DATA:
         yield "data", f"{size} bytes, at most {_MOST_DATA} fit"
 

@@ -6,7 +6,7 @@ Sources: the definitions and webhooks of Kueue 0.19.2.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.inputs import at, given, is_unknown, texts
+from cloud.inputs import at, given, is_unknown, objects, texts
 from cloud.record import Problem
 from rehearsal.rules import json_schema
 
@@ -48,7 +48,8 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
 
 def queue_of(inputs: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """The LocalQueue and the WorkloadPriorityClass that a workload's own labels name."""
-    labels = (inputs.get("metadata") or {}).get("labels") or {}
+    labels = next(objects(inputs, "metadata.labels"), {})
     if inputs.get("kind") not in _QUEUED:
         return None, None
-    return labels.get(QUEUE), labels.get(PRIORITY)
+    queue, priority = (name if isinstance(name, str) else None for name in map(labels.get, (QUEUE, PRIORITY)))
+    return queue, priority

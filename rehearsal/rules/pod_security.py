@@ -8,7 +8,7 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.inputs import at, given
+from cloud.inputs import at, given, objects, texts
 from cloud.record import Problem
 from rehearsal.rules.kinds import pod_templates
 
@@ -30,7 +30,7 @@ _SECCOMP: Final = ("RuntimeDefault", "Localhost")
 
 def level_of(namespace: Mapping[str, Any]) -> str:
     """The level that a Namespace object enforces; `privileged` allows everything."""
-    labels = (namespace.get("metadata") or {}).get("labels") or {}
+    labels = next(objects(namespace, "metadata.labels"), {})
     return str(labels.get(LEVEL, "privileged"))
 
 
@@ -50,7 +50,7 @@ def problems(level: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for group in ("spec.containers[]", "spec.initContainers[]"):
-        yield from (found for found in at(template, group) if isinstance(found, Mapping))
+        yield from objects(template, group)
 
 
 def _baseline(template: Mapping[str, Any]) -> Iterator[str]:
@@ -65,24 +65,23 @@ def _baseline(template: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _restricted(template: Mapping[str, Any]) -> Iterator[str]:
-    for volume in at(template, "spec.volumes[]"):
-        other = set(volume) - _VOLUMES - {"name"} if isinstance(volume, Mapping) else set()
-        if other:
-            yield f"volume {volume['name']} is of type {', '.join(sorted(other))}"
-    pod = next(at(template, "spec.securityContext"), {})
+    for volume in objects(template, "spec.volumes[]"):
+        if other := set(volume) - _VOLUMES - {"name"}:
+            yield f"volume {volume.get('name')} is of type {', '.join(sorted(other))}"
+    pod = next(objects(template, "spec.securityContext"), {})
     for container in _containers(template):
-        own = container.get("securityContext") or {}
+        own = next(objects(container, "securityContext"), {})
         both = {**pod, **own}
         rules = {
             "allowPrivilegeEscalation must be false": own.get("allowPrivilegeEscalation") is False,
             "capabilities.drop must have ALL": "ALL" in at(own, "capabilities.drop[]"),
             "capabilities.add may have NET_BIND_SERVICE alone": {"NET_BIND_SERVICE"}.issuperset(
-                at(own, "capabilities.add[]")
+                texts(own, "capabilities.add[]")
             ),
             "runAsNonRoot must be true": both.get("runAsNonRoot") is True,
             "runAsUser must not be 0": both.get("runAsUser") != 0,
             "seccompProfile.type must be RuntimeDefault or Localhost": (
-                (both.get("seccompProfile") or {}).get("type") in _SECCOMP
+                next(texts(both, "seccompProfile.type"), "") in _SECCOMP
             ),
         }
         yield from (f"container {container.get('name')}: {rule}" for rule, kept in rules.items() if not kept)

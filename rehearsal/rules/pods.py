@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.inputs import at, given, texts
+from cloud.inputs import given, objects, texts
 from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.quantity import quantity
 from cloud.record import Problem
@@ -25,15 +25,14 @@ def problems(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
         yield f"{spec}.volumes", f"two volumes are named {name!r}"
     yield from _mounted_buckets(path, template)
     for group in ("containers", "initContainers"):
-        for container in at(template, f"spec.{group}[]"):
-            if isinstance(container, Mapping):
-                yield from _container(f"{spec}.{group}", container, volumes)
+        for container in objects(template, f"spec.{group}[]"):
+            yield from _container(f"{spec}.{group}", container, volumes)
 
 
 def tpu_selector(template: Mapping[str, Any]) -> dict[str, str]:
     """What a pod of the template selects among nodes with TPU chips."""
-    selector = next(at(template, "spec.nodeSelector"), {})
-    return {label: selector[label] for label in (TPU_LABEL, TOPOLOGY_LABEL) if label in selector}
+    selector = next(objects(template, "spec.nodeSelector"), {})
+    return {label: str(selector[label]) for label in (TPU_LABEL, TOPOLOGY_LABEL) if label in selector}
 
 
 def mounts_buckets(template: Mapping[str, Any]) -> bool:
@@ -46,7 +45,7 @@ def _mounted_buckets(path: str, template: Mapping[str, Any]) -> Iterator[Problem
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-setup
     """
-    annotations = next(at(template, "metadata.annotations"), {})
+    annotations = next(objects(template, "metadata.annotations"), {})
     if mounts_buckets(template) and annotations.get("gke-gcsfuse/volumes") != "true":
         where = f"{path}.metadata.annotations".removeprefix(".")
         yield where, 'a volume of GCS FUSE needs gke-gcsfuse/volumes: "true"'

@@ -3,11 +3,12 @@
 Sources: KubeRay's validation (ray-operator/controllers/ray/utils/validation.go) and its issue 4516.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
-from cloud.inputs import at, given, is_unknown, texts
+from cloud.inputs import at, given, is_unknown, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
@@ -78,12 +79,15 @@ def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
 
     Source: the webhook of GKE's Ray operator (ai-on-gke/kuberay-tpu-webhook, README).
     """
-    template = group.get("template") or {}
+    template = next(objects(group, "template"), {})
     chips, topology = chips_of(template), pods.tpu_selector(template).get(TOPOLOGY_LABEL, "")
     if not chips or is_unknown(topology):
         return
     if not topology:
         yield "spec.workerGroupSpecs", f"pods with {TPU_RESOURCE} must select {TOPOLOGY_LABEL}"
+        return
+    if not re.fullmatch(r"\d+(x\d+)*", topology):
+        yield "spec.workerGroupSpecs", f"{topology!r} is no topology such as 4x4"
         return
     hosts, stated = max(prod(map(int, topology.split("x"))) // chips, 1), group.get("numOfHosts", 1)
     if isinstance(stated, int) and stated != hosts:

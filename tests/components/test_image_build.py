@@ -119,7 +119,9 @@ def test_another_build_machine_changes_nothing_that_exists(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsal.up()
-    monkeypatch.setitem(BuildInputs.__init__.__kwdefaults__, "machine_type", "E2_HIGHCPU_32")
+    defaults = BuildInputs.__init__.__kwdefaults__
+    assert defaults
+    monkeypatch.setitem(defaults, "machine_type", "E2_HIGHCPU_32")
     assert rehearsal.preview().changed == rehearsal.up().changed == 0
     assert resource(rehearsal, BUILD)["inputs"]["machineType"] == "E2_HIGHCPU_32"
 

@@ -65,11 +65,13 @@ _RESERVED = {
     "key": "compute.googleapis.com/reservation-name",
     "values": ["r"],
 }
+# Type and inputs of everything in the stacks' plans that a platform has.
+ROWS: list[tuple[str, dict[str, Any]]] = [
+    (row["type"], _whole(row["inputs"])) for row in _ROWS if row["type"].startswith(("gcp:", "kubernetes:"))
+]
 # Inputs that everything must let through, by type.
 RIGHT: dict[str, dict[str, Any]] = {
-    **{
-        row["type"]: _whole(row["inputs"]) for row in _ROWS if row["type"].startswith(("gcp:", "kubernetes:"))
-    },
+    **dict(ROWS),
     CLUSTER: shipped("a4-ray-cluster"),
     NODE_POOL: {
         **_POOL,
