@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import pulumi
@@ -21,15 +22,20 @@ def fingerprint(*parts: Any) -> str:
 
 
 def hashed_name(prefix: str, maximum: int, *content: Any) -> str:
-    """`prefix` and the content's fingerprint.
+    """`prefix` and the content's fingerprint, as a name that every kind of object takes (RFC 1035).
 
-    Raises:
-        ValueError: When the name would be longer than `maximum`.
+    What it does not take of `prefix` becomes a dash, and what is too long goes: the digest tells the rest.
+
+    Args:
+        prefix: Such as a recipe's name, `gemma-3.1-mine`.
+        maximum: The most characters that the name may have.
+        content: As of `fingerprint`.
     """
-    name = f"{prefix}-{fingerprint(*content)}"
-    if len(name) > maximum:
-        raise ValueError(f"{name} has {len(name)} characters and may have {maximum}; shorten {prefix}")
-    return name
+    label = re.sub(r"[^a-z0-9]+", "-", prefix.lower()).strip("-")
+    if not label[:1].isalpha():
+        label = f"run-{label}"
+    digest = fingerprint(*content)
+    return f"{label[: maximum - len(digest) - 1].rstrip('-')}-{digest}"
 
 
 def _placeholder(value: Any) -> str:

@@ -16,8 +16,11 @@ from components.training_code import TrainingCode
 
 # What of the platform reaches a Ray cluster from outside its namespace.
 INGRESS_FROM_PLATFORM: Final = MANIFESTS / "ingress-from-platform.yaml"
-# https://github.com/ray-project/kuberay: longer names make services whose names are too long.
-_MAX_NAME: Final = 53
+# KubeRay takes 53. The workers of a TPU slice find each other by the service CLUSTER-headless, whose name
+# GKE's webhook shortens to 50, and KubeRay does not: https://github.com/ai-on-gke/kuberay-tpu-webhook
+_MAX_NAME: Final = 50 - len("-headless")
+# KubeRay calls a job's own cluster as the job, a dash, and five letters.
+_MAX_JOB_NAME: Final = _MAX_NAME - 6
 
 # Where pods see a bucket that is mounted.
 BUCKET_MOUNT: Final = "/data"
@@ -31,8 +34,8 @@ _MOUNT_OPTIONS: Final = (
     "uid=1000,gid=1000,file-mode=664,dir-mode=775,"
     "metadata-cache:ttl-secs:0,metadata-cache:negative-ttl-secs:0"
 )
-# A job that failed has ended too; `RayJob.result` tells the two apart.
-_ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed']}"
+# A job that failed or that the operator rejects has ended too; `RayJob.result` tells which.
+_ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed' || @ == 'ValidationFailed']}"
 # New clusters for a job whose own was lost, before it counts as failed; each one resumes.
 _RETRIES: Final = 2
 # Long enough for the log collector to ship the last lines before the pods go.
@@ -176,8 +179,7 @@ class RayJob(Run):
         result: `Complete` once the job has; only with `wait`, else empty.
     """
 
-    # https://github.com/ray-project/kuberay: the operator rejects longer ones.
-    _longest_name = 47
+    _longest_name = _MAX_JOB_NAME
 
     def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
@@ -229,13 +231,18 @@ def _result(job_name: str, status: dict[str, Any] | None) -> str:
     """The job's end.
 
     Raises:
-        pulumi.RunError: When the job failed.
+        pulumi.RunError: When the job did not succeed.
     """
-    result = (status or {}).get("jobDeploymentStatus", "")
-    if result == "Failed":
-        reason = (status or {}).get("message") or (status or {}).get("reason") or "no reason given"
-        raise pulumi.RunError(
-            f"the training failed: RayJob {job_name}: {reason}; its log is in the output of the stack's "
-            "command watchTraining; changed code or a changed recipe runs a new job"
-        )
-    return result
+    status = status or {}
+    result = status.get("jobDeploymentStatus", "")
+    reason = status.get("message") or status.get("reason") or "no reason given"
+    if result == "ValidationFailed":
+        raise pulumi.RunError(f"the Ray operator rejects RayJob {job_name}, and nothing ran: {reason}")
+    if status.get("jobStatus") == "STOPPED":
+        reason = "it was stopped: its input is wrong, maxRunHours is over, or somebody stopped it"
+    elif result != "Failed":
+        return result
+    raise pulumi.RunError(
+        f"the training failed: RayJob {job_name}: {reason}; its log is in the output of the stack's command "
+        "watchTraining; changed code, another recipe or other settings run a new job"
+    )

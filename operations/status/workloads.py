@@ -8,6 +8,9 @@ from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
 
+_RAY_REJECTED: Final = "put right what it names, pulumi up"
+_RAY_LOG: Final = "the stack's output watchTraining shows its log"
+
 
 def job(tree: Object) -> Line:
     """A Kubernetes Job."""
@@ -35,13 +38,23 @@ def ray_job(tree: Object) -> Line:
     """A RayJob of KubeRay: `jobDeploymentStatus` is the operator's view, `jobStatus` Ray's."""
     status = tree.get("status") or {}
     deployment, ray = status.get("jobDeploymentStatus") or "new", status.get("jobStatus") or ""
-    details = ray.lower(), status.get("rayClusterName") or ""
-    if deployment == "Failed" or ray in ("FAILED", "STOPPED"):
-        said = status.get("message") or "", status.get("reason") or ""
-        why = words.explain(*said, remedy="the stack's output watchTraining shows its log")
-        return line("Ray job", _name(tree), "failed", *details, why=why)
+    state, details = deployment.lower(), (ray.lower(), status.get("rayClusterName") or "")
+    said = status.get("message") or "", status.get("reason") or ""
+    why = None
+    if deployment == "Retrying":
+        text = f"a try failed, the next gets a new Ray cluster: {words.first_sentence(*said)}"
+        why = Why(text=text, bad=False)
+    elif deployment == "ValidationFailed":
+        state, why = (
+            "rejected",
+            words.explain(*said, otherwise="the Ray operator rejects it: {}", remedy=_RAY_REJECTED),
+        )
+    elif deployment == "Complete" and ray == "STOPPED":
+        state, why = "stopped", words.explain(*said)
+    elif deployment == "Failed":
+        why = words.explain(*said, remedy=_RAY_LOG)
     waits = deployment != "Complete" and ray != "RUNNING"
-    return line("Ray job", _name(tree), deployment.lower(), *details, waits=waits)
+    return line("Ray job", _name(tree), state, *details, waits=waits, why=why)
 
 
 def ray_cluster(tree: Object) -> Line:

@@ -12,9 +12,12 @@ from cloud.inputs import at, given, is_unknown, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
+from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal.rules import json_schema, pods
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
+# So that CLUSTER-headless has no more than the 50 characters to which GKE's webhook shortens it.
+_LESS_OF_SLICES: Final = 12
 POD_TEMPLATES: Final = {
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
     "RayJob": (
@@ -30,19 +33,26 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     kind = str(inputs["kind"])
     if kind not in _LONGEST or is_unknown(inputs.get("spec")):
         return
-    for name in texts(inputs, "metadata.name"):
-        if len(name) > _LONGEST[kind]:
-            yield "metadata.name", f"{name!r} has {len(name)} characters, a {kind} at most {_LONGEST[kind]}"
+    cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
+    yield from _named(inputs, kind, cluster)
     yield from json_schema.problems(
         json_schema.validator("ray.schema.yaml", kind), inputs.get("spec") or {}, "spec"
     )
     if kind == "RayJob":
         yield from _job(inputs)
-    cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
     for group in at(inputs, f"{cluster}.workerGroupSpecs[]"):
         yield from _replicas(group)
         if isinstance(group, Mapping):
             yield from _slice(group)
+
+
+def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Problem]:
+    hosts = (hosts for hosts in at(inputs, f"{cluster}.workerGroupSpecs[].numOfHosts"))
+    longest = _LONGEST[kind] - _LESS_OF_SLICES * any(isinstance(each, int) and each > 1 for each in hosts)
+    for name in texts(inputs, "metadata.name"):
+        if not re.fullmatch(RFC1035 % (longest - 2), name):
+            reason = f"{name!r} is not a valid name of a {kind}: {RFC1035_RULE % longest}"
+            yield "metadata.name", reason
 
 
 def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,9 +1,11 @@
 """The digest in a name changes with the content and with nothing else."""
 
+import re
+
 import pulumi
 import pytest
 
-from components.fingerprint import fingerprint
+from components.fingerprint import fingerprint, hashed_name
 
 
 def test_the_same_content_has_the_same_digest_in_any_order_of_keys() -> None:
@@ -23,3 +25,21 @@ def test_what_is_not_known_yet_does_not_make_the_digest_unknown() -> None:
 def test_a_value_that_is_no_data_is_rejected() -> None:
     with pytest.raises(TypeError, match="object has no fingerprint"):
         fingerprint(object())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "start"),
+    [
+        ("gemma-3-4b-vision", "gemma-3-4b-vision-"),
+        ("gemma-3.1-mine", "gemma-3-1-mine-"),
+        ("4b-vision", "run-4b-vision-"),
+        ("My_Recipe.", "my-recipe-"),
+        ("a-recipe-with-a-name-as-long-as-this", "a-recipe-with-a-name-as-lo-"),
+    ],
+)
+def test_any_recipe_gives_a_name_that_every_kind_takes(recipe: str, start: str) -> None:
+    name = hashed_name(recipe, 35, recipe)
+    assert re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", name)
+    assert name.startswith(start)
+    assert len(name) <= 35
+    assert name != hashed_name(recipe, 35, "another recipe")

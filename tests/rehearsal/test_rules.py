@@ -211,7 +211,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("spec.selector", None, "'selector' is a required property"),
     ],
     right.RAY_CLUSTER: [
-        ("metadata.name", "r" * 54, "at most 53"),
+        ("metadata.name", "r" * 54, "1-53 of a-z"),
         ("spec.headGroupSpc", {}, "'headGroupSpc' was unexpected"),
         ("spec.headGroupSpec.rayStartParams", {"num-cpus": 0}, "not of type 'string'"),
         ("spec.workerGroupSpecs.0.maxReplicas", 1, "between minReplicas"),
@@ -219,7 +219,9 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("spec.headGroupSpec.template.spec.nodeSelector", {"a": "b/c"}, "no slash"),
     ],
     right.RAY_JOB: [
-        ("metadata.name", "r" * 48, "at most 47"),
+        ("metadata.name", "r" * 48, "1-47 of a-z"),
+        ("metadata.name", "4b-vision", "a letter first"),
+        ("metadata.name", "gemma-3.1-mine", "1-47 of a-z"),
         ("spec.clusterSelector", {"ray.io/cluster": "c"}, "exactly one of clusterSelector"),
         ("spec.rayClusterSpec", None, "exactly one of clusterSelector"),
         ("spec.submissionMode", "JobMode", "not one of"),
@@ -278,6 +280,12 @@ def test_what_autopilot_decides_by_itself_conflicts_with_it(path: str) -> None:
     top, _, below = path.partition(".")
     stated = {**right.RIGHT[right.CLUSTER], top: {below: {"enabled": True}} if below else True}
     assert f"{path}: conflicts with enableAutopilot" in reasons(right.CLUSTER, stated)
+
+
+def test_names_of_a_slice_leave_room_for_its_service() -> None:
+    sliced = changed(right.RIGHT[right.RAY_JOB], "spec.rayClusterSpec.workerGroupSpecs.0.numOfHosts", 4)
+    assert reasons(right.RAY_JOB, changed(sliced, "metadata.name", "r" * 35)) == ""
+    assert "1-35 of a-z" in reasons(right.RAY_JOB, changed(sliced, "metadata.name", "r" * 36))
 
 
 def test_a_job_that_selects_its_cluster_passes() -> None:

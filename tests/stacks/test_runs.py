@@ -77,6 +77,14 @@ def plan_of(stack: str, **settings: str) -> Plan:
         return rehearsal.preview()
 
 
+@pytest.mark.parametrize("recipe", ["gemma-3.1-mine", "4b-vision"])
+def test_a_recipe_may_be_called_what_a_file_may_be_called(recipe: str, checkout: Path) -> None:
+    recipes = checkout / "workloads" / "finetune" / "recipes"
+    (recipes / "gemma-3-4b-vision.yaml").rename(recipes / f"{recipe}.yaml")
+    with Rehearsal("a4-ray", {"recipe": recipe}, checkout=checkout) as rehearsal:
+        assert plans.only(rehearsal.preview(), ":ray.io/v1:RayJob")
+
+
 # The image
 
 

@@ -57,10 +57,33 @@ def status(**fields: object) -> Object:
         (samples.RAY_JOBS, status(jobDeploymentStatus="Failed", reason="Late"), "failed", BAD, "Late"),
         (
             samples.RAY_JOBS,
-            status(jobDeploymentStatus="Complete", jobStatus="FAILED", message=LICENCE),
+            status(jobDeploymentStatus="Failed", jobStatus="FAILED", message=LICENCE),
             "failed",
             BAD,
             GATED,
+        ),
+        (
+            samples.RAY_JOBS,
+            status(jobDeploymentStatus="Retrying", jobStatus="FAILED", message=LICENCE),
+            "retrying",
+            WAITING,
+            f"a try failed, the next gets a new Ray cluster: {LICENCE}",
+        ),
+        (
+            samples.RAY_JOBS,
+            status(
+                jobDeploymentStatus="Complete", jobStatus="STOPPED", message="Job was intentionally stopped."
+            ),
+            "stopped",
+            BAD,
+            "it was stopped before its end: its input is wrong, maxRunHours is over, or somebody stopped it",
+        ),
+        (
+            samples.RAY_JOBS,
+            status(jobDeploymentStatus="ValidationFailed", message="the name is too long"),
+            "rejected",
+            BAD,
+            "the Ray operator rejects it: the name is too long",
         ),
         (samples.PODS, pod("Running"), "running", GOOD, ""),
         (samples.PODS, pod("Succeeded"), "succeeded", GOOD, ""),
