@@ -126,6 +126,15 @@ def test_a_server_that_takes_long_to_start_keeps_its_gpus_meanwhile(plan: Plan) 
 # Serving
 
 
+def test_a_server_that_ends_takes_no_new_requests_and_answers_those_under_way(plan: Plan) -> None:
+    pod = serving(plan)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    (answers,) = [word.partition("=")[2] for word in container["args"] if "--shutdown-timeout" in word]
+    assert pause > 0 and int(answers) >= 30
+    assert pause + int(answers) < pod["terminationGracePeriodSeconds"]
+
+
 def test_replicas_and_model_are_what_the_settings_say(plan_with: Callable[..., Plan]) -> None:
     spec = serving(plan_with(servingReplicas="4", servingModel="google/gemma-3-4b-it"))["spec"]
     (container,) = spec["template"]["spec"]["containers"]
