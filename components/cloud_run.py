@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, L4
 from components.component import Component
+from components.execution import Execution
 from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken
 
@@ -18,21 +19,18 @@ from components.hugging_face_token import HuggingFaceToken
 _TASK_HOURS: Final = 1
 # Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
 _RETRIES: Final = 2
-# All tries, and the image that Cloud Run copies before the first; the provider gives up after
-# twenty minutes.
-_LONGEST_RUN: Final = pulumi.CustomTimeouts(create="4h", update="4h")
-# A start may take 60 s and then 24 tries, 10 s apart: 5 minutes. More than 240 s for the tries is
-# rejected, and a longer delay would keep a service that is ready from answering.
-# https://github.com/PolicyEngine/policyengine-api/issues/3764
-_STARTUP_DELAY: Final = 60
+# User and group that the images in workloads/ run as; Cloud Run has no field for them.
+_IMAGE_USER: Final = 1000
+# A start may take 15 minutes: an image of 10 GB, the model from the bucket, the engine. With a GPU Cloud Run
+# allows 30. https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _STARTUP_PERIOD: Final = 10
-_STARTUP_TRIES: Final = 24
+_STARTUP_TRIES: Final = 90
 # An engine that does not answer for two minutes is started anew.
 _LIVENESS_PERIOD: Final = 30
 _LIVENESS_TRIES: Final = 4
 _PROBE_TIMEOUT: Final = 5
-# A first request waits for the start of an instance, and then for its answer.
-_REQUEST_TIMEOUT: Final = "600s"
+# A first request waits for the start of an instance, and then five minutes for its answer.
+_REQUEST_TIMEOUT: Final = f"{_STARTUP_PERIOD * _STARTUP_TRIES + 300}s"
 # Cloud Run copies the image before the first start; the provider gives up after twenty minutes.
 _FIRST_START: Final = pulumi.CustomTimeouts(create="40m", update="40m")
 
@@ -49,8 +47,16 @@ class BucketFolder:
     folder: str
 
     def mounted(self) -> dict[str, Any]:
-        """Arguments of a volume with this folder alone, whose directories are but parts of object names."""
-        return {"bucket": self.bucket, "mount_options": [f"only-dir={self.folder}", "implicit-dirs"]}
+        """Arguments of a volume with this folder alone, whose directories are but parts of object names.
+
+        The files are their reader's: GCS FUSE gives them to root unless it is told otherwise. What runs as
+        root may read them all the same. https://docs.cloud.google.com/storage/docs/cloud-storage-fuse/cli-options
+        """
+        owner = [f"uid={_IMAGE_USER}", f"gid={_IMAGE_USER}"]
+        return {
+            "bucket": self.bucket,
+            "mount_options": [f"only-dir={self.folder}", "implicit-dirs", *owner],
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +166,7 @@ class CloudRunJobArgs(CloudRunArgs):
 class CloudRunJob(Component):
     """A job that runs by itself whenever what it consists of has changed.
 
-    `pulumi up` waits for the end of the run and fails if the job failed.
+    `pulumi up` waits for the end of the run and fails if the job failed; the next one runs it again.
 
     Attributes:
         finished: What needs the job's result must wait for.
@@ -183,24 +189,21 @@ class CloudRunJob(Component):
             location=args.location,
             labels=args.labels,
             template=template,
-            run_execution_token=_token(template, args.labels),
             # By default `pulumi destroy` would fail; a job holds no data.
             deletion_protection=False,
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.depends_on), custom_timeouts=_LONGEST_RUN
+                parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START
             ),
         )
         self.job_name: pulumi.Output[str] = job.name
-        self.finished: pulumi.Resource = job
+        content = pulumi.Output.json_dumps(template, default=vars, sort_keys=True)
+        self.finished: pulumi.Resource = Execution(
+            f"{name}-execution",
+            job=job.id,
+            content=content.apply(fingerprint),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
         self.register_outputs({"name": self.job_name})
-
-
-def _token(template: gcp.cloudrunv2.JobTemplateArgs, labels: Mapping[str, str]) -> pulumi.Output[str]:
-    """Digest of all that an update could change: Google rejects a second run with the same token.
-
-    https://github.com/hashicorp/terraform-provider-google/issues/24451
-    """
-    return pulumi.Output.json_dumps([template, dict(labels)], default=vars, sort_keys=True).apply(fingerprint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +282,6 @@ def _template(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateArgs:
                 http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(
                     path=args.health, port=args.port
                 ),
-                initial_delay_seconds=_STARTUP_DELAY,
                 period_seconds=_STARTUP_PERIOD,
                 failure_threshold=_STARTUP_TRIES,
                 timeout_seconds=_PROBE_TIMEOUT,

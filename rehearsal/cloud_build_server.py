@@ -5,39 +5,19 @@ It runs nothing: every build succeeds, unless a test has said before what is to 
 
 import copy
 import hashlib
-import json
 import threading
 import uuid
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from cloud.discovery import Call, discovery
-from rehearsal.loopback import LoopbackServer, Request
+from cloud.discovery import Call
+from rehearsal.google_api_server import Failure, GoogleApiServer
 
 _METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 _TIME: Final = "2026-01-01T00:00:00Z"
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
-
-Method = Literal["create", "get", "list", "cancel", "log"]
-_METHODS: Final[dict[str, Method]] = {
-    "cloudbuild.projects.locations.builds.create": "create",
-    "cloudbuild.projects.locations.builds.get": "get",
-    "cloudbuild.projects.locations.builds.list": "list",
-    "cloudbuild.projects.locations.builds.cancel": "cancel",
-    "logging.entries.list": "log",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure(Exception):
-    """An answer that is an error; with `after` the request has its effect, and only the answer is lost."""
-
-    code: int
-    status: str
-    message: str
-    after: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,31 +50,30 @@ class _FakeBuild:
     looks: int = 0
 
 
-class CloudBuildServer(LoopbackServer):
+class CloudBuildServer(GoogleApiServer):
     """The server, for as long as the context.
 
     Attributes:
-        calls: Every call that arrived, by its short name.
         created: Set once there is a build.
         cancelled: Set once a build has been cancelled.
     """
 
     def __init__(self) -> None:
-        self.calls: list[Method] = []
+        super().__init__(
+            ("cloudbuild.v1", "logging.v2"),
+            {
+                "cloudbuild.projects.locations.builds.create": self._create,
+                "cloudbuild.projects.locations.builds.get": self._get,
+                "cloudbuild.projects.locations.builds.list": self._list,
+                "cloudbuild.projects.locations.builds.cancel": self._cancel,
+                "logging.entries.list": self._log,
+            },
+        )
         self.created = threading.Event()
         self.cancelled = threading.Event()
         self._builds: dict[str, _FakeBuild] = {}
         self._lock = threading.Lock()
         self._lifecycles: deque[BuildLifecycle] = deque()
-        self._failures: defaultdict[Method, deque[Failure]] = defaultdict(deque)
-        self._apis = [discovery("cloudbuild.v1"), discovery("logging.v2")]
-        self._methods = {
-            "create": self._create,
-            "get": self._get,
-            "list": self._list,
-            "cancel": self._cancel,
-            "log": self._log,
-        }
 
     @property
     def environment(self) -> dict[str, str]:
@@ -112,49 +91,6 @@ class CloudBuildServer(LoopbackServer):
     def next_build(self, lifecycle: BuildLifecycle) -> None:
         """Says what becomes of the next build that nothing has been said about."""
         self._lifecycles.append(lifecycle)
-
-    def fail(self, method: Method, failure: Failure, times: int = 1) -> None:
-        """Answers the next calls of a method with an error."""
-        self._failures[method].extend([failure] * times)
-
-    def serve(self, request: Request) -> None:
-        """Answers with JSON."""
-        body = json.loads(request.body() or b"{}")
-        request.answer_json(*self.answer(request.command, request.path, body))
-
-    def answer(self, verb: str, url: str, body: Any) -> tuple[int, dict[str, Any]]:
-        """HTTP status and message for a request."""
-        try:
-            return 200, self._answer(verb, url, body)
-        except Failure as failure:
-            error = {"code": failure.code, "message": failure.message, "status": failure.status}
-            return failure.code, {"error": error}
-
-    def _answer(self, verb: str, url: str, body: Any) -> dict[str, Any]:
-        for api in self._apis:
-            call = api.call(verb, url)
-            method = _METHODS.get(call.method) if call else None
-            if call and method:
-                self.calls.append(method)
-                problems = list(api.problems(call, body))
-                if problems:
-                    raise Failure(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
-                answer = self._with_failures(method, call, body)
-                faults = list(api.faults(call.method, answer))
-                if faults:
-                    raise AssertionError(f"the fake breaks the API: {faults}")
-                return answer
-        raise Failure(code=404, status="NOT_FOUND", message=f"no method here for {verb} {url}")
-
-    def _with_failures(self, method: Method, call: Call, body: Any) -> dict[str, Any]:
-        waiting = self._failures[method]
-        failure = waiting.popleft() if waiting else None
-        if failure and not failure.after:
-            raise failure
-        answer = self._methods[method](call, body)
-        if failure:
-            raise failure
-        return answer
 
     def _create(self, call: Call, body: dict[str, Any]) -> dict[str, Any]:
         project, location = call.address["projectsId"], call.address["locationsId"]

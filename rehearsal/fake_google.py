@@ -7,7 +7,7 @@ what refers to what as the platform does.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud import records, run, serviceusage, storage
+from cloud import records, serviceusage, storage
 from cloud.inputs import at
 from cloud.record import Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
@@ -63,21 +63,6 @@ class FakeGoogle(FakeProvider):
         for admission in record.admission:
             for reason in admission(inputs, self.cloud):
                 raise Rejected(reason)
-        if record is run.JOB and run.is_executed(inputs):
-            self._execute(inputs)
-
-    def _execute(self, inputs: Mapping[str, Any]) -> None:
-        """Runs a Cloud Run job to its end; an execution is named after its token, so one runs once.
-
-        https://github.com/hashicorp/terraform-provider-google/issues/24451
-        """
-        execution = f"{inputs['name']}-{inputs['runExecutionToken']}"
-        before = self.cloud.named(run.JOB.type, str(inputs["name"]))
-        if before and before.inputs.get("runExecutionToken") == inputs["runExecutionToken"]:
-            raise Rejected(f"Resource {execution!r} already exists")
-        self.cloud.run_job()
-        if self.cloud.outcome == "Failed":
-            raise Rejected(f"execution {execution} has failed")
 
     def delete(self, resource: Resource, item_id: str) -> None:
         """Deletion protection and policy as the state has them, then what still depends on it."""

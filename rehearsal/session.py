@@ -18,6 +18,7 @@ from engine.plan import Plan
 from engine.recorder import Result
 from rehearsal import plan_checks
 from rehearsal.cloud_build_server import CloudBuildServer
+from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, FakeCloud
 from rehearsal.fake_google import FakeGoogle
@@ -53,6 +54,7 @@ class Rehearsal:
         configuration: What the stack file was filled in with.
         cloud: What exists.
         builds: Where the program's image builds go.
+        runs: Where the program's executions of Cloud Run jobs go.
         cluster: The stack's cluster on the control plane, None without one.
         faults: Creations that are to fail.
         backend: Folder of the engine's backend.
@@ -82,6 +84,7 @@ class Rehearsal:
         self._log = log
         self._plane = plane
         self.builds = CloudBuildServer()
+        self.runs = CloudRunServer(self.cloud)
         self.cluster: LiveCluster | None = None
         self.last = Result()
 
@@ -97,11 +100,16 @@ class Rehearsal:
             self.backend = self._workspace.backend
             self.faults = Faults(self._workspace.faults)
             started.enter_context(self.builds)
+            started.enter_context(self.runs)
             providers = (FakeGoogle(self.cloud, self.faults), self._kubernetes())
             addresses = started.enter_context(serving(providers))
             if self.cluster:
                 started.callback(self.cluster.stop)
-            self._workspace.environment |= {**self.builds.environment, "PULUMI_DEBUG_PROVIDERS": addresses}
+            self._workspace.environment |= {
+                **self.builds.environment,
+                **self.runs.environment,
+                "PULUMI_DEBUG_PROVIDERS": addresses,
+            }
             self._stack = InlineStack(self.stack, self._workspace, StackInitMode.CREATE)
             self._workspace.configure(self.configuration)
             self._started = started.pop_all()

@@ -40,6 +40,9 @@ _VLLM: Final = [
     *("--port", str(_PORT)),
     *("--max-model-len", "4096"),
     *("--max-num-seqs", str(_REQUESTS)),
+    # Requests that are under way are answered if that takes no longer; Cloud Run kills an instance 10 s after
+    # SIGTERM, whatever it does. https://docs.cloud.google.com/run/docs/container-contract
+    *("--shutdown-timeout", "8"),
     # Scaled to zero, a first answer waits for the start: nothing is compiled or captured in it.
     "--enforce-eager",
 ]

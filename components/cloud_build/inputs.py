@@ -7,9 +7,11 @@ from typing import Any, Self
 import pulumi
 from pydantic.alias_generators import to_camel
 
+from components.once import OnceError
 
-class BuildError(Exception):
-    """There is no image; the text says why, where to look and what to do."""
+
+class BuildError(OnceError):
+    """There is no image."""
 
 
 @dataclass(frozen=True, kw_only=True)

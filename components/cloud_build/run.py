@@ -1,11 +1,8 @@
 """One run of a build: started as soon as the project is ready for it, watched, cancelled when need be."""
 
-import os
 import re
-import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from tenacity import (
@@ -17,6 +14,7 @@ from tenacity import (
 )
 from tenacity.retry import retry_base
 
+from components.clock import Clock, Interrupted
 from components.cloud_build.api import BuildApi, Kind, Trouble
 from components.cloud_build.inputs import BuildError, BuildInputs
 
@@ -37,57 +35,8 @@ _LOG_READS: Final = 4
 _TOO_EARLY: Final = ("FETCH_SOURCE_FAILED", "LOGGING_FAILURE")
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
 
-_STEP_S: Final = 0.5
-
 # A build as Cloud Build's API shows it.
 Build = dict[str, Any]
-
-
-class Interrupted(Exception):
-    """The process is to end, so the result is not wanted any more."""
-
-    def __init__(self) -> None:
-        super().__init__("interrupted")
-
-
-class Clock:
-    """The real time.
-
-    A dynamic provider is not told that an operation is cancelled: the SDK answers the engine's Cancel itself,
-    and operations run in threads, which get no signals. It can notice two things: Python is about to exit,
-    because the engine interrupted the process and will kill it after 5 seconds; or the engine has ended.
-    """
-
-    def __init__(self) -> None:
-        self._parent = os.getppid()
-        self._pool = ThreadPoolExecutor(max_workers=1)
-        # Its thread starts now: a thread that is started while a signal is on its way can take the signal
-        # from the main thread, which then sleeps on.
-        self._pool.submit(int)
-
-    def now(self) -> float:
-        """Seconds on a clock that only goes forward."""
-        return time.monotonic()
-
-    def wait(self, seconds: float) -> None:
-        """Waits.
-
-        Raises:
-            Interrupted: As soon as the process is to end.
-        """
-        until = self.now() + seconds
-        while (left := until - self.now()) > 0:
-            if os.getppid() != self._parent or self._exiting():
-                raise Interrupted
-            time.sleep(min(left, _STEP_S))
-
-    def _exiting(self) -> bool:
-        """Once the interpreter waits for its threads to end, it takes no new work."""
-        try:
-            self._pool.submit(int)
-        except RuntimeError:
-            return True
-        return False
 
 
 class BuildRun:

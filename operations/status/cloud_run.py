@@ -84,7 +84,7 @@ def _why_failed(clients: Clients, execution: Mapping[str, Any], completed: Mappi
     if found:
         return found
     if completed.get("executionReason") == "CANCELLED":
-        return Why(text="it was cancelled", remedy="pulumi up runs it again once something has changed")
+        return Why(text="it was cancelled", remedy="pulumi up runs it again")
     return Why(text=words.first_sentence(message), remedy="the stack's output readTraining shows its log")
 
 

@@ -17,12 +17,15 @@ import pytest
 from google.auth.exceptions import DefaultCredentialsError
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
+from components.clock import Clock, Interrupted
 from components.cloud_build import CloudBuildProvider
 from components.cloud_build.api import BuildApi, Trouble
 from components.cloud_build.inputs import BuildError, BuildInputs
-from components.cloud_build.run import BuildRun, Clock, Interrupted
-from rehearsal.cloud_build_server import BuildLifecycle, CloudBuildServer, Failure
+from components.cloud_build.run import BuildRun
+from rehearsal.cloud_build_server import BuildLifecycle, CloudBuildServer
+from rehearsal.google_api_server import Failure
 from rehearsal.provider_server import to_struct
+from tests.components.fake_clock import FakeClock
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"
@@ -55,26 +58,6 @@ REGION = Failure(
 )
 # What a build ends with whose account may not read the source yet.
 EARLY = BuildLifecycle(states=["WORKING", "FAILURE"], failure="FETCH_SOURCE_FAILED", detail="access denied")
-
-
-@dataclass
-class FakeClock(Clock):
-    """Time that passes only by waiting for it.
-
-    Args:
-        ends: At which second the process is interrupted.
-    """
-
-    ends: float = float("inf")
-    time: float = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def wait(self, seconds: float) -> None:
-        self.time += seconds
-        if self.time >= self.ends:
-            raise Interrupted
 
 
 @dataclass
@@ -150,7 +133,7 @@ def test_a_failure_names_the_step_the_end_of_the_log_and_its_address(bench: Benc
 
 def test_a_failure_is_reported_even_if_its_log_cannot_be_read(bench: Bench) -> None:
     bench.server.next_build(BuildLifecycle(states=["FAILURE"], detail="Build step failed"))
-    bench.server.fail("log", FORBIDDEN, times=9)
+    bench.server.fail("entries.list", FORBIDDEN, times=9)
     assert "Build step failed" in bench.failure()
 
 
@@ -158,7 +141,7 @@ def test_a_failure_is_reported_even_if_its_log_cannot_be_read(bench: Bench) -> N
 def test_every_other_end_is_a_failure_too(bench: Bench, status: str) -> None:
     bench.server.next_build(BuildLifecycle(states=["WORKING", status]))
     assert f"ended as {status}" in bench.failure()
-    assert bench.server.calls.count("create") == 1
+    assert bench.server.calls.count("builds.create") == 1
 
 
 def test_a_success_without_a_digest_is_no_image(bench: Bench) -> None:
@@ -179,7 +162,7 @@ def test_a_build_that_nobody_waits_for_any_more_is_cancelled(
 ) -> None:
     bench.server.next_build(BuildLifecycle(states=["QUEUED", "WORKING"]))
     if failure:
-        bench.server.fail("get", failure, times=999)
+        bench.server.fail("builds.get", failure, times=999)
     bench.clock.ends = ends
     message = bench.failure()
     assert reason in message
@@ -188,7 +171,7 @@ def test_a_build_that_nobody_waits_for_any_more_is_cancelled(
 
 
 def test_an_interrupt_between_two_attempts_starts_nothing_more(bench: Bench) -> None:
-    bench.server.fail("create", FORBIDDEN, times=9)
+    bench.server.fail("builds.create", FORBIDDEN, times=9)
     bench.clock.ends = 5
     assert bench.failure() == f"{TAGGED} was not built: interrupted"
     assert bench.server.builds == []
@@ -207,7 +190,7 @@ def test_an_interrupt_between_two_attempts_starts_nothing_more(bench: Bench) -> 
 def test_what_does_not_pass_is_reported_in_time_with_its_remedy(
     bench: Bench, failure: Failure, remedy: str, earliest_s: int, latest_s: int
 ) -> None:
-    bench.server.fail("create", failure, times=99)
+    bench.server.fail("builds.create", failure, times=99)
     message = bench.failure()
     assert failure.message in message
     assert remedy in message
@@ -229,9 +212,9 @@ def test_calls_that_take_long_count_as_time_that_was_tried(
 
 def test_a_project_that_is_not_ready_yet_is_asked_again(bench: Bench) -> None:
     for failure in (FORBIDDEN, FORBIDDEN, MISSING, UNKNOWN_ACCOUNT):
-        bench.server.fail("create", failure)
+        bench.server.fail("builds.create", failure)
     assert bench.run()["uri"].startswith(f"{IMAGE}@sha256:")
-    assert bench.server.calls.count("create") == 5
+    assert bench.server.calls.count("builds.create") == 5
     assert len(bench.server.builds) == 1
 
 
@@ -241,21 +224,21 @@ def test_a_source_that_is_not_readable_yet_is_fetched_by_another_build(bench: Be
         bench.server.next_build(EARLY)
     if times == 2:
         bench.run()
-        assert bench.server.calls.count("create") == 3
+        assert bench.server.calls.count("builds.create") == 3
     else:
         assert "access denied" in bench.failure()
         assert bench.clock.time <= 9 * 60
 
 
 def test_an_outage_is_waited_for(bench: Bench) -> None:
-    bench.server.fail("create", DOWN, times=3)
-    bench.server.fail("get", DOWN, times=3)
+    bench.server.fail("builds.create", DOWN, times=3)
+    bench.server.fail("builds.get", DOWN, times=3)
     bench.run()
     assert len(bench.server.builds) == 1
 
 
 def test_a_creation_whose_answer_is_lost_is_found_again(bench: Bench) -> None:
-    bench.server.fail("create", replace(DOWN, after=True))
+    bench.server.fail("builds.create", replace(DOWN, after=True))
     built = bench.run()
     assert [build["id"] for build in bench.server.builds] == [built["build"]]
 

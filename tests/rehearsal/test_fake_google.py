@@ -15,7 +15,6 @@ from tests.rehearsal.right import (
     NAT,
     NETWORK,
     NODE_POOL,
-    RUN_JOB,
     SUBNETWORK,
 )
 
@@ -28,11 +27,6 @@ IDENTITIES = "iam.googleapis.com/projects/1/locations/global/workloadIdentityPoo
 @pytest.fixture
 def platform() -> Platform:
     return Platform("compute", "container", "iam", "cloudresourcemanager", "run")
-
-
-def run_job(token: str) -> dict[str, Any]:
-    template = {"template": {}}
-    return {"name": "tune", "location": "us-central1", "runExecutionToken": token, "template": template}
 
 
 # Names and previews
@@ -154,29 +148,6 @@ def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
     platform.make_cluster(AUTOPILOT)
     with pytest.raises(Rejected, match="do not support mutating node pools"):
         platform.create(NODE_POOL, "pool", POOL)
-
-
-# Jobs
-
-
-def test_a_cloud_run_job_writes_into_the_bucket_when_it_runs(platform: Platform) -> None:
-    bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us-central1"})
-    platform.create(RUN_JOB, "tune", run_job("one"))
-    with pytest.raises(Rejected, match="containing objects"):
-        platform.delete(BUCKET, "b", bucket_id)
-
-
-def test_a_cloud_run_job_that_fails_is_rejected(platform: Platform) -> None:
-    platform.cloud.outcome = "Failed"
-    with pytest.raises(Rejected, match="execution tune-one has failed"):
-        platform.create(RUN_JOB, "tune", run_job("one"))
-
-
-def test_a_changed_cloud_run_job_does_not_run_by_the_same_token(platform: Platform) -> None:
-    job_id, _ = platform.create(RUN_JOB, "tune", run_job("one"))
-    with pytest.raises(Rejected, match="'tune-one' already exists"):
-        platform.update(RUN_JOB, "tune", job_id, run_job("one"))
-    platform.update(RUN_JOB, "tune", job_id, run_job("two"))
 
 
 # Deletion

@@ -123,8 +123,8 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("natIps", ["1.2.3.4"], "MANUAL_ONLY"),
     ],
     right.RUN_JOB: [
-        ("startExecutionToken", "x", "conflicts with runExecutionToken"),
-        ("runExecutionToken", "x" * 60, "shorter than 63"),
+        ("startExecutionToken", "x", "its token runs nothing again"),
+        ("runExecutionToken", "x", "its token runs nothing again"),
         ("name", "t" * 50, "1-49"),
         ("template.template.timeout", "10m", "not a duration"),
         ("template.template.timeout", "7200s", "at most 3600s"),
@@ -135,7 +135,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
     right.RUN_SERVICE: [
         ("ingress", "ALL", "not one of"),
         ("template.containers.0.startupProbe.initialDelaySeconds", 300, "more than 240"),
-        ("template.containers.0.startupProbe.failureThreshold", 60, "more than 240"),
+        ("template.containers.0.startupProbe.failureThreshold", 181, "more than 1800 s"),
         ("template.containers.0.startupProbe.timeoutSeconds", 20, "more than periodSeconds"),
         ("template.containers.0.livenessProbe", {"periodSeconds": 4000}, "more than 3600"),
         ("template.containers.0.resources.limits.cpu", "2", "4 or more"),

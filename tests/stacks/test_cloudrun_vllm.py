@@ -4,6 +4,7 @@ Its plan as it is, and dev's: tests/inventories.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from rehearsal.fake_cloud import Item
 from tests import plans
 
 STACK = "cloudrun-vllm"
-JOB, SERVICE = f"{STACK}-job", f"{STACK}-service"
+JOB, EXECUTION, SERVICE = (f"{STACK}-{what}" for what in ("job", "execution", "service"))
 
 
 def task(plan: Plan) -> dict[str, Any]:
@@ -72,14 +73,12 @@ def test_instances_are_a_setting(plan_with: Callable[..., Plan]) -> None:
 
 
 @pytest.mark.parametrize(("hours", "tries"), [("1", 1), ("2", 2), ("100", 3)])
-def test_the_tries_of_the_job_fit_into_the_limit_and_up_waits_longer(
+def test_the_tries_of_the_job_fit_into_the_limit(
     hours: str, tries: int, plan_with: Callable[..., Plan]
 ) -> None:
     plan = plan_with(maxRunHours=hours)
     assert task(plan)["timeout"] == "3600s"
     assert task(plan).get("maxRetries", 0) == tries - 1
-    waits = plans.named(plan, JOB).options["customTimeouts"]
-    assert min(waits["create"], waits["update"]) > tries * 3600
 
 
 def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
@@ -120,18 +119,66 @@ def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
     assert container(revision(plan))["commands"][:3] == ["vllm", "serve", mount["mountPath"]]
 
 
+@pytest.mark.parametrize("template", [task, revision])
+def test_what_is_mounted_belongs_to_the_user_of_our_images(
+    template: Callable[[Plan], dict[str, Any]], plan: Plan
+) -> None:
+    dockerfile = (ROOT / "workloads" / "finetune" / "Dockerfile").read_text()
+    (user,) = re.findall(r"^USER (\d+):\1$", dockerfile, re.MULTILINE)
+    (volume,) = template(plan)["volumes"]
+    assert {f"uid={user}", f"gid={user}"} <= set(volume["gcs"]["mountOptions"])
+
+
+# The life of an instance
+
+
+def test_a_start_may_take_fifteen_minutes_and_a_first_request_waits_for_it(plan: Plan) -> None:
+    probe = container(revision(plan))["startupProbe"]
+    start = probe["periodSeconds"] * probe["failureThreshold"]
+    assert start == 900
+    assert int(revision(plan)["timeout"].removesuffix("s")) > start
+    waits = plans.named(plan, SERVICE).options["customTimeouts"]
+    assert min(waits["create"], waits["update"]) > start
+
+
+def test_requests_under_way_are_answered_in_the_seconds_that_cloud_run_leaves_an_instance(plan: Plan) -> None:
+    command = container(revision(plan))["commands"]
+    assert 0 < int(command[command.index("--shutdown-timeout") + 1]) < 10
+
+
 # What waits for what, and what runs again
 
 
-def test_a_job_that_fails_leaves_the_service_unmade() -> None:
+def test_a_training_that_failed_is_run_again_by_the_next_up_and_one_that_finished_is_not() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
-        with pytest.raises(RehearsalError, match=f"{JOB}.*has failed"):
+        with pytest.raises(RehearsalError, match=f"{EXECUTION}: execution {JOB}.*has failed") as failed:
             rehearsal.up()
-        assert not [item for item in rehearsal.cloud.items if item.name == SERVICE]
+        (execution,) = rehearsal.runs.executions.values()
+        assert execution["logUri"] in str(failed.value)
+        assert {item.name for item in rehearsal.cloud.items} & {JOB, SERVICE} == {JOB}
+        assert rehearsal.refresh().changed == 0
         rehearsal.cloud.outcome = "Complete"
         rehearsal.up()
+        rehearsal.up()
+        assert len(rehearsal.runs.executions) == 2
         assert rehearsal.preview().changed == 0
+
+
+def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        served = revision(plans.made(rehearsal))
+        rehearsal.configure({"imageUri": plans.IMAGE.replace("a" * 64, "b" * 64)})
+        rehearsal.cloud.outcome = "Failed"
+        for _ in range(2):
+            with pytest.raises(RehearsalError, match="has failed"):
+                rehearsal.up()
+            assert revision(plans.made(rehearsal)) == served
+        rehearsal.cloud.outcome = "Complete"
+        rehearsal.up()
+        assert len(rehearsal.runs.executions) == 4
+        assert revision(plans.made(rehearsal)) != served
 
 
 @pytest.mark.parametrize("overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}])
@@ -140,12 +187,7 @@ def test_what_concerns_the_service_alone_does_not_run_the_job(
 ) -> None:
     changed = plans.changes(next_plan(**overrides))
     assert changed
-    assert JOB not in changed
-
-
-def test_the_execution_has_a_name_that_cloud_run_takes(standing: Rehearsal) -> None:
-    (job,) = [item.inputs for item in standing.cloud.items if item.name == JOB]
-    assert len(f"{job['name']}-{job['runExecutionToken']}") < 63
+    assert not {JOB, EXECUTION} & set(changed)
 
 
 # The outputs

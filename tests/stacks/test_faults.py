@@ -37,7 +37,7 @@ def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) ->
     [
         ("a4-ray", "a4-ray-build"),
         ("a4-ray", "a4-ray-cluster"),
-        ("cloudrun-vllm", "cloudrun-vllm-job"),
+        ("cloudrun-vllm", "cloudrun-vllm-execution"),
         ("cloudrun-vllm", "cloudrun-vllm-service"),
         ("tpu-maxtext", "tpu-maxtext-slice-pool"),
     ],

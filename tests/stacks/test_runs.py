@@ -32,6 +32,7 @@ CODE = (
     ":RayJob",
     ":batch/v1:Job",
     "cloudrunv2/job:Job",
+    "cloudrun:Execution",
     "cloudrunv2/service:Service",
 )
 

@@ -1,0 +1,73 @@
+"""A fake Cloud Run, as far as the program runs jobs itself. Executions end as its trainings do."""
+
+import uuid
+from typing import Any, Final
+
+from cloud.discovery import Call
+from rehearsal.fake_cloud import FakeCloud
+from rehearsal.google_api_server import GoogleApiServer
+
+_TIME: Final = "2026-01-01T00:00:00Z"
+_JOB: Final = "projects/{projectsId}/locations/{locationsId}/jobs/{jobsId}"
+
+
+class CloudRunServer(GoogleApiServer):
+    """The server, for as long as the context.
+
+    Attributes:
+        executions: All of them by name, as they are shown.
+        looks: How often executions are still shown as running.
+    """
+
+    def __init__(self, cloud: FakeCloud) -> None:
+        jobs = "run.projects.locations.jobs"
+        methods = {
+            f"{jobs}.get": self._get_job,
+            f"{jobs}.run": self._run,
+            f"{jobs}.executions.get": self._get,
+            f"{jobs}.executions.cancel": self._cancel,
+        }
+        super().__init__(["run.v2"], methods)
+        self._cloud = cloud
+        self.executions: dict[str, dict[str, Any]] = {}
+        self.looks = 0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With these variables a program's executions run here."""
+        return {"GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT": f"{self.address}/v2/"}
+
+    def _get_job(self, call: Call, _body: Any) -> dict[str, Any]:
+        job: dict[str, Any] = {"name": _JOB.format_map(call.address)}
+        for name, execution in self.executions.items():
+            state = "SUCCEEDED" if "completionTime" in execution else "RUNNING"
+            job["latestCreatedExecution"] = {"name": name, "completionStatus": f"EXECUTION_{state}"}
+        return job
+
+    def _run(self, call: Call, _body: Any) -> dict[str, Any]:
+        short = f"{call.address['jobsId']}-{uuid.uuid4().hex[:5]}"
+        name = f"{_JOB.format_map(call.address)}/executions/{short}"
+        log = f"https://console.cloud.google.com/run/jobs/executions/details/{short}/logs"
+        self.executions[name] = {"name": name, "createTime": _TIME, "logUri": log}
+        return {"name": f"operations/{short}", "metadata": self.executions[name], "done": False}
+
+    def _get(self, call: Call, _body: Any) -> dict[str, Any]:
+        execution = self._execution(call)
+        if "completionTime" not in execution and not self.looks:
+            self._cloud.run_job()
+            _end(execution, "Task failed with exit code 1" if self._cloud.outcome == "Failed" else "")
+        self.looks = max(0, self.looks - 1)
+        return execution
+
+    def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
+        _end(self._execution(call), "cancelled")
+        return {"name": "operations/cancel", "done": True}
+
+    def _execution(self, call: Call) -> dict[str, Any]:
+        return self.executions[f"{_JOB}/executions/{{executionsId}}".format_map(call.address)]
+
+
+def _end(execution: dict[str, Any], failure: str) -> None:
+    state = "CONDITION_FAILED" if failure else "CONDITION_SUCCEEDED"
+    execution["completionTime"] = _TIME
+    execution["conditions"] = [{"type": "Completed", "state": state, "message": failure}]
