@@ -1,6 +1,7 @@
 """Google Kubernetes Engine: clusters and node pools.
 
-Its rules of nodes are in nodes.py, with the sources of all.
+Its rules of nodes are in nodes.py, with the sources of all. What replaces and what is kept is as in the
+provider's schema (hashicorp/terraform-provider-google-beta, google-beta/services/container).
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,7 +47,23 @@ _NODE_CONFIG: Final = (
     "nodeGroup oauthScopes preemptible reservationAffinity sandboxConfig secondaryBootDisks serviceAccount "
     "shieldedInstanceConfig spot"
 )
-_NODE_CONFIG_REPLACED_BY: Final = " ".join(f"nodeConfig.{path}" for path in _NODE_CONFIG.split())
+_NODE_CONFIG_KEPT: Final = (
+    "bootDisk diskSizeGb diskType guestAccelerators guestAccelerators.gpuDriverInstallationConfig imageType "
+    "kubeletConfig labels linuxNodeConfig localSsdCount loggingVariant machineType metadata minCpuPlatform "
+    "oauthScopes serviceAccount shieldedInstanceConfig workloadMetadataConfig"
+)
+
+
+def _below(block: str, paths: str) -> str:
+    return " ".join(f"{block}.{path}" for path in paths.split())
+
+
+_NODE_CONFIG_REPLACED_BY: Final = _below("nodeConfig", _NODE_CONFIG)
+_RANGES: Final = _below(
+    "ipAllocationPolicy",
+    "clusterIpv4CidrBlock clusterSecondaryRangeName podCidrOverprovisionConfig servicesIpv4CidrBlock "
+    "servicesSecondaryRangeName",
+)
 
 
 def _cluster(inputs: Inputs) -> Iterator[Problem]:
@@ -123,10 +140,18 @@ CLUSTER: Final = Record(
     replaced_by=(
         "clusterAutoscaling.autoProvisioningDefaults.bootDiskKmsKey clusterIpv4Cidr "
         "confidentialNodes datapathProvider dataplaneOptimizationMode defaultMaxPodsPerNode "
-        "description enableAutopilot enableKubernetesAlpha initialNodeCount ipAllocationPolicy "
+        "description enableAutopilot enableKubernetesAlpha initialNodeCount "
         "location masterAuth.clientCertificateConfig name network networkingMode nodePools "
         "privateClusterConfig.masterIpv4CidrBlock privateClusterConfig.privateEndpointSubnetwork "
-        "project subnetwork " + _NODE_CONFIG_REPLACED_BY
+        f"project subnetwork {_RANGES} {_NODE_CONFIG_REPLACED_BY}"
+    ),
+    kept=(
+        "addonsConfig addonsConfig.gcsFuseCsiDriverConfig addonsConfig.rayOperatorConfigs "
+        "clusterAutoscaling clusterAutoscaling.autoProvisioningDefaults "
+        "clusterAutoscaling.autoProvisioningDefaults.oauthScopes clusterIpv4Cidr confidentialNodes "
+        "datapathProvider defaultMaxPodsPerNode ipAllocationPolicy masterAuth networkingMode nodeConfig "
+        "nodeLocations nodePools privateClusterConfig releaseChannel subnetwork workloadIdentityConfig "
+        f"{_RANGES} {_below('nodeConfig', _NODE_CONFIG_KEPT)}"
     ),
     references={
         "network": NETWORK.type,
@@ -192,7 +217,12 @@ NODE_POOL: Final = Record(
         "networkConfig.acceleratorNetworkProfile networkConfig.additionalNodeNetworkConfigs "
         "networkConfig.createPodRange networkConfig.podCidrOverprovisionConfig "
         "networkConfig.podIpv4CidrBlock networkConfig.podRange networkConfig.subnetwork "
-        "placementPolicy project queuedProvisioning " + _NODE_CONFIG_REPLACED_BY
+        "placementPolicy.policyName placementPolicy.type project queuedProvisioning "
+        + _NODE_CONFIG_REPLACED_BY
+    ),
+    kept=(
+        "initialNodeCount management maxPodsPerNode networkConfig nodeConfig nodeCount nodeLocations "
+        "upgradeSettings version " + _below("nodeConfig", _NODE_CONFIG_KEPT)
     ),
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
     apis=_STREAMING,

@@ -39,12 +39,15 @@ def has_unknown(value: object) -> bool:
 
 
 def at(node: Any, path: str) -> Iterator[Any]:
-    """The values at a path such as `template.containers[].image`; `[]` steps through a list."""
+    """The values at a path such as `template.containers[].image`; `[]` means all in a list, `[0]` one."""
     step, _, rest = path.partition(".")
     if not isinstance(node, Mapping):
         return
-    found = node.get(step.removesuffix("[]"))
-    for value in found if step.endswith("[]") and isinstance(found, list) else [found]:
+    name, listed, index = step.removesuffix("]").partition("[")
+    values = [node.get(name)]
+    if listed and isinstance(values[0], list):
+        values = values[0][int(index) :][:1] if index else values[0]
+    for value in values:
         if rest:
             yield from at(value, rest)
         elif value is not None:

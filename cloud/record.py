@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Final, Literal, Protocol
 
+from cloud.inputs import at
+
 Inputs = Mapping[str, Any]
 # A property, or nothing for the resource as a whole, and what is wrong with it.
 Problem = tuple[str, str]
@@ -19,6 +21,8 @@ Operation = Literal["create", "update", "delete"]
 PROJECT_NUMBER: Final = "123456789012"
 # For `Record.replaced_by`.
 EVERY_INPUT: Final = "*"
+# For `Record.kept`, of every type of Google's.
+_PLACE: Final = frozenset(("location", "project", "region"))
 _DEFAULT_REGION: Final = "us-central1"
 
 
@@ -184,6 +188,9 @@ class Record:
         replaced_by: Inputs whose change makes a new resource, with blanks between them; a path covers
             everything below it.
         replaced_when: Inputs whose change does so if old and new value are such that the function says so.
+        kept: Inputs that stay what they are when the program states them no longer, with blanks between them:
+            in the provider's schema optional and computed.
+        planned: Outputs that the provider computes before the resource exists, with blanks between them.
         references: Inputs that name another resource, each with the type of that.
         holds: Types of resources that cannot be deleted while one of this type refers to them.
         apis: Inputs that need a further API, each with that.
@@ -208,6 +215,8 @@ class Record:
     labels: str = ""
     replaced_by: str = ""
     replaced_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
+    kept: str = ""
+    planned: str = ""
     references: Mapping[str, str] = field(default_factory=dict)
     holds: tuple[str, ...] = ()
     apis: Mapping[str, str] = field(default_factory=dict)
@@ -230,17 +239,32 @@ class Record:
 
     def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
         """Whether a change at a path such as `nodeConfig.taints[0].key` makes a new resource."""
-        steps = [step.partition("[")[0] for step in path.split(".")]
+        steps = _without_indices(path).split(".")
         above = {".".join(steps[: count + 1]) for count in range(len(steps))}
-        if above & set(self.replaced_by.split()) or self.replaced_by == EVERY_INPUT:
+        replacing = self.replaced_by.split()
+        if above & set(replacing) or self.replaced_by == EVERY_INPUT:
+            return True
+        # A block that comes or goes does so with all that is in it.
+        whole = ".".join(steps) + "."
+        inside = [each.removeprefix(whole) for each in replacing if each.startswith(whole)]
+        blocks = [*at(old, path), *at(new, path)]
+        if any(any(at(block, each)) for block in blocks for each in inside):
             return True
         when = self.replaced_when.get(path)
         return bool(when and when(old.get(path), new.get(path)))
+
+    def keeps(self, path: str, new: Inputs) -> bool:
+        """Whether a change at such a path is none, as the program only stopped to state what is there."""
+        return _without_indices(path) in _PLACE.union(self.kept.split()) and not list(at(new, path))
 
     def duration(self, operation: Operation, inputs: Inputs) -> float:
         """Minutes that an operation takes."""
         stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, ANY_CALL))
         return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
+
+
+def _without_indices(path: str) -> str:
+    return ".".join(step.partition("[")[0] for step in path.split("."))
 
 
 def verbs(resource: str, *actions: str) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ ACCOUNT: Final = Record(
         "email": "{accountId}@{project}.iam.gserviceaccount.com",
         "member": "serviceAccount:{accountId}@{project}.iam.gserviceaccount.com",
     },
+    # The provider's resourceServiceAccountCustomDiff, in google/services/resourcemanager.
+    planned="email member",
     # https://docs.cloud.google.com/iam/docs/service-accounts-create
     name=Name(
         input="accountId",

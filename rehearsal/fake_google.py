@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cloud import records, serviceusage, storage
-from cloud.inputs import at
+from cloud.inputs import UNKNOWN, at
 from cloud.record import Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
@@ -47,6 +47,13 @@ class FakeGoogle(FakeProvider):
         """As the record computes them."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
         return records.of(resource.type).made(resource.name, stated, str(resource.config.get("project", "")))
+
+    def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
+        """Besides what is known anyway: what the record computes before anything exists."""
+        _, made = self.outputs(resource, inputs)
+        keys = records.of(resource.type).planned.split()
+        planned = {key: made[key] for key in keys if UNKNOWN not in made[key]}
+        return {**super().preview(resource, inputs, olds), **planned}
 
     def admit(self, resource: Resource, inputs: Inputs) -> None:
         """The APIs are on, everything referred to exists, and so does what the type needs besides."""

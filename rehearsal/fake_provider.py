@@ -101,9 +101,9 @@ class FakeProvider(ABC):
         return inputs, rules.problems(resource.type, inputs)
 
     def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """Replacement as the record says; a fixed name must be free before the new resource takes it."""
+        """Differences as the record says; a fixed name must be free before the new resource takes it."""
         record = records.every().get(resource.type, CUSTOM)
-        paths = list(changed_paths(olds, news))
+        paths = [path for path in changed_paths(olds, news) if not record.keeps(path, news)]
         replacing = [path for path in paths if record.replaces(path, olds, news)]
         return Diff(
             updates=[path for path in paths if path not in replacing],

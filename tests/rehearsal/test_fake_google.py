@@ -58,6 +58,17 @@ def test_a_preview_knows_the_inputs_and_that_outputs_are_to_come_and_creates_not
     assert not list(platform.cloud.of_type(CLUSTER))
 
 
+@pytest.mark.parametrize(("account", "known"), [("nodes-1", True), (UNKNOWN, False)])
+def test_the_address_of_a_service_account_is_known_before_it_exists(
+    platform: Platform, account: str, known: bool
+) -> None:
+    planned = platform.plan(ACCOUNT, "a", {"accountId": account})
+    address = "nodes-1@p.iam.gserviceaccount.com"
+    assert planned["email"] == (address if known else UNKNOWN)
+    assert planned["member"] == (f"serviceAccount:{address}" if known else UNKNOWN)
+    assert planned["name"] == UNKNOWN
+
+
 # What must exist
 
 

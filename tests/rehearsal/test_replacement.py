@@ -27,6 +27,14 @@ def pool(**config: Any) -> dict[str, Any]:
     return {"nodeConfig": config}
 
 
+def placed(**policy: str) -> dict[str, Any]:
+    return {"placementPolicy": policy}
+
+
+def ranges(**policy: str) -> dict[str, Any]:
+    return {"ipAllocationPolicy": policy}
+
+
 def channel(name: str) -> dict[str, Any]:
     return {"releaseChannel": {"channel": name}}
 
@@ -39,6 +47,7 @@ def job(**spec: Any) -> dict[str, Any]:
     return kube("Job", spec=spec)
 
 
+GPUS = [{"count": 1, "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"}}]
 RELEASED = {"name": "kueue", "namespace": "kueue-system", "version": "1"}
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
     # type, old inputs, new inputs, what updates, what replaces
@@ -58,6 +67,19 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
         [],
         ["nodeConfig"],
     ),
+    (NODE_POOL, placed(type="COMPACT"), placed(type="COMPACT", tpuTopology="4x4"), ["placementPolicy"], []),
+    (NODE_POOL, placed(type="COMPACT"), placed(type="COMPACT", policyName="a"), [], ["placementPolicy"]),
+    (NODE_POOL, placed(type="COMPACT", tpuTopology="4x4"), {}, [], ["placementPolicy"]),
+    # What the program states no longer stays as it is, where the provider knows it without the program.
+    (NODE_POOL, pool(guestAccelerators=GPUS), pool(spot=None), [], []),
+    (NODE_POOL, pool(guestAccelerators=GPUS), pool(guestAccelerators=[{"count": 1}]), [], []),
+    (NODE_POOL, pool(guestAccelerators=[{"count": 1}]), pool(guestAccelerators=GPUS), [], ["nodeConfig"]),
+    (NODE_POOL, pool(oauthScopes=["a"]), {}, [], []),
+    (NODE_POOL, pool(spot=True, machineType="a"), pool(machineType="a"), [], ["nodeConfig"]),
+    (CLUSTER, ranges(clusterSecondaryRangeName="a"), {}, [], []),
+    (CLUSTER, {}, ranges(clusterSecondaryRangeName="a"), [], ["ipAllocationPolicy"]),
+    (CLUSTER, ranges(stackType="IPV4"), ranges(stackType="IPV4_IPV6"), ["ipAllocationPolicy"], []),
+    (CLUSTER, {"addonsConfig": {"rayOperatorConfigs": [{"enabled": True}]}}, {}, [], []),
     (SUBNETWORK, {"ipCidrRange": "10.0.0.0/20"}, {"ipCidrRange": "10.0.0.0/16"}, ["ipCidrRange"], []),
     (SUBNETWORK, {"ipCidrRange": "10.0.0.0/16"}, {"ipCidrRange": "10.0.0.0/20"}, [], ["ipCidrRange"]),
     (BUCKET_MEMBER, {"role": "a"}, {"role": "b"}, [], ["role"]),
