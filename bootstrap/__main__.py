@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bootstrap import program
 from bootstrap.settings import Settings
+from components.retries import wait_out_refusals
 from stacks.reader import ConfigReader, SettingsError
 
 try:
@@ -17,5 +18,6 @@ try:
 except SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
+wait_out_refusals()
 for name, value in program.build(settings).items():
     pulumi.export(name, value)

@@ -1,6 +1,5 @@
 """Kueue: decides which workloads run when there is not enough for all of them."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,13 +21,6 @@ NAMESPACE: Final = "kueue-system"
 _WEBHOOK_PORT: Final = 10250
 _INSTALL_SECONDS: Final = 900
 
-# Kueue says it is ready once its certificates are in place and its webhook listens, but the way from
-# the API server to it may need some seconds more; tried again for at most two minutes.
-# https://github.com/kubernetes-sigs/kueue/issues/13036
-_BACKOFF_S: Final = 5.0
-_ATTEMPTS: Final = 24
-_NO_ANSWER: Final = "failed calling webhook"
-
 
 @dataclass(frozen=True, kw_only=True)
 class KueueArgs:
@@ -46,11 +38,7 @@ class KueueArgs:
 
 
 class Kueue(Component):
-    """Kueue from its published Helm chart, installed as one release: whole or not at all.
-
-    Attributes:
-        retries: Sends an object that Kueue's webhooks check again until they answer.
-    """
+    """Kueue from its published Helm chart, installed as one release: whole or not at all."""
 
     group = "cluster"
 
@@ -80,25 +68,13 @@ class Kueue(Component):
             timeout=_INSTALL_SECONDS,
             opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
         )
-        hook = pulumi.ErrorHook(f"{name}-kueue-webhook", is_tried_again)
-        self.retries = pulumi.ResourceHookBinding(on_error=[hook])
         self.register_outputs({})
 
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
         """Options of an object of Kueue's outside namespaces; see `Cluster.inside`."""
-        options = self._cluster.inside(parent, [self._release, *depends_on])
-        options.hooks = self.retries
-        return options
-
-
-async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
-    """Whether an object is sent once more: only while the webhook does not answer."""
-    if _NO_ANSWER not in failed.errors[0] or len(failed.errors) > _ATTEMPTS:
-        return False
-    await asyncio.sleep(_BACKOFF_S)
-    return True
+        return self._cluster.inside(parent, [self._release, *depends_on])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +128,12 @@ class Queue(Component):
             **args.quota,
         )
         # Deletion in the reverse order: none of the three then waits for the finalizer of one that uses it.
-        options = args.namespace.inside(self, [cluster_queue])
-        options.hooks = args.kueue.retries
         local_queue = create(
-            "local-queue", options, name=args.queue_name, namespace=namespace, clusterQueue=args.queue_name
+            "local-queue",
+            args.namespace.inside(self, [cluster_queue]),
+            name=args.queue_name,
+            namespace=namespace,
+            clusterQueue=args.queue_name,
         )
         priorities = [
             Manifest(MANIFESTS / "priority-class.yaml", {**priority, "name": key}).create(

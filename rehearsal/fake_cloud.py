@@ -48,11 +48,14 @@ class FakeCloud:
         outcome: How training jobs end.
         written_buckets: Ids of the buckets that a job has written objects into.
         silent_webhook: Calls of Kueue's webhook that get no answer yet.
+        is_slow: Whether what was made a moment ago refuses its first call.
     """
 
     outcome: Literal["Complete", "Failed"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
+    is_slow: bool = False
+    _called: set[str] = field(default_factory=set)
     _items: dict[tuple[str, str, str], Item] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -109,6 +112,13 @@ class FakeCloud:
             silent = self.silent_webhook > 0
             self.silent_webhook -= silent
             return not silent
+
+    def is_too_early(self, what: str) -> bool:
+        """Whether this is the first call of something that was made a moment ago: it is not there yet."""
+        with self._lock:
+            early = self.is_slow and what not in self._called
+            self._called.add(what)
+            return early
 
     def run_job(self) -> None:
         """A training job runs: from now on there are checkpoints in every bucket."""

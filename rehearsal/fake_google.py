@@ -7,9 +7,9 @@ what refers to what as the platform does.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud import records, serviceusage, storage
+from cloud import records, serviceaccount, serviceusage, storage
 from cloud.inputs import UNKNOWN, at
-from cloud.record import Record
+from cloud.record import PROJECT_NUMBER, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults
@@ -62,9 +62,15 @@ class FakeGoogle(FakeProvider):
         record = records.of(resource.type)
         enabled = {item.inputs["service"] for item in self.cloud.of_type(serviceusage.SERVICE.type)}
         for api in serviceusage.to_enable(record, inputs):
-            if api not in enabled:
-                raise Rejected(f"{api} has not been used in this project before or it is disabled")
+            if api not in enabled or self.cloud.is_too_early(api):
+                raise Rejected(
+                    f"googleapi: Error 403: {api} has not been used in project {PROJECT_NUMBER} before or it "
+                    "is disabled. If you enabled this API recently, wait a few minutes for the action to "
+                    "propagate to our systems and retry., accessNotConfigured"
+                )
         for path, target, value in _references(record, inputs):
+            if target == serviceaccount.ACCOUNT.type and self.cloud.is_too_early(value):
+                raise Rejected(f'googleapi: Error 400: Service account "{value}" does not exist., badRequest')
             if self.cloud.named(target, value) is None:
                 raise Rejected(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
         for admission in record.admission:

@@ -18,6 +18,11 @@ from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
+# In the provider's words.
+_NO_KIND: Final = (
+    "creation of resource failed because the Kubernetes API server reported that the apiVersion for this "
+    "resource does not exist. Verify that any required CRDs have been created"
+)
 
 _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
@@ -71,6 +76,9 @@ class FakeKubernetes(FakeProvider):
         namespace = namespace_of(inputs)
         if kind not in CLUSTER_SCOPED and namespace not in ALWAYS_THERE:
             self._admit_to(namespace, cluster, inputs)
+        version = str(inputs.get("apiVersion"))
+        if version.startswith("ray.io/") and self.cloud.is_too_early(f"{cluster} ray.io"):
+            raise Rejected(f'{_NO_KIND}: no matches for kind "{kind}" in version "{version}"')
         if resource.type == RELEASE:
             self._require_nodes(cluster)
         else:
@@ -92,7 +100,7 @@ class FakeKubernetes(FakeProvider):
         charts = [str(release.inputs.get("chart")) for release in self.cloud.of_type(RELEASE, cluster)]
         installed = any("kueue" in chart for chart in charts)
         if own and not installed:
-            raise Rejected(f'no matches for kind "{kind}" in version "{version}"')
+            raise Rejected(f'{_NO_KIND}: no matches for kind "{kind}" in version "{version}"')
         # Its webhooks also check whatever names a queue.
         checked = (own and kind in kueue.CHECKED) or (installed and kueue.queue_of(inputs)[0])
         if checked and not self.cloud.webhook_answers():

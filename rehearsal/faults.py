@@ -10,18 +10,28 @@ class Faults:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, names: Iterable[str]) -> None:
-        """Lets the creation of each of these resources fail once, in whichever `up` comes to it."""
+    def add(self, names: Iterable[str], text: str = "", times: int = 1) -> None:
+        """Lets the creation of each of these resources fail, in whichever `up` comes to it.
+
+        Args:
+            text: What the platform says, in one line; it says it `times` times.
+        """
         for name in names:
-            (self._folder / name).touch()
+            said = text or f"the rehearsal lets the creation of {name} fail"
+            (self._folder / name).write_text(f"{said}\n" * times)
 
     def take(self, name: str) -> str:
         """Why this creation fails, empty when it need not; asking uses the fault up."""
+        file = self._folder / name
         try:
-            (self._folder / name).unlink()
+            said, *more = file.read_text().splitlines(keepends=True)
         except FileNotFoundError:
             return ""
-        return f"the rehearsal lets the creation of {name} fail"
+        if more:
+            file.write_text("".join(more))
+        else:
+            file.unlink()
+        return said.strip()
 
     @property
     def waiting(self) -> set[str]:

@@ -1,6 +1,7 @@
 """One rehearsal: the unchanged program on the real engine, over a fake cloud of its own."""
 
 import json
+import os
 import runpy
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -75,7 +76,8 @@ class Rehearsal:
         if program is None:
             project.require_stack(stack, checkout)
         self.stack = stack
-        self.cloud = FakeCloud()
+        # A test's own program, and one from before, need not wait for what is not there yet.
+        self.cloud = FakeCloud(is_slow=program is None and checkout == project.ROOT)
         self._checkout = checkout
         self._overrides = overrides or {}
         self.configuration = configuration(stack, self._overrides, checkout)
@@ -91,6 +93,8 @@ class Rehearsal:
     def __enter__(self) -> Self:
         """Starts the fake servers and makes an empty stack."""
         engine = lookup.find(self._log)
+        # The program runs in this process: it need not pause before it tries something again.
+        os.environ["REHEARSAL_PAUSE_S"] = "0"
         with ExitStack() as started:
             started.enter_context(silence())
             temporary = TemporaryDirectory(prefix=f"rehearsal-{self.stack}-", ignore_cleanup_errors=True)

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 import pulumi
 
+from components.retries import wait_out_refusals
 from stacks.reader import ConfigModel, ConfigReader, Problem, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
@@ -49,10 +50,13 @@ def build() -> Outputs:
 
     Raises:
         SettingsError: With every problem of the configuration; nothing has been registered then.
+        pulumi.RunError: When the engine is too old.
     """
     config = ConfigReader.of_program()
     scenario = scenario_of(config)
-    return scenario.build(config.read(scenario.Settings))
+    settings = config.read(scenario.Settings)
+    wait_out_refusals()
+    return scenario.build(settings)
 
 
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

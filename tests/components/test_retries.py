@@ -1,0 +1,161 @@
+"""What an `up` waits for, and what it does not."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+
+import grpc
+import pulumi
+import pytest
+from pulumi.runtime import settings
+from pulumi.runtime.proto import engine_pb2_grpc
+
+from components import retries
+from rehearsal import Rehearsal, RehearsalError
+from tests import plans
+from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Small
+
+NETWORK, CLUSTER, JOB = (
+    "gcp:compute/network:Network",
+    "gcp:container/cluster:Cluster",
+    "gcp:cloudrunv2/job:Job",
+)
+RAY_JOB, BINDING = "kubernetes:ray.io/v1:RayJob", "gcp:storage/bucketIAMMember:BucketIAMMember"
+QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+BUILD = "pulumi-python:dynamic/cloudbuild:Build"
+DISABLED = (
+    "googleapi: Error 403: Compute Engine API has not been used in project 123 before or it is disabled. "
+    "Enable it by visiting https://console.developers.google.com/, then retry., accessNotConfigured"
+)
+NO_CRD = (
+    'Verify that any required CRDs have been created: no matches for kind "RayJob" in version "ray.io/v1"'
+)
+NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.io": 502 Bad Gateway'
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "told"),
+    [
+        (NETWORK, DISABLED, "enabled a moment ago"),
+        (
+            CLUSTER,
+            "Error 403: Kubernetes Engine API is not enabled for this project. Please",
+            "enabled a moment",
+        ),
+        (CLUSTER, "Consumer 1 should enable service:container.googleapis.com before", "enabled a moment ago"),
+        (CLUSTER, 'Error 400: Service account "a@p.iam" does not exist., badRequest', "service account"),
+        (
+            JOB,
+            "'iam.serviceaccounts.actAs' denied on service account a@p (or it may not exist)",
+            "service account",
+        ),
+        (BINDING, "Error 400: Identity Pool does not exist (p.svc.id.goog). Please", "first cluster"),
+        (RAY_JOB, NO_CRD, "Ray add-on"),
+        (QUEUE, NO_WEBHOOK, "webhook"),
+        # Of no use to try again.
+        (NETWORK, "Error 403: Quota 'NETWORKS' exceeded. Limit: 5.0 globally., quotaExceeded", ""),
+        (NETWORK, "Error 403: Required 'compute.networks.create' permission for 'projects/p'", ""),
+        (RAY_JOB, 'no matches for kind "RayJobb" in version "batch/v1"', ""),
+        (QUEUE, 'no matches for kind "ClusterQueue" in version "kueue.x-k8s.io/v1alpha1"', ""),
+        (QUEUE, 'admission webhook "x.kb.io" denied the request: nominalQuota must be >= 0', ""),
+        # A build waits by itself.
+        (BUILD, DISABLED, ""),
+        # Something has been made, so that another creation would make it twice.
+        (CLUSTER, f"1 error occurred:\n\t* creating urn:pulumi:a::b::{CLUSTER}::c: 1 error: {DISABLED}", ""),
+        (QUEUE, f'resource "q" was successfully created, but the API server reported: {NO_WEBHOOK}', ""),
+    ],
+)
+def test_only_what_is_not_there_yet_is_waited_for(kind: str, message: str, told: str) -> None:
+    refusal = retries.refusal_of(kind, message)
+    assert refusal.told.count(told) if refusal else not told
+    assert bool(refusal) is bool(told)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def rehearsal(said: list[str]) -> Iterator[Rehearsal]:
+    def program() -> None:
+        retries.wait_out_refusals()
+        Small()()
+
+    with Rehearsal("small", SETTINGS, program, progress=said.append) as rehearsal:
+        yield rehearsal
+
+
+def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, said: list[str]) -> None:
+    rehearsal.faults.add(["network"], DISABLED, times=2)
+    assert rehearsal.up().changes == {"create": COUNT}
+    waited = [line for line in said if "network waits: its Google API was enabled a moment ago" in line]
+    assert any("1 of at most 48 times" in line for line in waited)
+    assert any("2 of at most 48 times" in line for line in waited)
+
+
+def test_a_quota_that_is_exceeded_is_told_at_once(rehearsal: Rehearsal) -> None:
+    rehearsal.faults.add(["network"], "googleapi: Error 403: Quota 'NETWORKS' exceeded", times=2)
+    with pytest.raises(RehearsalError, match=r"network: .*'NETWORKS' exceeded"):
+        rehearsal.up()
+    assert rehearsal.faults.waiting == {"network"}
+
+
+def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Rehearsal) -> None:
+    rehearsal.faults.add(["namespace"], NO_WEBHOOK, times=99)
+    with pytest.raises(RehearsalError, match=r"namespace: .*failed calling webhook"):
+        rehearsal.up()
+    assert rehearsal.faults.waiting == {"namespace"}
+
+
+def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, said: list[str]) -> None:
+    rehearsal.faults.add(["token"], f"{NO_WEBHOOK} for {TOKEN}")
+    rehearsal.up()
+    assert any("token waits" in line for line in said)
+    assert not any(TOKEN in line for line in said)
+
+
+def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_ray_add_on() -> None:
+    said: list[str] = []
+    with Rehearsal("a4-ray", progress=said.append) as rehearsal:
+        rehearsal.up()
+    for waiting in (
+        "a4-ray-network waits: its Google API",
+        "a4-ray-cluster waits: a service account",
+        "a4-ray-ray-job waits: GKE's Ray add-on",
+    ):
+        assert any(waiting in line for line in said)
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_every_resource_of_a_stack_waits(stack: str) -> None:
+    made = [each for each in plans.shipped(stack).resources if each.type.startswith(("gcp:", "kubernetes:"))]
+    assert {tuple(each.options["resourceHooks"]["OnError"]) for each in made} == {("wait-out-refusals",)}
+
+
+def test_an_engine_that_is_too_old_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "OLDEST_ENGINE", "99.0.0")
+    with Rehearsal("dev") as rehearsal, pytest.raises(RehearsalError) as refused:
+        rehearsal.preview()
+    assert str(refused.value).startswith("this program needs Pulumi 99.0.0 or newer (Pulumi CLI version 3.")
+    assert "\n" not in str(refused.value)
+
+
+def test_so_is_one_that_cannot_even_be_asked() -> None:
+    """An engine from before 2026 does not know the question."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    engine_pb2_grpc.add_EngineServicer_to_server(engine_pb2_grpc.EngineServicer(), server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with pytest.raises(
+            pulumi.RunError, match=r"^this program needs Pulumi \S+ or newer \(.*does not support"
+        ):
+            copy_context().run(_wait_out_refusals, address)
+    finally:
+        server.stop(grace=0).wait()
+
+
+def _wait_out_refusals(engine: str) -> None:
+    settings.configure(settings.Settings("small", "small", engine=engine))
+    retries.wait_out_refusals()
