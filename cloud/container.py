@@ -7,9 +7,9 @@ provider's schema (hashicorp/terraform-provider-google-beta, google-beta/service
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cloud import nodes
+from cloud import maintenance, nodes
 from cloud.compute import NETWORK, SUBNETWORK
-from cloud.inputs import given, objects, texts
+from cloud.inputs import at, given, objects, texts
 from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
 from cloud.serviceaccount import ACCOUNT
@@ -116,6 +116,14 @@ def _standard_cluster(inputs: Inputs, existing: Existing) -> Iterator[str]:
         yield "Autopilot clusters do not support mutating node pools"
 
 
+def _upgrades(inputs: Inputs, existing: Existing) -> Iterator[str]:
+    """https://github.com/nkoson/gke-tutorial/issues/8"""
+    cluster = existing.named(CLUSTER.type, str(inputs["cluster"]))
+    for channel in texts(cluster.inputs if cluster else {}, "releaseChannel.channel"):
+        if channel != "UNSPECIFIED" and False in at(inputs, "management.autoUpgrade"):
+            yield f"Auto_upgrade cannot be false when release_channel {channel} is set."
+
+
 def _endpoint(made: Made) -> str:
     digits = made["digits"]
     return f"34.{int(digits[:3]) % 256}.{int(digits[3:6]) % 256}.{int(digits[6:8]) % 256}"
@@ -161,7 +169,7 @@ CLUSTER: Final = Record(
     },
     holds=(NETWORK.type, SUBNETWORK.type),
     apis=_STREAMING,
-    rules=(_cluster, nodes.node_zones, nodes.machine_type, nodes.node_config),
+    rules=(_cluster, maintenance.policy, nodes.node_zones, nodes.machine_type, nodes.node_config),
     admission=(_ranges_of_subnetwork,),
     minutes=(
         Minutes(create=6, when=_is_autopilot, source="Autopilot 6 min, ahmet.im/blog/gke-autopilot (2021)"),
@@ -230,7 +238,7 @@ NODE_POOL: Final = Record(
         *(nodes.settings, nodes.node_zones, nodes.pool_size, nodes.flex_start),
         *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
     ),
-    admission=(_standard_cluster,),
+    admission=(_standard_cluster, _upgrades),
     minutes=(
         Minutes(
             create=0.75,

@@ -21,6 +21,21 @@ _NODE_ROLE: Final = "roles/container.defaultNodeServiceAccount"
 # What a node's service account may do is said by its roles; these let it ask at all.
 NODE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _RELEASE_CHANNEL: Final = "REGULAR"
+# Beside an exclusion there must be a window. Without a policy the provider leaves the exclusions there are.
+_ANY_TIME: Final = gcp.container.ClusterMaintenancePolicyRecurringWindowArgs(
+    start_time="2026-01-01T00:00:00Z", end_time="2026-01-02T00:00:00Z", recurrence="FREQ=DAILY"
+)
+# Patches of the control plane alone go on, until Google's support of the version ends; then GKE upgrades to
+# the next, for which it holds again. A fixed start and an end that GKE knows are the same in every preview
+# (assumption held-upgrades).
+# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions
+_NO_UPGRADE: Final = gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
+    exclusion_name="no-upgrade-during-a-run",
+    start_time="2026-01-01T00:00:00Z",
+    exclusion_options=gcp.container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
+        scope="NO_MINOR_OR_NODE_UPGRADES", end_time_behavior="UNTIL_END_OF_SUPPORT"
+    ),
+)
 
 RayOperator = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs
 
@@ -35,6 +50,7 @@ class ClusterArgs:
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         images: Images that the nodes pull; the node identity may read their repositories.
         ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
+        hold_upgrades: Whether GKE, by itself, upgrades neither the minor version nor nodes.
         cluster_name: Fixed name; by default Pulumi makes a unique one.
     """
 
@@ -45,6 +61,7 @@ class ClusterArgs:
     labels: Mapping[str, str]
     images: Sequence[Image]
     ray_operator: bool = False
+    hold_upgrades: bool = True
     cluster_name: str | None = None
 
 
@@ -106,6 +123,10 @@ class Cluster(Component):
             ),
             private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_RELEASE_CHANNEL),
+            maintenance_policy=gcp.container.ClusterMaintenancePolicyArgs(
+                recurring_window=_ANY_TIME,
+                maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else [],
+            ),
             resource_labels=args.labels,
             # By default `pulumi destroy` would fail; what must not be lost is in the bucket, which has a
             # protection of its own.

@@ -78,6 +78,11 @@ class GkeSettings(StackSettings):
     cluster_name: _ClusterName = Field(
         None, description="Name of the GKE cluster; by default Pulumi makes a unique one."
     )
+    hold_upgrades: bool = Field(
+        True,
+        description="Whether GKE, by itself, upgrades neither the minor version nor the nodes as long as it "
+        "supports the version, so that no run is interrupted; the control plane is patched all the same.",
+    )
 
     @property
     def capacity(self) -> Capacity:
@@ -189,6 +194,7 @@ def gke_platform(
         labels=site.labels,
         images=images,
         ray_operator=ray_operator,
+        hold_upgrades=settings.hold_upgrades,
         cluster_name=settings.cluster_name,
     )
     cluster: Cluster = (

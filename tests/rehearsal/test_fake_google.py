@@ -161,6 +161,13 @@ def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
         platform.create(NODE_POOL, "pool", POOL)
 
 
+def test_on_a_release_channel_every_pool_is_upgraded(platform: Platform) -> None:
+    platform.make_cluster({**STANDARD, "releaseChannel": {"channel": "REGULAR"}})
+    with pytest.raises(Rejected, match="Auto_upgrade cannot be false when release_channel REGULAR"):
+        platform.create(NODE_POOL, "pool", {**POOL, "management": {"autoUpgrade": False}})
+    platform.create(NODE_POOL, "pool", {**POOL, "management": {"autoUpgrade": True}})
+
+
 # Deletion
 
 

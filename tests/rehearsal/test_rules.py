@@ -11,6 +11,7 @@ from rehearsal import rules
 from rehearsal.rules import pods
 from tests.rehearsal import right
 
+EXCLUSION = "maintenancePolicy.maintenanceExclusions.0"
 # By type: where in the right inputs, the wrong value put there, and what the rule must say.
 WRONG: dict[str, list[tuple[str, Any, str]]] = {
     right.CLUSTER: [
@@ -32,6 +33,15 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("addonsConfig", {}, "is empty"),
         ("privateClusterConfig", {}, "is empty"),
         ("privateClusterConfig.enablePrivateNodes", "yes", "expected true or false"),
+        ("maintenancePolicy.recurringWindow", None, "needs exactly one of dailyMaintenanceWindow"),
+        ("maintenancePolicy.dailyMaintenanceWindow", {"startTime": "03:00"}, "needs exactly one of"),
+        ("maintenancePolicy.recurringWindow.startTime", "2026-01-01", "no time such as"),
+        (f"{EXCLUSION}.endTime", "2026-06-01T00:00:00Z", "one of endTime and exclusionOptions.endTimeB"),
+        (f"{EXCLUSION}.exclusionOptions.endTimeBehavior", None, "exactly one of endTime"),
+        (f"{EXCLUSION}.exclusionOptions.endTimeBehavior", "FOREVER", "not one of UNTIL_END_OF_SUPPORT"),
+        (f"{EXCLUSION}.exclusionOptions.scope", "NO_NODE_UPGRADES", "not one of NO_UPGRADES"),
+        (f"{EXCLUSION}.startTime", "2026-01-01T01:00:00+01:00", "no time such as 2026-01-31T00:00:00Z"),
+        ("releaseChannel.channel", "UNSPECIFIED", "is for clusters on a release channel"),
     ],
     right.BUCKET: [
         ("location", None, "missing required"),

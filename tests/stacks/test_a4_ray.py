@@ -14,6 +14,15 @@ def test_as_many_processes_are_started_as_there_are_gpus(plan_with: Callable[...
     assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (3, 3, 3)
 
 
+def test_upgrades_that_are_no_longer_held_lose_the_exclusion_and_keep_the_policy(
+    plan_with: Callable[..., Plan],
+) -> None:
+    # The provider keeps the exclusions of a cluster whose policy is taken away.
+    policy = plans.only(plan_with(holdUpgrades="false"), ":Cluster").inputs["maintenancePolicy"]
+    assert policy["recurringWindow"]
+    assert not policy["maintenanceExclusions"]
+
+
 def test_a_shared_ray_cluster_outlives_its_jobs(plan_with: Callable[..., Plan]) -> None:
     plan = plan_with(rayCluster="shared")
     cluster = plans.only(plan, ":ray.io/v1:RayCluster")

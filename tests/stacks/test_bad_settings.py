@@ -208,8 +208,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
-        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, maxRunHours, "
-        "recipe, scanImages, scenario, topology, waitForTraining, zone",
+        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
+        "maxRunHours, recipe, scanImages, scenario, topology, waitForTraining, zone",
     ),
 ]
 

@@ -197,6 +197,15 @@ def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) 
                 assert (quantity(volume["emptyDir"]["sizeLimit"]) or 0) < (quantity(asked[kind]) or 0), name
 
 
+def test_no_upgrade_of_a_node_or_of_the_minor_version_interrupts_a_run(plan: Plan) -> None:
+    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
+        (exclusion,) = cluster.inputs["maintenancePolicy"]["maintenanceExclusions"]
+        assert exclusion["exclusionOptions"] == {
+            "scope": "NO_MINOR_OR_NODE_UPGRADES",
+            "endTimeBehavior": "UNTIL_END_OF_SUPPORT",
+        }
+
+
 # The network
 
 
