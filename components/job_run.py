@@ -28,7 +28,8 @@ def run(job: str, endpoint: str | None, clock: Clock) -> str:
         The name of the execution, which has succeeded.
 
     Raises:
-        OnceError: When it has not; one that was still running has been cancelled.
+        OnceError: When it has not. One that is still running is cancelled; where that fails too, the next
+            `up` does it.
     """
     try:
         host = endpoint and endpoint.removesuffix("v2/")
@@ -46,9 +47,7 @@ def run(job: str, endpoint: str | None, clock: Clock) -> str:
     except (Interrupted, *CALL_ERRORS) as error:
         with suppress(*CALL_ERRORS):
             jobs.executions().cancel(name=name, body={}).execute()
-        raise OnceError(
-            f"execution {_short(name)} is given up and cancelled: {_reason(error)}; {log}"
-        ) from None
+        raise OnceError(f"execution {_short(name)} is given up: {_reason(error)}; {log}") from None
     if completed.get("state") != "CONDITION_SUCCEEDED":
         why = completed.get("message", "Cloud Run does not say why")
         raise OnceError(
@@ -72,7 +71,7 @@ def _completed(jobs: Any, name: str, clock: Clock) -> dict[str, Any]:
     while True:
         execution = jobs.executions().get(name=name).execute(num_retries=_RETRIES)
         if "completionTime" in execution:
-            return next((each for each in execution["conditions"] if each["type"] == "Completed"), {})
+            return next((each for each in execution.get("conditions", ()) if each["type"] == "Completed"), {})
         clock.wait(_POLL_S)
 
 

@@ -73,7 +73,7 @@ def test_a_failed_execution_says_why_where_its_log_is_and_what_to_do(bench: Benc
 
 def test_an_interrupted_up_leaves_no_execution_behind(bench: Bench) -> None:
     bench.server.looks, bench.clock.ends = 999, 60.0
-    assert "cancelled: interrupted" in bench.failure()
+    assert "is given up: interrupted" in bench.failure()
     assert bench.ends == ["cancelled"]
 
 
@@ -94,7 +94,7 @@ def test_minutes_without_the_api_do_not_end_the_watch_and_an_hour_does(
     bench.server.fail("executions.get", DOWN, times=8)
     bench.run()
     bench.server.fail("executions.get", DOWN, times=100)
-    assert "cancelled: The service is currently unavailable" in bench.failure()
+    assert "is given up: The service is currently unavailable" in bench.failure()
     assert bench.ends == ["", "cancelled"]
 
 
