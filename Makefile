@@ -77,7 +77,7 @@ test-maxtext-quick:
 endif
 
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and check its limits
-	PYTHONPATH=workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
+	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
 	$(BIN)/ruff check .
@@ -89,11 +89,11 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/finetune tests/workloads benchmarks/training
+	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads benchmarks/training
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
-	$(BIN)/ty check --python $(MAXTEXT) workloads/maxtext tests/maxtext
+	$(BIN)/ty check --python $(MAXTEXT) workloads/ending workloads/maxtext tests/maxtext
 	cd workloads/maxtext && $(DEPTRY)
 
 provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account

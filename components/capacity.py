@@ -11,6 +11,8 @@ import pulumi_gcp as gcp
 # A node that flex-start provisions lives at most 7 days.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
 FLEX_START_MAX_HOURS: Final = 168
+# What a job and a machine have beyond the hours that a run may train: nodes and images come, tries are lost.
+_ALLOWANCE_HOURS: Final = 2
 
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
@@ -128,12 +130,22 @@ class Capacity:
         """Whether machines are started only when pods ask for them."""
         return self.type is CapacityType.FLEX_START
 
-    def node_config(self, max_hours: int | None = None) -> dict[str, Any]:
+    def deadline_hours(self, run_hours: int | None) -> int | None:
+        """Hours after which Kubernetes ends the job of a run that may train for `run_hours`, None for never.
+
+        It is there for a run that does not end itself. It counts the wait for machines, which flex-start
+        queues for, up to 7 days, and spot may not have: these have none.
+        """
+        waits = self.type in (CapacityType.SPOT, CapacityType.FLEX_START)
+        return None if waits or run_hours is None else run_hours + _ALLOWANCE_HOURS
+
+    def node_config(self, run_hours: int | None = None) -> dict[str, Any]:
         """Arguments of `NodePoolNodeConfigArgs` with which the nodes of a pool get this capacity.
 
         Args:
-            max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
+            run_hours: Hours that a run may train, None for no limit. Some more, and a node is taken away.
         """
+        max_hours = None if run_hours is None else run_hours + _ALLOWANCE_HOURS
         if self.flex_start:
             max_hours = min(max_hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS)
         return {

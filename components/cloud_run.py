@@ -152,17 +152,6 @@ def _sdk_args(kind: str, noun: str, **fields: Any) -> Any:
     return getattr(gcp.cloudrunv2, f"{kind}{noun}Args")(**fields)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CloudRunJobArgs(CloudRunArgs):
-    """Arguments of `CloudRunJob`, besides those of `CloudRunArgs`.
-
-    Args:
-        max_hours: Hours after which the task is not tried again, None for two more tries.
-    """
-
-    max_hours: int | None = None
-
-
 class CloudRunJob(Component):
     """A job that runs by itself whenever what it consists of has changed.
 
@@ -175,12 +164,10 @@ class CloudRunJob(Component):
     group = "workload"
     apis = ("run.googleapis.com",)
 
-    def __init__(self, name: str, args: CloudRunJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, args: CloudRunArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        # As many tries as fit: every one may take all of its own time.
-        retries = _RETRIES if args.max_hours is None else min(_RETRIES, args.max_hours // _TASK_HOURS - 1)
         task = gcp.cloudrunv2.JobTemplateTemplateArgs(
-            timeout=f"{_TASK_HOURS * 3600}s", max_retries=retries, **args.template("JobTemplateTemplate")
+            timeout=f"{_TASK_HOURS * 3600}s", max_retries=_RETRIES, **args.template("JobTemplateTemplate")
         )
         template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=task)
         job = gcp.cloudrunv2.Job(

@@ -38,6 +38,8 @@ _MOUNT_OPTIONS: Final = (
 _ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed' || @ == 'ValidationFailed']}"
 # New clusters for a job whose own was lost, before it counts as failed; each one resumes.
 _RETRIES: Final = 2
+# Of the grace period, for Ray's processes to end once their node is drained.
+_SECONDS_AFTER_DRAIN: Final = 20
 # Long enough for the log collector to ship the last lines before the pods go.
 _SECONDS_UNTIL_SHUTDOWN: Final = 60
 
@@ -50,7 +52,7 @@ class RayWorkers:
         replicas: Number of workers, or of slices.
         slice_hosts: Workers of a TPU slice, None without one.
         size: What a worker requests and is limited to, by the names of Kubernetes' resources.
-        grace_s: Seconds that a worker has for its end, None for Kubernetes' own 30.
+        grace_s: Seconds that a pod has for its end.
     """
 
     group: str
@@ -60,7 +62,7 @@ class RayWorkers:
     node_selector: Mapping[str, str]
     shared_memory: str
     scratch: str
-    grace_s: int | None = None
+    grace_s: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +106,9 @@ class RayClusterArgs:
                 "replicas": workers.replicas,
                 "hosts": _given(numOfHosts=workers.slice_hosts),
                 "workerMetadata": _sidecar(_WORKER_SIDECAR) if mounted else {},
-                "workerPod": {
-                    "nodeSelector": dict(workers.node_selector),
-                    **_given(terminationGracePeriodSeconds=workers.grace_s),
-                },
+                "grace": workers.grace_s,
+                "drain": str(workers.grace_s - _SECONDS_AFTER_DRAIN),
+                "workerNodes": dict(workers.node_selector),
                 "workerSize": dict(workers.size),
                 "workerSharedMemory": workers.shared_memory,
                 "workerScratch": workers.scratch,

@@ -23,12 +23,12 @@ class RunArgs:
     Args:
         job_name: Start of the job's name; a digest of all it consists of follows.
         wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
-        max_hours: Hours after which the job is ended and fails, None for no limit.
+        deadline_hours: Hours after which Kubernetes ends the job, None for no limit.
     """
 
     job_name: str
     wait: bool
-    max_hours: int | None = None
+    deadline_hours: int | None = None
 
 
 class Run(Component):
@@ -50,7 +50,8 @@ class Run(Component):
         """Creates the object of a manifest with the holes `name`, `namespace`, `annotations` and `limit`."""
         # A Job that Kueue suspends starts its time anew when it goes on.
         # https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job
-        limit = {} if args.max_hours is None else {"activeDeadlineSeconds": args.max_hours * 3600}
+        hours = args.deadline_hours
+        limit = {} if hours is None else {"activeDeadlineSeconds": hours * 3600}
         values = {**values, "namespace": namespace.namespace, "limit": limit}
         content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}})
         self.job_name = hashed_name(args.job_name, self._longest_name, content.tree)

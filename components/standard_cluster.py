@@ -35,7 +35,7 @@ class NodePoolArgs:
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
         capacity: Where the machines come from, None for on demand.
-        max_hours: Hours after which a node is taken away, None for as long as the capacity allows.
+        run_hours: Hours that a run on its nodes may train, None for no limit.
     """
 
     cluster: Cluster
@@ -46,7 +46,7 @@ class NodePoolArgs:
     disk_gb: int
     tpu_topology: str | None = None
     capacity: Capacity | None = None
-    max_hours: int | None = None
+    run_hours: int | None = None
 
     def __post_init__(self) -> None:
         if self.fixed_size and self.maximum % len(self.zones):
@@ -145,7 +145,7 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         guest_accelerators=[accelerator] if gpus else None,
         taints=[_GPU_TAINT] if gpus else None,
         advanced_machine_features=one_thread if args.tpu_topology else None,
-        **(args.capacity.node_config(args.max_hours) if args.capacity else {}),
+        **(args.capacity.node_config(args.run_hours) if args.capacity else {}),
     )
 
 

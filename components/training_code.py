@@ -4,6 +4,7 @@ Code changes often and is small, libraries seldom and are large: in the image a 
 build of gigabytes (docs/adr/0004-code-by-bucket.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,11 +28,11 @@ class TrainingCodeArgs:
     """Arguments of `TrainingCode`.
 
     Args:
-        package: Folder of a Python package; its modules and recipes are shipped.
+        packages: Folders of Python packages; their modules and recipes are shipped.
     """
 
     namespace: Namespace
-    package: Path
+    packages: Sequence[Path]
 
 
 class TrainingCode(Component):
@@ -39,7 +40,7 @@ class TrainingCode(Component):
 
     Attributes:
         digest: Of every shipped file's name and text.
-        volume: The `configMap` volume source that lays the package out as a folder.
+        volume: The `configMap` volume source that lays each package out as a folder.
         access: What a pod that mounts it must wait for.
 
     Raises:
@@ -50,11 +51,11 @@ class TrainingCode(Component):
 
     def __init__(self, name: str, args: TrainingCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        files = package_files(args.package)
+        files = package_files(*args.packages)
         size = sum(len(path) + len(text.encode()) for path, text in files.items())
         if size > _MAX_BYTES:
             raise ValueError(
-                f"{args.package} is {size:,} bytes and a ConfigMap holds {_MAX_BYTES:,}; "
+                f"{args.packages[0]} is {size:,} bytes and a ConfigMap holds {_MAX_BYTES:,}; "
                 "move what is not code out of it"
             )
         self.digest = fingerprint(files)
@@ -80,11 +81,11 @@ class BucketCodeArgs:
     """Arguments of `BucketCode`.
 
     Args:
-        package: Folder of a Python package; its modules and recipes are shipped.
+        packages: Folders of Python packages; their modules and recipes are shipped.
     """
 
     bucket: pulumi.Input[str]
-    package: Path
+    packages: Sequence[Path]
 
 
 class BucketCode(Component):
@@ -99,7 +100,7 @@ class BucketCode(Component):
 
     def __init__(self, name: str, args: BucketCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        files = package_files(args.package)
+        files = package_files(*args.packages)
         self.digest = fingerprint(files)
         self.folder = BucketFolder(bucket=args.bucket, folder=f"code/{self.digest}")
         self.access: list[pulumi.Resource] = [
@@ -115,16 +116,20 @@ class BucketCode(Component):
         self.register_outputs({"digest": self.digest})
 
 
-def package_files(package: Path) -> dict[str, str]:
-    """Path below the package's parent to text, of every module and recipe that is shipped, sorted.
+def package_files(*packages: Path) -> dict[str, str]:
+    """Path below a package's parent to text, of every module and recipe that is shipped, sorted.
 
     Raises:
-        ValueError: When the folder is not a Python package.
+        ValueError: When a folder is not a Python package.
     """
-    if not (package / "__init__.py").is_file():
-        raise ValueError(f"{package} is not a Python package: it has no __init__.py")
-    paths = sorted(path for pattern in _SHIPPED for path in package.glob(pattern))
-    return {path.relative_to(package.parent).as_posix(): path.read_text() for path in paths}
+    for package in packages:
+        if not (package / "__init__.py").is_file():
+            raise ValueError(f"{package} is not a Python package: it has no __init__.py")
+    return {
+        path.relative_to(package.parent).as_posix(): path.read_text()
+        for package in packages
+        for path in sorted(path for pattern in _SHIPPED for path in package.glob(pattern))
+    }
 
 
 def _key(path: str) -> str:

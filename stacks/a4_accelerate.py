@@ -33,11 +33,12 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "recipe": settings.recipe,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,
+                "limitArguments": settings.limit_arguments,
                 "code": ground.code.volume,
             },
             depends_on=[*ground.depends_on, ground.code.access],
             wait=settings.wait_for_training,
-            max_hours=settings.max_run_hours,
+            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
     return {

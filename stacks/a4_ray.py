@@ -53,12 +53,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             entrypoint=pulumi.Output.concat(
                 f"python -m finetune ray --recipe {settings.recipe} --storage gs://",
                 ground.bucket.bucket_name,
-                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
+                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200"
+                + "".join(f" {argument}" for argument in settings.limit_arguments),
             ),
             code=ground.code,
             cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
             wait=settings.wait_for_training,
-            max_hours=settings.max_run_hours,
+            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
     return {

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from components.bucket import Bucket
 from components.cloud_run import (
     BucketFolder,
+    CloudRunArgs,
     CloudRunJob,
-    CloudRunJobArgs,
     CloudRunService,
     CloudRunServiceArgs,
 )
@@ -96,13 +96,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = _account(site, "serve", "vLLM service of")
     bucket = site.bucket({"finetune": trainer}, {"serve": server})
     token = hugging_face_token(site, settings.hf_token, readers={"finetune": trainer.member})
-    code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, package=training.FINETUNE))
+    packages = [training.FINETUNE, training.ENDING]
+    code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, packages=packages))
     # The same code on the same libraries is the same run, and resumes.
     run = f"{settings.recipe}-{fingerprint(code.digest, image.fingerprint)}"
     storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
         site.name,
-        CloudRunJobArgs(
+        CloudRunArgs(
             project=site.project_for(CloudRunJob),
             location=settings.region,
             labels=site.labels,
@@ -110,6 +111,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             command=[
                 *("python", "-m", "finetune", "local"),
                 *("--recipe", settings.recipe, "--storage", storage, "--run", run),
+                *settings.limit_arguments,
             ],
             # Whatever is written in a container is kept in its memory; 2 GB of model are welcome there.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
@@ -120,7 +122,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             service_account=trainer.email,
             subnet=subnet,
             depends_on=[*egress, *bucket.access, *token.access, *code.access],
-            max_hours=settings.max_run_hours,
         ),
     )
     service = _service(

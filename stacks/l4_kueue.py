@@ -223,7 +223,7 @@ def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             maximum=settings.nodes,
             disk_gb=_DISK_GB,
             capacity=settings.capacity,
-            max_hours=settings.max_run_hours,
+            run_hours=settings.max_run_hours,
         ),
     )
 
@@ -278,6 +278,7 @@ def _fine_tune(
                 "recipe": settings.recipe,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,
+                "limitArguments": settings.limit_arguments,
                 "pods": TRAINING_PODS,
                 "gpus": str(GPUS_PER_POD),
                 "service": names.service_name,
@@ -286,7 +287,7 @@ def _fine_tune(
             depends_on=[*ground.depends_on, ground.code.access, names.access, *queue.access, *nodes],
             # It may wait for GPUs for as long as serving needs them.
             wait=False,
-            max_hours=settings.max_run_hours,
+            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
 

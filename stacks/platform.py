@@ -55,8 +55,8 @@ class StackSettings(GoogleSettings):
         ge=1,
         # What flex-start allows; a longer run wants a look at it before it goes on.
         le=FLEX_START_MAX_HOURS,
-        description="Hours after which a run is ended and accelerator nodes are taken away; by default "
-        "never.",
+        description="Hours that a run may train, all its tries together; then it is saved and ends. The wait "
+        "for machines does not count. By default no limit.",
     )
 
 

@@ -171,18 +171,18 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         depends_on=[*ground.depends_on, *nodes],
     )
     run = ground.run(settings.recipe, tpu_slice.topology, settings.overrides)
-    overrides = "".join(f" --set {shlex.quote(override)}" for override in settings.overrides)
+    more = [*settings.limit_arguments, *(f"--set={override}" for override in settings.overrides)]
     job = RayJob(
         site.name,
         RayJobArgs(
             job_name=settings.recipe,
             entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
             f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology} "
-            f"--accelerator TPU-V6E{overrides}",
+            f"--accelerator TPU-V6E {shlex.join(more)}".rstrip(),
             code=ground.code,
             cluster=ray,
             wait=settings.wait_for_training,
-            max_hours=settings.max_run_hours,
+            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
             alone=True,
         ),
     )
@@ -214,6 +214,7 @@ def _workers(settings: Settings) -> RayWorkers:
         node_selector=tpu_slice.node_labels,
         shared_memory="32Gi",
         scratch="40Gi",
+        grace_s=120,
     )
 
 
@@ -245,6 +246,6 @@ def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             disk_gb=_SLICE_DISK_GB,
             tpu_topology=wanted.topology,
             capacity=settings.capacity,
-            max_hours=settings.max_run_hours,
+            run_hours=settings.max_run_hours,
         ),
     )

@@ -28,6 +28,8 @@ from workloads.finetune import errors as gemma_errors
 from workloads.finetune import recipe as gemma_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
+# How a run ends, shipped with the code of every trainer.
+ENDING: Final = WORKLOADS / "ending"
 
 
 def named_recipe(load: Callable[[str], object], rejected: type[Exception]) -> Callable[[str], str]:
@@ -73,6 +75,11 @@ class TrainingSettings(StackSettings):
     scan_images: bool = Field(
         False, description="Whether Artifact Registry scans the image that is built; it bills scans."
     )
+
+    @property
+    def limit_arguments(self) -> list[str]:
+        """Arguments with which a trainer knows how long it may train."""
+        return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
 
     @field_validator("hf_token")
     @classmethod
@@ -226,5 +233,6 @@ def lay_ground(
     if settings.hf_token is not None:
         token = hugging_face_token(site, settings.hf_token, namespace=platform.namespace)
         platform.depends_on.extend(token.access)
-    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, package=workload.package))
+    packages = [workload.package, ENDING]
+    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=packages))
     return Ground(**vars(platform), bucket=bucket, code=code, image=image)

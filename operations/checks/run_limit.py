@@ -18,7 +18,7 @@ def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
             f"pulumi config set maxRunHours 8 --stack {plan.stack}",
         )
     else:
-        yield fine(f"a run is ended after {hours} hours")
+        yield fine(f"a run may train for {hours} hours")
     destroy = f"pulumi destroy --stack {plan.stack} when nobody needs it; no limit ends it"
     for pods in [*pods_of(plan), *cloud_run_of(plan)]:
         if pods.accelerators and pods.kept:

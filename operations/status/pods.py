@@ -8,12 +8,10 @@ from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from operations.status import words
 from operations.status.cluster import Object
 from operations.status.report import Line, Why, line
+from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 _MACHINE: Final = "node.kubernetes.io/instance-type"
-# What the training ends with when its input is wrong, and when it was told to stop.
-_BAD_INPUT: Final = 2
-_TOLD_TO_STOP: Final = 143
 
 Log = Callable[[Object, str], str]
 # What an event of some reason means, given its message.
@@ -144,13 +142,14 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
     code = ended.get("exitCode", 0)
     if ended.get("reason") == "OOMKilled":
         return Why(text="it needed more memory than its limit", remedy="raise memory in the manifest")
-    if code == _TOLD_TO_STOP:
-        return Why(text="it was told to stop, and saved", bad=False)
+    end = EXIT_CODES.get(code)
+    if end and end.retry is Retry.NOT_COUNTED:
+        return Why(text=end.text, bad=False)
     name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
     return words.explain(
         ended.get("message") or "",
         log(pod, container.get("name", "")),
-        otherwise="its input is wrong" if code == _BAD_INPUT else f"it ended with exit code {code}",
+        otherwise=end.text if end and end.retry is Retry.NONE else f"it ended with exit code {code}",
         remedy=f"kubectl --namespace {namespace} logs {name}",
     )
 

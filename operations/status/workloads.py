@@ -1,5 +1,6 @@
 """Jobs, servers and Ray, and what Kueue has decided about them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ from operations.status import words
 from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
+from workloads.ending.exit_codes import EXIT_CODES
 
 _RAY_REJECTED: Final = "put right what it names, pulumi up"
 _RAY_LOG: Final = "the stack's output watchTraining shows its log"
@@ -126,8 +128,10 @@ def _job_failed(condition: Mapping[str, Any]) -> Why:
     reason = condition.get("reason") or ""
     if reason == "DeadlineExceeded":
         return Why(text="it ran longer than it may", remedy="raise maxRunHours, pulumi up")
-    if reason == "PodFailurePolicy":
-        return Why(text="its input is wrong, so it is not tried again", remedy="its pod's log says what")
+    ended = re.search(r"exit code (\d+)", condition.get("message") or "")
+    if reason == "PodFailurePolicy" and ended:
+        text = EXIT_CODES[int(ended[1])].text
+        return Why(text=f"{text}; it is not tried again", remedy="its pod's log says what to change")
     return Why(
         text=words.first_sentence(condition.get("message") or "", reason),
         remedy="its pods' logs say why; a changed setting or recipe and pulumi up run it again",

@@ -83,17 +83,33 @@ def test_autopilot_pods_select_the_capacity(capacity: Capacity, selectors: dict[
 @pytest.mark.parametrize(
     ("kind", "hours", "duration"),
     [
-        (CapacityType.SPOT, 12, "43200s"),
+        (CapacityType.SPOT, 12, "50400s"),
         (CapacityType.SPOT, None, None),
         (CapacityType.FLEX_START, None, "604800s"),
-        (CapacityType.FLEX_START, 12, "43200s"),
-        (CapacityType.FLEX_START, 200, "604800s"),
+        (CapacityType.FLEX_START, 12, "50400s"),
+        (CapacityType.FLEX_START, 168, "604800s"),
     ],
 )
-def test_a_node_lives_no_longer_than_the_limit_and_its_capacity_allow(
+def test_a_node_lives_somewhat_longer_than_a_run_may_train_and_no_longer_than_its_capacity_allows(
     kind: CapacityType, hours: int | None, duration: str | None
 ) -> None:
     assert Capacity(type=kind).node_config(hours)["max_run_duration"] == duration
+
+
+@pytest.mark.parametrize(
+    ("capacity", "deadline"),
+    [
+        (Capacity(type=CapacityType.RESERVATION, reservation=OWN), 14),
+        (Capacity(type=CapacityType.ON_DEMAND), 14),
+        (Capacity(type=CapacityType.SPOT), None),
+        (Capacity(type=CapacityType.FLEX_START), None),
+    ],
+)
+def test_kubernetes_ends_no_job_that_may_wait_for_machines_without_bound(
+    capacity: Capacity, deadline: int | None
+) -> None:
+    assert capacity.deadline_hours(12) == deadline
+    assert capacity.deadline_hours(None) is None
 
 
 @pytest.mark.parametrize("reservation", [OWN, SHARED])

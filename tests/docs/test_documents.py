@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import DOCUMENTS, ROOMS, ROOT, blocks, headings, links, words_in_code
+from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -64,6 +65,16 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
                 else set(re.findall(r"`(\w+)`", named))
             )
             assert rooms - {room, *contract["forbidden_modules"]} == told, contract["name"]
+
+
+def test_the_table_of_exit_codes_is_that_of_the_trainers() -> None:
+    page = (ROOT / "docs" / "training.md").read_text()
+    told = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)
+    does = {Retry.NONE: "FailJob", Retry.COUNTED: "tries again, counted", Retry.NOT_COUNTED: "Ignore"}
+    assert [(int(code), text, job) for code, text, job in told] == [
+        (code, meaning.text, does[meaning.retry] if code else "none follows")
+        for code, meaning in EXIT_CODES.items()
+    ]
 
 
 def test_the_code_prints_the_messages_that_troubleshooting_explains() -> None:

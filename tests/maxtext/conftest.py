@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PACKAGES = HERE.parents[1] / "workloads" / "maxtext"
-sys.path[:0] = [str(PACKAGES), str(HERE)]
+WORKLOADS = HERE.parents[1] / "workloads"
+PATHS = [str(WORKLOADS), str(WORKLOADS / "maxtext"), str(HERE)]
+sys.path[:0] = PATHS
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,7 +39,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "HF_HUB_OFFLINE": "1",
         "JAX_PLATFORMS": "cpu",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{PACKAGES}:{HERE}",
+        "PYTHONPATH": ":".join(PATHS),
         "RAY_AUTH_MODE": "disabled",
         # Ray gives its workers the lowest priority; on a loaded machine they would hardly run.
         "RAY_worker_niceness": "0",

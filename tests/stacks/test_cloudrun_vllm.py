@@ -72,13 +72,8 @@ def test_instances_are_a_setting(plan_with: Callable[..., Plan]) -> None:
     assert scaling == {"minInstanceCount": 1, "maxInstanceCount": 3}
 
 
-@pytest.mark.parametrize(("hours", "tries"), [("1", 1), ("2", 2), ("100", 3)])
-def test_the_tries_of_the_job_fit_into_the_limit(
-    hours: str, tries: int, plan_with: Callable[..., Plan]
-) -> None:
-    plan = plan_with(maxRunHours=hours)
-    assert task(plan)["timeout"] == "3600s"
-    assert task(plan).get("maxRetries", 0) == tries - 1
+def test_a_task_ends_after_google_s_longest_time_and_is_tried_twice_more(plan: Plan) -> None:
+    assert (task(plan)["timeout"], task(plan)["maxRetries"]) == ("3600s", 2)
 
 
 def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
@@ -104,9 +99,10 @@ def test_the_job_finds_every_module_and_recipe_of_the_package(plan: Plan) -> Non
     (mount,) = container(task(plan))["volumeMounts"]
     folder = volume["gcs"]["mountOptions"][0].removeprefix("only-dir=")
     shipped = {each.inputs["name"] for each in plans.of_type(plan, ":BucketObject")}
-    package = ROOT / "workloads" / "finetune"
-    files = [*package.glob("*.py"), *package.glob("recipes/*.yaml")]
-    assert shipped == {f"{folder}/{path.relative_to(package.parent).as_posix()}" for path in files}
+    workloads = ROOT / "workloads"
+    files = [*workloads.glob("finetune/*.py"), *workloads.glob("finetune/recipes/*.yaml")]
+    files += workloads.glob("ending/*.py")
+    assert shipped == {f"{folder}/{path.relative_to(workloads).as_posix()}" for path in files}
     assert {"name": "PYTHONPATH", "value": mount["mountPath"]} in container(task(plan))["envs"]
 
 

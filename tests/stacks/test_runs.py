@@ -15,7 +15,7 @@ from rehearsal import Rehearsal, RehearsalError
 from stacks import pins
 from tests import inventory, plans
 from tests.checkout import copy_of_program
-from workloads.finetune.errors import EXIT_BAD_INPUT
+from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 STACKS = plans.taking("recipe")
 ON_GKE = plans.taking("recipe", "clusterName")
@@ -23,6 +23,7 @@ ON_GKE = plans.taking("recipe", "clusterName")
 ON_GKE_BY_JOB = [
     stack for stack in ON_GKE if any(row["type"].endswith("batch/v1:Job") for row in inventory.written(stack))
 ]
+ON_GKE_BY_RAY = [stack for stack in ON_GKE if stack not in ON_GKE_BY_JOB]
 AWAITABLE = plans.taking("waitForTraining")
 OTHER_IMAGE = f"docker.io/team/finetune@sha256:{'b' * 64}"
 # What an edit of the training code may touch: the code, what trains, and what serves what was trained.
@@ -193,15 +194,37 @@ def test_another_capacity_is_where_the_accelerators_come_from_and_leaves_the_run
 
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_JOB, indirect=True)
-def test_bad_input_ends_a_job_and_a_node_that_goes_is_not_counted(standing: Rehearsal) -> None:
+def test_a_job_does_after_each_exit_code_what_the_table_says(standing: Rehearsal) -> None:
     spec = plans.training(plans.made(standing)).inputs["spec"]
     pod = spec["template"]["spec"]
-    rules = {(rule["action"], *rule): rule for rule in spec["podFailurePolicy"]["rules"]}
-    disrupted = rules["Ignore", "action", "onPodConditions"]["onPodConditions"]
-    assert disrupted == [{"type": "DisruptionTarget", "status": "True"}]
-    ended = rules["FailJob", "action", "onExitCodes"]["onExitCodes"]
-    assert (ended["containerName"], ended["values"]) == (pod["containers"][0]["name"], [EXIT_BAD_INPUT])
+    by_code = [
+        (rule["action"], rule["onExitCodes"])
+        for rule in spec["podFailurePolicy"]["rules"]
+        if "onExitCodes" in rule
+    ]
+    assert {codes["containerName"] for _, codes in by_code} == {pod["containers"][0]["name"]}
+    found = {code: action for action, codes in by_code for code in codes["values"]}
+    assert found == {
+        code: meaning.retry for code, meaning in EXIT_CODES.items() if code and meaning.retry != Retry.COUNTED
+    }
     assert pod["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("stack", ON_GKE_BY_JOB, indirect=True)
+def test_a_node_that_goes_is_not_counted(standing: Rehearsal) -> None:
+    rules = plans.training(plans.made(standing)).inputs["spec"]["podFailurePolicy"]["rules"]
+    node_goes = [{"type": "DisruptionTarget", "status": "True"}]
+    assert {"action": "Ignore", "onPodConditions": node_goes} in rules
+
+
+@pytest.mark.parametrize("stack", ON_GKE_BY_RAY, indirect=True)
+def test_ray_drains_a_node_for_most_of_the_time_that_its_pod_has(standing: Rehearsal) -> None:
+    cluster = plans.training(plans.made(standing)).inputs["spec"]["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        drained = int(environment["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
+        assert 30 < drained < pod["terminationGracePeriodSeconds"]
 
 
 # What `up` waits for
@@ -234,14 +257,32 @@ def test_up_does_not_wait_for_the_training_unless_it_is_told_to(standing: Rehear
 # How long a run takes
 
 
-@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
-def test_a_forgotten_run_ends_by_itself_and_gives_its_accelerators_back(
+def test_a_run_knows_how_long_it_may_train_and_with_another_limit_it_is_the_same_run(
     stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:
     hours = stack_file(stack).get("maxRunHours")
-    default = hours and int(hours) * 3600
-    for plan, seconds in ((plans.made(standing), default), (next_plan(maxRunHours="2"), 7200)):
+    plan = next_plan(maxRunHours="100")
+    for each, limit in ((plans.made(standing), hours), (plan, "100")):
+        told = re.findall(r"--max-run-hours=(\d+)", str(plans.training(each).inputs))
+        assert told == ([str(limit)] if limit else [])
+    assert plans.training(plan).op in ("update", "replace")
+    assert plans.runs(plan) == plans.runs(plans.made(standing))
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_a_run_that_does_not_end_itself_is_ended_and_its_accelerators_are_given_back(
+    stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    hours = stack_file(stack).get("maxRunHours")
+    default = hours and (int(hours) + 2) * 3600
+    for plan, seconds in ((plans.made(standing), default), (next_plan(maxRunHours="2"), 4 * 3600)):
         assert plans.training(plan).inputs["spec"].get("activeDeadlineSeconds") == seconds
         nodes = [each.inputs["nodeConfig"] for each in plans.of_type(plan, "container/nodePool:NodePool")]
         limits = [node["maxRunDuration"] for node in nodes if "maxRunDuration" in node]
         assert limits == ([f"{seconds}s"] if seconds and nodes else [])
+
+
+@pytest.mark.parametrize("stack", ON_GKE, indirect=True)
+def test_a_run_that_waits_for_machines_is_not_ended(next_plan: Callable[..., Plan]) -> None:
+    spec = plans.training(next_plan(maxRunHours="2", capacity_type="spot")).inputs["spec"]
+    assert "activeDeadlineSeconds" not in spec

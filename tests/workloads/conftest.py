@@ -48,6 +48,14 @@ def default_termination() -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def own_submission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test is a submission of its own."""
+    from ending.remembered import SUBMISSION
+
+    monkeypatch.delenv(SUBMISSION, raising=False)
+
+
 @pytest.fixture(scope="session")
 def emoji_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the emoji recipe with 4-bit weights, and its recipe in the directory above."""

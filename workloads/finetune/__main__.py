@@ -7,7 +7,7 @@
     python -m finetune local --recipe gemma-3-1b-emoji --set training.epochs=2 --dry-run
 
 The same command again resumes from the newest complete checkpoint; a finished run is left alone.
-Exit codes: 0 finished, 1 failed, 2 the input is wrong, 143 stopped by SIGTERM and saved.
+Exit codes: ending/exit_codes.py.
 """
 
 import argparse
@@ -16,7 +16,11 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from finetune.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, InputError
+from ending.exit_codes import FINAL, Exit
+from ending.ray_job import stop_own_job
+from ending.remembered import remember, remembered
+from ending.time_limit import TimeLimit
+from finetune.errors import InputError
 from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
@@ -36,34 +40,68 @@ def main(arguments: list[str] | None = None) -> int:
             from finetune.dry_run import print_plan
 
             print_plan(recipe, options.processes * options.nodes)
-            return 0
+            return Exit.FINISHED
         _check_together(recipe, options)
-        from finetune.checkpoint import RunFolder
-
-        run = RunFolder(options.storage, options.run)
-        # The first process of a container ignores signals without a handler. The drivers set others later.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
-        if _is_finished(recipe, run, options.processes * options.nodes):
-            result = recipe.training.result
-            print(
-                f"run {run.name} is finished already, its {result} is in {run.folder.uri}/{result}",
-                flush=True,
-            )
-            return 0
-        if options.command == "ray":
-            from finetune.ray_driver import run_on_ray
-
-            return run_on_ray(recipe, run, options.processes, options.accelerator)
-        if options.command == "torchrun":
-            from finetune.torchrun import run_torchrun
-
-            return run_torchrun(run, options)
-        from finetune.local_driver import run_local
-
-        return run_local(recipe, run)
+        code = _run(recipe, options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        return EXIT_BAD_INPUT
+        code = Exit.BAD_INPUT
+    if options.command == "ray" and code in FINAL:
+        stop_own_job(code)
+    return code
+
+
+def _run(recipe: Recipe, options: argparse.Namespace) -> int:
+    """Train, unless the run's directory says that it is finished, or that no try helps."""
+    from finetune.checkpoint import RunFolder
+
+    run = RunFolder(options.storage, options.run)
+    # The first process of a container ignores signals without a handler. The drivers set others later.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
+    # Of the processes that torchrun starts, the first does so for all.
+    first = int(os.environ.get("RANK", "0")) == 0
+    if run.claim(recipe, options.processes * options.nodes) if first else run.finished():
+        result = recipe.training.result
+        print(f"run {run.name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
+        return Exit.FINISHED
+    if reason := remembered(run.folder):
+        raise InputError(f"{reason} (an earlier try's finding; `pulumi up --replace` of the job looks again)")
+    limit = TimeLimit(run.folder, options.max_run_hours, counts=first)
+    if limit.reached():
+        print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
+        return Exit.LIMIT_REACHED
+    try:
+        if first:
+            _check_inputs(recipe)
+        return _train(recipe, run, limit, options)
+    except InputError as error:
+        if first:
+            remember(run.folder, str(error))
+        raise
+
+
+def _check_inputs(recipe: Recipe) -> None:
+    """Raises InputError when model or data cannot be used."""
+    from finetune.data import check_data
+    from finetune.model import check_model
+
+    check_model(recipe.model.name)
+    check_data(recipe.data)
+
+
+def _train(recipe: Recipe, run: "RunFolder", limit: TimeLimit, options: argparse.Namespace) -> int:
+    # Imported here because torch and Ray take many seconds to import.
+    if options.command == "ray":
+        from finetune.ray_driver import run_on_ray
+
+        return run_on_ray(recipe, run, options)
+    if options.command == "torchrun":
+        from finetune.torchrun import run_torchrun
+
+        return run_torchrun(run, options)
+    from finetune.local_driver import run_local
+
+    return run_local(recipe, run, limit)
 
 
 def _check_together(recipe: Recipe, options: argparse.Namespace) -> None:
@@ -74,23 +112,6 @@ def _check_together(recipe: Recipe, options: argparse.Namespace) -> None:
         )
     if options.command == "torchrun" and (options.nodes > 1) != bool(options.rendezvous):
         raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
-
-
-def _is_finished(recipe: Recipe, run: "RunFolder", processes: int) -> bool:
-    """Claim the run; unless it is finished, check that model and data can be used.
-
-    Of the processes that torchrun starts, the first does so for all.
-    """
-    if int(os.environ.get("RANK", "0")) > 0:
-        return run.finished()
-    if run.claim(recipe, processes):
-        return True
-    from finetune.data import check_data
-    from finetune.model import check_model
-
-    check_model(recipe.model.name)
-    check_data(recipe.data)
-    return False
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -144,6 +165,12 @@ def _add_common_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")
     command.add_argument("--run", help="the run's directory in the storage; the same name resumes")
+    command.add_argument(
+        "--max-run-hours",
+        type=float,
+        metavar="HOURS",
+        help="how long the run may train, all its tries together; then it is saved and ends",
+    )
     command.add_argument(
         "--dry-run", action="store_true", help="print rows, tokens, steps and parameters; train nothing"
     )

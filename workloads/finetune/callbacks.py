@@ -8,6 +8,7 @@ from accelerate.utils import gather, gather_object
 from peft import get_peft_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ending.time_limit import TimeLimit
 from finetune.driver import Driver, Request
 from finetune.metrics import MetricsLog, Pace, last_evaluation
 from finetune.model import verify_adapter
@@ -15,22 +16,29 @@ from finetune.sharding import save_gathered_adapter
 
 
 class SaveOnRequest(TrainerCallback):
-    """When any rank is asked to save or stop, all ranks do so after the same step."""
+    """When any rank is asked to save or stop, or the time is up, all ranks do so after the same step.
 
-    def __init__(self, driver: Driver):
-        self._driver = driver
-        self._answered = Request.CONTINUE
+    Attributes:
+        answered: The highest request of any rank so far.
+    """
+
+    def __init__(self, driver: Driver, limit: TimeLimit):
+        self._driver, self._limit = driver, limit
+        self.answered = Request.CONTINUE
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        mine = torch.tensor([self._driver.requested()], device=args.device)
-        request = Request(int(gather(mine).max()))
-        if request > self._answered:
+        # Asked in every process, whatever the time: on Ray one that does not ask keeps the others waiting.
+        asked = self._driver.requested()
+        if self._limit.reached():
+            asked = Request.STOP_AT_LIMIT
+        request = Request(int(gather(torch.tensor([asked], device=args.device)).max()))
+        if request > self.answered:
             # Logged too, because the average since the last line would be lost with the process.
             control.should_log = control.should_save = True
-            control.should_training_stop = control.should_training_stop or request == Request.SAVE_AND_STOP
-            self._answered = request
+            control.should_training_stop = control.should_training_stop or request >= Request.SAVE_AND_STOP
+            self.answered = request
 
 
 class SaveCheckpoints(TrainerCallback):

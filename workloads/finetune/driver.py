@@ -6,11 +6,12 @@ from typing import Protocol
 
 
 class Request(IntEnum):
-    """What a process was asked to do, by a signal or by Ray. The highest of all ranks counts."""
+    """What a process was asked to do, by a signal, by Ray or by the time. The highest of all ranks counts."""
 
     CONTINUE = 0
     SAVE = 1
     SAVE_AND_STOP = 2
+    STOP_AT_LIMIT = 3
 
 
 class Driver(Protocol):

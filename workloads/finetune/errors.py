@@ -1,9 +1,4 @@
-"""The error that a user can correct, and the exit codes of the command line."""
-
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
-# 128 + SIGTERM, as Kubernetes and torchrun report a process that was ended by it.
-EXIT_INTERRUPTED = 143
+"""The error that a user can correct."""
 
 
 class InputError(Exception):

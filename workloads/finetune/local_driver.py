@@ -2,30 +2,36 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 
+from ending.exit_codes import Exit
+from ending.time_limit import TimeLimit
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.driver import Request
-from finetune.errors import EXIT_INTERRUPTED
 from finetune.recipe import Recipe
 from finetune.training import train
 
 
-def run_local(recipe: Recipe, run: RunFolder) -> int:
+def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
     """Train in this process; returns the exit code."""
-    outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep))
+    outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep), limit)
     if outcome.finished:
         print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
-        return 0
+        return Exit.FINISHED
+    if outcome.limit_reached:
+        if PartialState().is_main_process:
+            print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
+        return Exit.LIMIT_REACHED
     print(
         f"run {run.name} was stopped after step {outcome.step} of {outcome.steps} and saved: "
         "the same command goes on from there",
         flush=True,
     )
-    return EXIT_INTERRUPTED
+    return Exit.INTERRUPTED
 
 
 class LocalDriver:

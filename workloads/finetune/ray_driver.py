@@ -2,6 +2,7 @@
 
 import os
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from ray.train.torch import TorchTrainer
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
+from ending.exit_codes import Exit
+from ending.remembered import SUBMISSION, remember, remembered, submission
+from ending.time_limit import TimeLimit
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.driver import Request
-from finetune.errors import EXIT_FAILED
+from finetune.errors import InputError
 from finetune.recipe import Recipe
 
 # How many lost workers a run survives. Drained nodes are not counted.
@@ -24,19 +28,28 @@ WORKER_FAILURES = 3
 WORKER_START_TIMEOUT = 1800
 
 
-def run_on_ray(recipe: Recipe, run: RunFolder, workers: int, accelerator: str | None) -> int:
-    """Train on `workers` workers; returns the exit code."""
+def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
+    """Train on `options.processes` workers; returns the exit code.
+
+    Raises InputError, as workers do: Ray starts them once more, and they find it remembered.
+    """
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     ray.init()
     trainer = TorchTrainer(
         train_on_worker,
-        train_loop_config={"recipe": recipe, "storage": run.storage, "run": run.name},
+        train_loop_config={
+            "recipe": recipe,
+            "storage": run.storage,
+            "run": run.name,
+            "max_run_hours": options.max_run_hours,
+            "submission": submission(),
+        },
         scaling_config=ScalingConfig(
-            num_workers=workers,
-            use_gpu=accelerator is not None or "GPU" in ray.cluster_resources(),
-            accelerator_type=accelerator,
+            num_workers=options.processes,
+            use_gpu=options.accelerator is not None or "GPU" in ray.cluster_resources(),
+            accelerator_type=options.accelerator,
         ),
         run_config=RunConfig(
             # Ray reads there which checkpoints an earlier job of the same name has reported.
@@ -50,20 +63,39 @@ def run_on_ray(recipe: Recipe, run: RunFolder, workers: int, accelerator: str | 
         trainer.fit()
     except TrainingFailedError as error:
         print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
-        return EXIT_FAILED
+        return Exit.FAILED
+    if reason := remembered(run.folder):
+        raise InputError(reason)
     # Ray deletes old checkpoints when new ones are reported, except when a worker is lost at that moment.
     run.prune_checkpoints(recipe.training.checkpoints_to_keep)
+    if not run.finished():
+        limit = TimeLimit(run.folder, options.max_run_hours)
+        print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
+        return Exit.LIMIT_REACHED
     print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
-    return 0
+    return Exit.FINISHED
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train on one worker; Ray calls it on each."""
+    """Train on one worker; Ray calls it on each, and again on all after an error of one.
+
+    Returns when no other start helps, which the run's directory then says.
+    """
     from finetune.training import train
 
+    os.environ[SUBMISSION] = config["submission"]
     run = RunFolder(config["storage"], config["run"])
-    outcome = train(config["recipe"], run, RayDriver(run))
-    if not outcome.finished:
+    first = ray.train.get_context().get_world_rank() == 0
+    limit = TimeLimit(run.folder, config["max_run_hours"], counts=first)
+    if limit.reached() or remembered(run.folder):
+        return
+    try:
+        outcome = train(config["recipe"], run, RayDriver(run), limit)
+    except InputError as error:
+        if first:
+            remember(run.folder, str(error))
+        raise
+    if not (outcome.finished or outcome.limit_reached):
         raise RuntimeError(f"training stopped after step {outcome.step} of {outcome.steps}")
 
 

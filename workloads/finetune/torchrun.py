@@ -11,8 +11,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from ending.exit_codes import FINAL, Exit
 from finetune.checkpoint import RunFolder
-from finetune.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 
 CLOSE = PContext.close
 # The command of each process, without its arguments.
@@ -56,16 +56,18 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
     arguments += [f"--set={override}" for override in options.overrides]
+    if options.max_run_hours is not None:
+        arguments.append(f"--max-run-hours={options.max_run_hours}")
     try:
         elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:
-        return 0 if run.finished() else _interrupted(run, stopped.sigval, exit_codes)
+        return Exit.FINISHED if run.finished() else _interrupted(run, stopped.sigval, exit_codes)
     except ChildFailedError as failed:
         return _exit_code(failed)
     except RendezvousError as error:
         print(f"error: the nodes did not meet at {options.rendezvous}: {error}", file=sys.stderr, flush=True)
-        return EXIT_FAILED
-    return 0
+        return Exit.FAILED
+    return Exit.FINISHED
 
 
 def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) -> int:
@@ -80,16 +82,17 @@ def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) 
         + (f"from step {newest.step}" if newest else "from the beginning"),
         flush=True,
     )
-    failed = [code for code in exit_codes if code not in (0, EXIT_INTERRUPTED, -number)]
+    saved = {Exit.FINISHED, Exit.LIMIT_REACHED, Exit.INTERRUPTED, -number}
+    failed = [code for code in exit_codes if code not in saved]
     if failed:
         print(f"error: a process ended with {failed[0]} and has not saved", file=sys.stderr, flush=True)
-    return EXIT_FAILED if failed else 128 + number
+    return Exit.FAILED if failed else 128 + number
 
 
 def _exit_code(failed: ChildFailedError) -> int:
     """The exit code of the process that failed first if it is one of ours, else that of a failure."""
     rank, first = failed.get_first_failure()
-    if first.exitcode in (EXIT_BAD_INPUT, EXIT_INTERRUPTED):
+    if first.exitcode in {*FINAL, Exit.INTERRUPTED}:
         return first.exitcode
     print(f"error: the process of rank {rank} ended with {first.exitcode}", file=sys.stderr, flush=True)
-    return EXIT_FAILED
+    return Exit.FAILED

@@ -15,10 +15,11 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from ending.time_limit import TimeLimit
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
-from finetune.driver import Driver
+from finetune.driver import Driver, Request
 from finetune.errors import InputError
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, MetricsLog, last_evaluation
@@ -31,19 +32,28 @@ from finetune.tokens import to_tokens
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps of all `steps`."""
+    """How far a run has come, in optimizer steps of all `steps`, and whether its time is up."""
 
     step: int
     steps: int
     evaluation: Evaluation | None
+    limit_reached: bool = False
 
     @property
     def finished(self) -> bool:
         return self.step >= self.steps
 
 
-def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
-    """Train from the newest complete checkpoint to the end and publish the result, or until asked to stop."""
+def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
+    """Train from the newest complete checkpoint to the end and publish the result.
+
+    Or until asked to stop, or until the limit. The time of all of it counts.
+    """
+    with limit.counted():
+        return _train(recipe, run, driver, limit)
+
+
+def _train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
     newest: SavedCheckpoint | None
@@ -53,7 +63,8 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
         published = fetch_model(recipe.model.name)
         rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
-    callbacks: list[TrainerCallback] = [SaveOnRequest(driver)]
+    asked = SaveOnRequest(driver, limit)
+    callbacks: list[TrainerCallback] = [asked]
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
@@ -70,7 +81,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver) -> Outcome:
     else:
         trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-        outcome = _outcome(trainer.state)
+        outcome = _outcome(trainer.state, asked.answered)
         adapter = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}")
     if outcome.finished and arguments.process_index == 0:
         model = None
@@ -174,8 +185,9 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
     return arguments
 
 
-def _outcome(state: TrainerState) -> Outcome:
-    return Outcome(state.global_step, state.max_steps, last_evaluation(state.log_history))
+def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcome:
+    evaluation = last_evaluation(state.log_history)
+    return Outcome(state.global_step, state.max_steps, evaluation, request == Request.STOP_AT_LIMIT)
 
 
 def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:

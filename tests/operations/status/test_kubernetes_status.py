@@ -36,6 +36,10 @@ def status(**fields: object) -> Object:
     return {"metadata": {"name": "x"}, "spec": {"parallelism": 2}, "status": fields}
 
 
+# As Kubernetes 1.36 words it.
+FAIL_JOB = "Container finetune for pod llm/x-0 failed with exit code {} matching FailJob rule at index 2"
+
+
 @pytest.mark.parametrize(
     ("path", "tree", "state", "health", "words"),
     [
@@ -45,10 +49,17 @@ def status(**fields: object) -> Object:
         (samples.JOBS, status(conditions=[condition("Complete", True)]), "complete", GOOD, ""),
         (
             samples.JOBS,
-            status(conditions=[condition("Failed", True, "PodFailurePolicy")]),
+            status(conditions=[condition("Failed", True, "PodFailurePolicy", FAIL_JOB.format(2))]),
             "failed",
             BAD,
-            "its input is wrong, so it is not tried again",
+            "the input is wrong; it is not tried again",
+        ),
+        (
+            samples.JOBS,
+            status(conditions=[condition("Failed", True, "PodFailurePolicy", FAIL_JOB.format(3))]),
+            "failed",
+            BAD,
+            "maxRunHours reached, and saved; it is not tried again",
         ),
         (samples.RAY_JOBS, status(), "new", WAITING, ""),
         (samples.RAY_JOBS, status(jobDeploymentStatus="Initializing"), "initializing", WAITING, ""),
@@ -207,9 +218,9 @@ UNKNOWN_TOKEN = "the Hub does not know the token in HF_TOKEN"
         (ended(2), UNKNOWN_TOKEN, "Hugging Face does not know the token"),
         (ended(1), "torch.OutOfMemoryError: CUDA out of memory.", "the GPU's memory is full"),
         (ended(137, "OOMKilled"), "", "it needed more memory than its limit"),
-        (ended(2), "recipe x has no field y", "its input is wrong"),
+        (ended(2), "recipe x has no field y", "the input is wrong"),
         (ended(7), None, "it ended with exit code 7"),
-        (ended(143), "", "it was told to stop, and saved"),
+        (ended(143), "", "stopped and saved"),
     ],
 )
 def test_why_a_container_ended_is_said_and_its_log_is_not_shown(

@@ -6,7 +6,7 @@
     python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
 
 Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint; a
-finished run is left alone. Exit codes: 0 finished, 1 failed, 2 the input is wrong.
+finished run is left alone. Exit codes: ending/exit_codes.py.
 """
 
 import argparse
@@ -16,7 +16,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from maxtext_driver.errors import EXIT_BAD_INPUT, InputError
+from ending.exit_codes import FINAL, Exit
+from ending.ray_job import stop_own_job
+from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
@@ -35,27 +37,32 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.dry_run and not (options.output and options.run and options.workers):
         parser.error("--output, --run and --workers are required, except with --dry-run")
     try:
-        recipe = load_recipe(options.recipe, options.overrides)
-        chips = chips_of(options.topology) if options.topology else None
-        # Imported here because MaxText, JAX and Ray take many seconds to import.
-        if options.dry_run:
-            os.environ.update(ENVIRONMENT_OF_DRY_RUN)
-            from maxtext_driver.plan import print_plan
-
-            print_plan(recipe, chips)
-            return 0
-        run = RunFolder(options.output, options.run)
-        if code := dry_run(sys.argv[1:] if arguments is None else arguments):
-            return code
-        from maxtext_driver.ray_driver import run_on_ray
-
-        placement = Placement(
-            workers=options.workers, topology=options.topology, accelerator=options.accelerator
-        )
-        return run_on_ray(recipe, run, placement)
+        code = _run(options, sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        return EXIT_BAD_INPUT
+        code = Exit.BAD_INPUT
+    if code in FINAL and not options.dry_run:
+        stop_own_job(code)
+    return code
+
+
+def _run(options: argparse.Namespace, arguments: list[str]) -> int:
+    recipe = load_recipe(options.recipe, options.overrides)
+    chips = chips_of(options.topology) if options.topology else None
+    # Imported here because MaxText, JAX and Ray take many seconds to import.
+    if options.dry_run:
+        os.environ.update(ENVIRONMENT_OF_DRY_RUN)
+        from maxtext_driver.plan import print_plan
+
+        print_plan(recipe, chips)
+        return Exit.FINISHED
+    run = RunFolder(options.output, options.run)
+    if code := dry_run(arguments):
+        return code
+    from maxtext_driver.ray_driver import run_on_ray
+
+    placement = Placement(workers=options.workers, topology=options.topology, accelerator=options.accelerator)
+    return run_on_ray(recipe, run, placement, options.max_run_hours)
 
 
 def dry_run(arguments: list[str]) -> int:
@@ -90,6 +97,12 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
     parser.add_argument("--run", help="the run's directory in it; the same name resumes")
+    parser.add_argument(
+        "--max-run-hours",
+        type=float,
+        metavar="HOURS",
+        help="how long the run may train, all its tries together; then it is saved and ends",
+    )
     parser.add_argument("--workers", type=_count, help="processes: one for each host of the slice")
     parser.add_argument("--topology", help="chips of the TPU slice as rows x columns, for example 4x4")
     parser.add_argument(

@@ -1,7 +1,4 @@
-"""The error that a user can correct, and the exit codes of the command line."""
-
-EXIT_FAILED = 1
-EXIT_BAD_INPUT = 2
+"""The error that a user can correct."""
 
 
 class InputError(Exception):

@@ -10,7 +10,9 @@ from ray.train import TrainingFailedError
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
-from maxtext_driver.errors import EXIT_FAILED, InputError
+from ending.exit_codes import Exit
+from ending.time_limit import TimeLimit
+from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
@@ -21,8 +23,8 @@ WORKER_FAILURES = 3
 WORKER_START_TIMEOUT = 1800
 
 
-def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
-    """Train on the workers of `placement`; returns the exit code.
+def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
+    """Train on the workers of `placement`, `max_hours` at most; returns the exit code.
 
     Raises InputError, before it requests any worker, when the slice has another number of hosts or the run
     another recipe or slice.
@@ -34,7 +36,9 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
         run.finish(recipe.steps)
     if run.finished():
         print(f"run {run.name} is finished already: {run.path}", flush=True)
-        return 0
+        return Exit.FINISHED
+    if TimeLimit(run, max_hours).reached():
+        return _limit_reached(run, max_hours)
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
@@ -46,6 +50,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
             "output": str(run.output),
             "run": run.name,
             "placement": placement,
+            "max_run_hours": max_hours,
         },
         # On CPU too: with it Ray joins the workers' JAX processes into one.
         jax_config=JaxConfig(use_tpu=True),
@@ -61,9 +66,16 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement) -> int:
         trainer.fit()
     except TrainingFailedError as error:
         print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
-        return EXIT_FAILED
+        return Exit.FAILED
+    if not run.finished():
+        return _limit_reached(run, max_hours)
     print(f"run {run.name} is finished: {run.path}", flush=True)
-    return 0
+    return Exit.FINISHED
+
+
+def _limit_reached(run: RunFolder, max_hours: float | None) -> int:
+    print(f"error: {TimeLimit(run, max_hours).sentence}", file=sys.stderr, flush=True)
+    return Exit.LIMIT_REACHED
 
 
 def _scaling(placement: Placement) -> ScalingConfig:

@@ -24,6 +24,7 @@ DRIVER_SETTINGS = frozenset(
         "base_output_directory",
         "compile_topology",
         "compile_topology_num_slices",
+        "enable_autocheckpoint",
         "enable_checkpointing",
         "hardware",
         "log_config",

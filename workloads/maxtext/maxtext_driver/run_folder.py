@@ -4,6 +4,7 @@ run.json            the recipe, the workers and the slice that the run was start
 checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
 metrics.jsonl       a line per step, readable while the run goes on
 ray/                files of Ray Train
+time.json           the seconds that the run has trained, see ending/time_limit.py
 COMPLETE.json       written last: the run is finished
 """
 
@@ -71,6 +72,15 @@ class RunFolder:
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         # Orbax writes under a name with a suffix and renames the directory when it is complete.
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
+
+    def read_text(self, name: str) -> str | None:
+        """The text of a file of the directory, or None when there is no such file."""
+        file = self.path / name
+        return file.read_text() if file.exists() else None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replace a file of the directory; no reader sees it half written."""
+        write_text(self.path / name, text)
 
     def finished(self) -> bool:
         """Whether the run has been marked as finished."""

@@ -1,6 +1,7 @@
 """Runs on every worker: MaxText's own training program, with this package's metrics."""
 
 import os
+import signal
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,13 +10,14 @@ from typing import Any
 
 import ray.train
 
+from ending.time_limit import TimeLimit
 from maxtext_driver.metrics import MetricsLog, progress_of
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train to the end or raise; Ray then restarts all workers, from the newest checkpoint."""
+    """Train to the end or the limit, or raise; Ray then restarts all workers, from the newest checkpoint."""
     recipe: Recipe = config["recipe"]
     placement: Placement = config["placement"]
     run = RunFolder(Path(config["output"]), config["run"])
@@ -23,16 +25,23 @@ def train_on_worker(config: dict[str, Any]) -> None:
     print(f"worker {rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
     if not (run.path / "run.json").exists():
         raise RuntimeError(f"{run.path} is not the driver's; every host must mount the same bucket there")
-    train(recipe, run, placement, rank)
+    limit = TimeLimit(run, config["max_run_hours"], counts=rank == 0)
+    if limit.reached():
+        return
+    with limit.counted():
+        train(recipe, run, placement, limit)
     saved, steps = run.steps_saved(), recipe.steps
+    # Rank 0 has recorded its time before it stopped the others.
+    if saved < steps and TimeLimit(run, config["max_run_hours"]).reached():
+        return
     if saved < steps:
         raise RuntimeError(f"training stopped after step {saved} of {steps}")
     if rank == 0:
         run.finish(steps)
 
 
-def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> None:
-    """Run MaxText's training from the newest checkpoint to the last step."""
+def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit) -> None:
+    """Run MaxText's training from the newest checkpoint to the last step, or to the limit."""
     # Imported here because JAX must not look for devices before Ray has joined the processes.
     import jax
     from absl import logging
@@ -43,7 +52,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
     # Orbax logs some forty lines about every checkpoint.
     logging.set_verbosity(logging.WARNING)
     saved = run.steps_saved()
-    if rank == 0:
+    if limit.counts:
         print(f"training from step {saved} of {recipe.steps} on {jax.device_count()} chips", flush=True)
     arguments = maxtext_arguments(
         recipe,
@@ -51,11 +60,13 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
         base_output_directory=str(run.output),
         run_name=run.name,
         enable_checkpointing=True,
+        # At a SIGTERM to one of them all hosts save after the same step.
+        enable_autocheckpoint=True,
         # Ray has done so already.
         skip_jax_distributed_system=True,
     )
-    log = MetricsLog(run.path, from_step=saved) if rank == 0 else None
-    with _reporting_to(log):
+    log = MetricsLog(run.path, from_step=saved) if limit.counts else None
+    with _reporting_to(log, limit):
         try:
             pre_train.main(arguments)
         except SystemExit as end:  # for example a loss that is not a number
@@ -63,9 +74,11 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, rank: int) -> No
 
 
 @contextmanager
-def _reporting_to(log: MetricsLog | None) -> Generator[None]:
+def _reporting_to(log: MetricsLog | None, limit: TimeLimit) -> Generator[None]:
     """Patch MaxText's logger, which has no hook and is the only place that has the figures of a step."""
     from maxtext.common import metric_logger
+
+    stopping = False
 
     class Reporter(metric_logger.MetricLogger):
         def _log_training_metrics(self, metrics: dict[str, Any], step: int) -> None:
@@ -74,6 +87,12 @@ def _reporting_to(log: MetricsLog | None) -> Generator[None]:
             progress = progress_of(step, self.config.steps, metrics["scalar"])
             print(progress.line(), flush=True)
             log.append(progress)
+            nonlocal stopping
+            if limit.reached() and not stopping:
+                stopping = True
+                limit.record()
+                # JAX's preemption service tells the other hosts, and MaxText saves and stops.
+                os.kill(os.getpid(), signal.SIGTERM)
 
     original = metric_logger.MetricLogger
     patched: Any = metric_logger

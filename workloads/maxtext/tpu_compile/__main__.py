@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ending.exit_codes import Exit
 from maxtext_driver.__main__ import chips_of
-from maxtext_driver.errors import EXIT_BAD_INPUT, EXIT_FAILED, InputError
+from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe, load_recipe
 from tpu_compile.report import Compiled, Figures, missed, summary, table
 
@@ -39,10 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
             compiled.append(Compiled(name=name, recipe=recipe, figures=figures))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        return EXIT_BAD_INPUT
+        return Exit.BAD_INPUT
     except CompilerError as error:
         print(f"error: {name} does not compile: {error}", file=sys.stderr, flush=True)
-        return EXIT_FAILED
+        return Exit.FAILED
     mine, other = compiled[0], compiled[-1]
     for line in table(mine, other):
         print(line)
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     bars = missed(mine, other)
     for bar in bars:
         print(f"missed: {bar}", file=sys.stderr)
-    return EXIT_FAILED if bars else 0
+    return Exit.FAILED if bars else Exit.FINISHED
 
 
 def compile_in_process(recipe: Recipe, chips: int) -> Figures:

@@ -52,7 +52,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             },
             depends_on=[*platform.depends_on, *bucket.access],
             wait=settings.wait_for_job,
-            max_hours=settings.max_run_hours,
+            deadline_hours=settings.max_run_hours,
         ),
     )
     output = pulumi.Output.concat("gs://", bucket.bucket_name, "/", run)

@@ -1,0 +1,140 @@
+"""How a run ends: its time over all tries, and bad input that is looked at once per submission."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from outcomes import losses
+from tiny import make_recipe
+
+from ending import time_limit
+from ending.exit_codes import Exit
+from ending.remembered import SUBMISSION
+from ending.time_limit import TimeLimit
+from finetune.__main__ import main
+from finetune.storage import Folder
+
+HOUR = 3600.0
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_hours_of_all_tries_count_together_and_those_between_them_do_not(tmp_path: Path) -> None:
+    folder, clock = Folder(str(tmp_path)), Clock()
+    for _ in range(2):
+        limit = TimeLimit(folder, 4, counts=True, clock=clock)
+        assert not limit.reached()
+        clock.now += 100 * HOUR
+        with limit.counted():
+            clock.now += 2 * HOUR
+    assert TimeLimit(folder, 4).reached()
+    assert not TimeLimit(folder, 5).reached() and not TimeLimit(folder, None).reached()
+
+
+def test_a_try_that_is_killed_loses_no_more_than_the_time_since_the_last_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process writes by itself, while a step or a download takes long."""
+    written = threading.Event()
+
+    class Told(Folder):
+        def write_text(self, name: str, text: str) -> None:
+            super().write_text(name, text)
+            written.set()
+
+    monkeypatch.setattr(time_limit, "SECONDS_BETWEEN_WRITES", 0.01)
+    folder, clock = Told(str(tmp_path)), Clock()
+    with TimeLimit(folder, None, counts=True, clock=clock).counted():
+        clock.now += HOUR
+        # The first write that is seen may have begun before.
+        for _ in range(2):
+            written.clear()
+            assert written.wait(60)
+        assert TimeLimit(folder, None).seconds == HOUR
+
+
+def test_only_the_process_that_counts_writes(tmp_path: Path) -> None:
+    with TimeLimit(Folder(str(tmp_path)), 1).counted():
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_storage_that_fails_for_a_moment_ends_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "time.json.part").mkdir()
+    with TimeLimit(Folder(str(tmp_path)), 1, counts=True).counted():
+        pass
+    assert "time.json cannot be written" in capsys.readouterr().out
+
+
+def test_at_its_limit_a_run_saves_and_ends_and_with_a_higher_one_it_goes_on(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert train(recipe, tmp_path, "--max-run-hours=1e-9") == Exit.LIMIT_REACHED
+    assert "hours and maxRunHours is 1e-09: with a higher one `pulumi up` goes on" in capsys.readouterr().err
+    assert [path.name[:19] for path in (tmp_path / "mine").glob("checkpoint-*")] == ["checkpoint-00000001"]
+    assert train(recipe, tmp_path, "--max-run-hours=1e-9") == Exit.LIMIT_REACHED
+    assert len(losses(tmp_path / "mine")) == 1
+    assert train(recipe, tmp_path, "--max-run-hours=9") == Exit.FINISHED
+    assert len(losses(tmp_path / "mine")) == 8
+
+
+@pytest.fixture
+def gated(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Trains a model that was gated when it was looked at first; the licence has been accepted since."""
+    from finetune import model
+    from finetune.errors import InputError
+
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    answers = [InputError("the model is gated: accept its licence")]
+
+    def check_model(*_: object) -> None:
+        if answers:
+            raise answers.pop()
+
+    monkeypatch.setattr(model, "check_model", check_model)
+    assert train(recipe, tmp_path) == Exit.BAD_INPUT
+    return lambda: train(recipe, tmp_path)
+
+
+def test_bad_input_is_looked_at_once_for_all_tries_of_a_submission(
+    gated: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert gated() == Exit.BAD_INPUT
+    assert "error: the model is gated: accept its licence (an earlier try's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("platform", [SUBMISSION, "CLOUD_RUN_EXECUTION"])
+def test_a_new_submission_looks_again(
+    platform: str, gated: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Job's pods know its uid, those of Cloud Run their execution."""
+    monkeypatch.delenv(SUBMISSION)
+    monkeypatch.setenv(platform, "another")
+    assert gated() == Exit.FINISHED
+
+
+def test_a_run_of_another_recipe_is_not_told_of_bad_input(tiny: Path, tmp_path: Path) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    assert train(recipe, tmp_path, f"--set=model.name={tiny}/absent") == Exit.BAD_INPUT
+    before = (tmp_path / "mine" / "ended.json").read_text()
+    assert "absent is not a directory" in json.loads(before)["reason"]
+    assert train(recipe, tmp_path) == Exit.BAD_INPUT
+    assert (tmp_path / "mine" / "ended.json").read_text() == before
+
+
+def train(recipe: Path, store: Path, *options: str) -> int:
+    return main(["local", f"--recipe={recipe}", f"--storage={store}", "--run=mine", *options])

@@ -1,0 +1,1 @@
+"""How a run ends: what both trainers, the manifests' tests and the documents share."""

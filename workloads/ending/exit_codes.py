@@ -1,0 +1,45 @@
+"""The exit codes of both trainers, and who tries again after them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+
+class Exit(IntEnum):
+    """How a run ended."""
+
+    FINISHED = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    LIMIT_REACHED = 3
+    # 128 + SIGTERM, as Kubernetes and torchrun report a process that was ended by it.
+    INTERRUPTED = 143
+
+
+class Retry(StrEnum):
+    """Whether another try follows, and what a Kubernetes Job does: the action of its podFailurePolicy."""
+
+    NONE = "FailJob"
+    # What a Job does without a rule.
+    COUNTED = "Count"
+    NOT_COUNTED = "Ignore"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meaning:
+    """What an exit code says, in words for people."""
+
+    text: str
+    retry: Retry
+
+
+EXIT_CODES: Final[Mapping[int, Meaning]] = {
+    Exit.FINISHED: Meaning(text="finished", retry=Retry.NONE),
+    Exit.FAILED: Meaning(text="failed, for a cause that may pass", retry=Retry.COUNTED),
+    Exit.BAD_INPUT: Meaning(text="the input is wrong", retry=Retry.NONE),
+    Exit.LIMIT_REACHED: Meaning(text="maxRunHours reached, and saved", retry=Retry.NONE),
+    Exit.INTERRUPTED: Meaning(text="stopped and saved", retry=Retry.NOT_COUNTED),
+}
+# Unfinished, and no try helps until somebody changes something.
+FINAL: Final = frozenset(code for code, meaning in EXIT_CODES.items() if code and meaning.retry is Retry.NONE)

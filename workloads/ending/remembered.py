@@ -1,0 +1,37 @@
+"""What a run's directory remembers of bad input: other tries of the same submission do not look again.
+
+A new submission does, because the cause may be gone: a licence was accepted, a token changed.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from ending.exit_codes import Exit
+from ending.files import TextFiles
+
+FILE = "ended.json"
+# A Job's manifest sets it to the Job's uid. The processes that a command starts inherit it.
+SUBMISSION = "RUN_SUBMISSION"
+
+
+def submission() -> str:
+    """What all tries of one submission have in common: a Job, an execution on Cloud Run, or one command.
+
+    https://docs.cloud.google.com/run/docs/container-contract#jobs-env-vars
+    """
+    return os.environ.setdefault(SUBMISSION, os.environ.get("CLOUD_RUN_EXECUTION") or uuid4().hex)
+
+
+def remember(files: TextFiles, reason: str) -> None:
+    """Record that this submission cannot succeed; `reason` says what to change."""
+    ended_at = datetime.now(UTC).isoformat(timespec="seconds")
+    end = {"reason": reason, "exit_code": Exit.BAD_INPUT, "submission": submission(), "ended_at": ended_at}
+    files.write_text(FILE, json.dumps(end, indent=2))
+
+
+def remembered(files: TextFiles) -> str | None:
+    """The reason why an earlier try of this submission ended, if it was bad input."""
+    end = json.loads(files.read_text(FILE) or "{}")
+    return end["reason"] if end.get("submission") == submission() else None

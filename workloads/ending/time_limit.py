@@ -1,0 +1,87 @@
+"""How long a run may train, over all its tries: waiting for machines does not count."""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from ending.exit_codes import Exit
+from ending.files import TextFiles
+
+FILE = "time.json"
+# Lost at most when the process that counts is killed.
+SECONDS_BETWEEN_WRITES = 60.0
+# After the limit a run has this long for its step and its checkpoint. Then it hangs, and is ended unsaved.
+OVERTIME_S = 1800.0
+
+
+class TimeLimit:
+    """The seconds that a run has trained, in its directory, and the hours that it may.
+
+    Attributes:
+        counts: Whether this process counts for all.
+    """
+
+    def __init__(
+        self,
+        files: TextFiles,
+        hours: float | None,
+        counts: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Read what earlier tries have recorded; without `hours` time is counted, and not limited."""
+        self.counts = counts
+        self._files, self._hours, self._clock = files, hours, clock
+        self._before: float = json.loads(files.read_text(FILE) or '{"seconds": 0}')["seconds"]
+        self._began: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has trained, as far as this process knows."""
+        return self._before + (0 if self._began is None else self._clock() - self._began)
+
+    def reached(self, overtime_s: float = 0) -> bool:
+        """Whether the run may train no longer."""
+        return self._hours is not None and self.seconds >= self._hours * 3600 + overtime_s
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return (
+            f"the run has trained for {self.seconds / 3600:.2f} hours and maxRunHours is {self._hours:g}: "
+            "with a higher one `pulumi up` goes on from the newest checkpoint"
+        )
+
+    def record(self) -> None:
+        """Write the seconds; a write that fails is made up for by the next."""
+        try:
+            self._files.write_text(FILE, json.dumps({"seconds": round(self.seconds, 1)}))
+        except OSError as error:
+            print(f"{FILE} cannot be written: {' '.join(str(error).split())}", flush=True)
+
+    @contextmanager
+    def counted(self) -> Generator[None]:
+        """Count, if this is the process that does, until the end of the block."""
+        if not self.counts:
+            yield
+            return
+        self._began = self._clock()
+        ended = threading.Event()
+        recorder = threading.Thread(target=self._record_until, args=(ended,), daemon=True)
+        recorder.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            recorder.join()
+            self.record()
+
+    def _record_until(self, ended: threading.Event) -> None:
+        while not ended.wait(SECONDS_BETWEEN_WRITES):
+            self.record()
+            if self.reached(OVERTIME_S):
+                print(f"error: it hangs, and {self.sentence}", file=sys.stderr, flush=True)
+                os._exit(Exit.LIMIT_REACHED)
