@@ -97,7 +97,6 @@ check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the librar
 	cd workloads/maxtext && $(DEPTRY)
 
 provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
-	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations provider-check
 
 format: .venv/.ready ## format the code

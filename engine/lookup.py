@@ -56,6 +56,20 @@ def on_path() -> Engine:
     return found
 
 
+def distribution() -> Engine:
+    """Pulumi's own distribution, which runs programs and installs plugins; the engine that is built does not.
+
+    Raises:
+        EngineError: As `on_path`, and when the engine is there alone.
+    """
+    found = on_path()
+    if not shutil.which("pulumi-language-python"):
+        raise EngineError(
+            f"the pulumi on PATH has no pulumi-language-python beside it and runs no program: {_TO_INSTALL}"
+        )
+    return found
+
+
 def _installed(log: Log) -> automation.PulumiCommand | None:
     """The SDK's own installer, given little time."""
     log(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_TIMEOUT:.0f} s)")

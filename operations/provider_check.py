@@ -1,8 +1,8 @@
 """`python -m operations provider-check`: what the real providers reject of a new stack.
 
 The rehearsal's fake providers know what this project uses of Google; the real ones know their whole schema,
-and some rules besides. They plan a new stack without an account and with nothing reachable, as the program
-calls no data source.
+and some rules besides. They plan a new stack of the working tree, without an account and with nothing
+reachable, as the program calls no data source.
 """
 
 import argparse
@@ -44,12 +44,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a line a stack; 1 when a provider rejects one. What is checked is committed."""
+    """Prints a line a stack; 1 when a provider rejects one. What is checked is the working tree."""
     chosen = sorted(options.stack or known_stacks())
     for stack in chosen:
         require_stack(stack)
-    engine = lookup.on_path()
-    with checkout.exported(ROOT, "HEAD") as copy:
+    engine = lookup.distribution()
+    with checkout.copied(ROOT) as copy:
         (copy / ".venv").symlink_to(ROOT / ".venv")
         (copy / ".state").mkdir()
         # While the network is there.

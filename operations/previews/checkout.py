@@ -1,6 +1,7 @@
 """The repository at the point where a merge request leaves the target branch."""
 
 import io
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -44,6 +45,20 @@ def exported(root: Path, commit: str) -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="target-") as folder:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
+        yield Path(folder)
+
+
+@contextmanager
+def copied(root: Path) -> Generator[Path]:
+    """The files of the working tree in a temporary folder: edited and new ones too, none that git ignores."""
+    listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z").decode()
+    with tempfile.TemporaryDirectory(prefix="copy-") as folder:
+        for name in filter(None, listed.split("\0")):
+            # A deleted file is still listed; a link to a folder is no file.
+            if (root / name).is_file():
+                copy = Path(folder, name)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / name, copy)
         yield Path(folder)
 
 

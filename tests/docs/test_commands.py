@@ -19,12 +19,13 @@ import yaml
 import bootstrap.settings
 import stacks
 from documentation.scenarios import scenarios, stack_file
+from engine.configuration import configuration
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
 from stacks.reader import is_secret, keys_of
 from tests import plans
-from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, blocks, commands
+from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
 from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and those that every shell has.
@@ -159,18 +160,20 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
         assert is_secret(keys_of(models[having[0]])[key])
 
 
-def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stack", known_stacks())
+def test_the_preview_without_an_account_can_be_set_up(stack: str, tmp_path: Path) -> None:
     """The block is run to the line before the preview, for which the providers' plugins are needed."""
-    (block,) = [
-        text for page in DOCUMENTS for _, text in blocks(page) if "export PULUMI_CONFIG_PASSPHRASE" in text
-    ]
-    script, preview, rest = block.partition("pulumi preview --diff")
-    assert preview and not rest.strip()
-    for name in ("Pulumi.yaml", "Pulumi.a4-ray.yaml"):
+    page = (ROOT / "docs" / "first-run.md").read_text().partition("## A preview without an account")[2]
+    script, preview, rest = page.partition("```sh\n")[2].partition("pulumi preview --diff\n")
+    assert preview and rest.startswith("```")
+    (keys,) = re.findall(rf"^\| .*`{stack}`.* \| (.+) \|$", rest, re.MULTILINE)
+    wanted = ["gcp:project", *re.findall("`(.+?)`", keys)]
+    lines = [line for line in script.splitlines() if "config set" not in line or {*line.split()} & {*wanted}]
+    for name in ("Pulumi.yaml", f"Pulumi.{stack}.yaml"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     path = f"{Path(engine()).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-e", "-c", script],
+        ["bash", "-e", "-c", "\n".join(lines).replace("a4-ray", stack)],
         cwd=tmp_path,
         env={"PATH": path, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -178,7 +181,8 @@ def test_the_preview_without_an_account_can_be_set_up(tmp_path: Path) -> None:
         check=False,
     )
     assert not done.returncode, done.stderr
-    written = yaml.safe_load((tmp_path / "Pulumi.a4-ray.yaml").read_text())["config"]
-    assert written["gcp:project"] == "my-project"
-    assert written["llm-stacks:capacity.reservation"] == "my-reservation"
-    assert list(written["llm-stacks:hfToken"]) == ["secure"]
+    before, now = (
+        yaml.safe_load((at / f"Pulumi.{stack}.yaml").read_text())["config"] for at in (ROOT, tmp_path)
+    )
+    assert now.keys() - before.keys() == {*configuration(stack, {}).fake}
+    assert all(list(now[key]) == ["secure"] for key in now if key.endswith("hfToken"))

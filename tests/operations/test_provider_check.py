@@ -1,10 +1,12 @@
 """The real providers' check of a new stack, against a fake `pulumi`."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from engine.project import known_stacks
+from operations.previews import checkout
 from tests.operations.conftest import Command
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.previews.reports import BUCKET, POOL, report, step
@@ -14,9 +16,36 @@ from tests.operations.previews.reports import BUCKET, POOL, report, step
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePulumi:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     fake = FakePulumi(tmp_path)
+    _executable(tmp_path / "pulumi-language-python")
     steps = step("create", BUCKET, "a", new={}), step("create", POOL, "b", new={})
     fake.answer(preview=(report(*steps), "", 0))
     return fake
+
+
+def _executable(path: Path) -> None:
+    path.touch(mode=0o755)
+
+
+def test_what_is_checked_is_the_working_tree(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    for name in (".gitignore", "stacks/new.py", "state/ignored.json", "gone.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("state/")
+    subprocess.run(["git", "-C", tmp_path, "add", "gone.py"], check=True)
+    (tmp_path / "gone.py").unlink()
+    with checkout.copied(tmp_path) as copy:
+        files = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
+    assert files == {".gitignore", "stacks/new.py"}
+
+
+def test_an_engine_that_runs_no_program_is_refused_before_anything_is_done(
+    pulumi: FakePulumi, command: Command
+) -> None:
+    (pulumi.folder / "pulumi-language-python").unlink()
+    ran = command("provider-check")
+    assert ran.status == 2
+    assert "has no pulumi-language-python beside it" in ran.err and "pulumi.com/docs/install" in ran.err
+    assert pulumi.calls == []
 
 
 def test_every_stack_is_planned_as_a_new_one(pulumi: FakePulumi, command: Command) -> None:
