@@ -4,7 +4,7 @@ from typing import Final
 
 from cloud.record import Minutes, Record, verbs
 
-_BUILD: Final = Record(
+BUILD: Final = Record(
     type="pulumi-python:dynamic/cloudbuild:Build",
     api="cloudbuild.googleapis.com",
     id="{name}",

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "cost": "operations.cost",
     "leftovers": "operations.leftovers.command",
     "status": "operations.status.command",
+    "first-run": "operations.first_run.command",
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",

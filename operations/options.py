@@ -1,6 +1,7 @@
 """Arguments that several commands share."""
 
 import argparse
+from pathlib import Path
 
 
 def add_shared(parser: argparse.ArgumentParser) -> None:
@@ -12,6 +13,16 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="a server that answers in the place of Google and the Hugging Face Hub, such as that of this "
         "project's tests; the Hub's token is sent to it",
+    )
+
+
+def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
+    """`--kubeconfig`."""
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=Path,
+        help="reach the cluster in this way, such as through a proxy, in place of its own address",
     )
 
 

@@ -108,7 +108,8 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
         yield _of_each(machines, memory, f"memory of {name}", "GiB-hour", kind.memory_gib)
     if machines.disk_gb:
         amount = machines.disk_gb / HOURS_PER_MONTH
-        yield _of_each(machines, "disk.balanced", "boot disks", "GiB-month", amount)
+        disk = "disk.hyperdisk" if kind.disk_type.startswith("hyperdisk") else "disk.balanced"
+        yield _of_each(machines, disk, "boot disks", "GiB-month", amount)
 
 
 def _of_pods(pods: Pods) -> Iterator[Quantity]:

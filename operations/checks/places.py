@@ -40,10 +40,10 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
             "ask for a number of accelerators that a machine has",
         )
         return
-    places = _zones_with(clients, "machineTypes", plan.project, machines.type.name)
+    places = zones_with(clients, "machineTypes", plan.project, machines.type.name)
     accelerator = machines.type.accelerator
     if accelerator and not machines.type.is_tpu:
-        places &= _zones_with(clients, "acceleratorTypes", plan.project, accelerator)
+        places &= zones_with(clients, "acceleratorTypes", plan.project, accelerator)
     wanted = set(machines.zones) or zones
     here = sorted(wanted & zones & places)
     if (machines.zones and len(here) < len(wanted)) or not here:
@@ -56,7 +56,7 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
         yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(here)}")
 
 
-def _zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
+def zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
     """The zones that have a machine or accelerator type; one that is going away does not count."""
     listed = clients.every(
         "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'

@@ -21,6 +21,8 @@ from operations.workloads import cloud_run_of
 # https://docs.cloud.google.com/run/docs/configuring/services/gpu
 _GRANTED_L4: Final = 3
 _L4_ON_RUN: Final = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
+# As Compute Engine's own list has it.
+HYPERDISKS: Final = "HDB_TOTAL_GB"
 _GIB: Final = 2**30
 # Rates, and limits for zones, which a region's need does not tell.
 _OTHER_UNITS: Final = re.compile(r"^1/(min|d)|\{zone\}")
@@ -75,8 +77,9 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
     accelerators = machines.type.count * machines.most
     accelerator = machines.type.model
     if machines.disk_gb:
-        # Balanced disks count as SSDs.
-        needs[Quota(metric="ssd_total_storage")] += machines.disk_gb * machines.most
+        # Balanced disks count as SSDs, hyperdisks for themselves: assumption v6e-disk-quota.
+        disks = HYPERDISKS.lower() if machines.type.disk_type.startswith("hyperdisk") else "ssd_total_storage"
+        needs[Quota(metric=disks)] += machines.disk_gb * machines.most
     if not accelerator:
         needs[Quota(metric="cpus")] += machines.type.cpus * machines.most
     elif machines.capacity in (CapacityType.SPOT, CapacityType.FLEX_START):
@@ -179,4 +182,4 @@ def _amount(quota: Quota, amount: float) -> str:
         return f"{amount / _GIB:g} GiB"
     if quota.metric == "cpu_allocation":
         return f"{amount / 1000:g} vCPU"
-    return f"{amount:g}{' GB' if quota.metric == 'ssd_total_storage' else ''}"
+    return f"{amount:g}{' GB' if quota.metric in ('ssd_total_storage', HYPERDISKS.lower()) else ''}"

@@ -21,8 +21,7 @@ class Assumption(BaseModel):
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$")
     assumed: str = Field(min_length=1)
     source: str = Field(pattern=r"^\d{4}-\d\d-\d\d \S")
-    measured: str = ""
-    look: str = ""
+    look: str = Field(min_length=1)
 
 
 @cache
@@ -48,10 +47,8 @@ def parse(text: str) -> dict[str, Assumption]:
             for each in error.errors()
         ]
         raise OperationError(f"{FILE.name}: {'; '.join(wrong)}") from None
-    both = (row.id for row in rows if bool(row.measured) == bool(row.look))
-    wrong = [f"{id}: has either `measured` or `look`" for id in both]
-    pairs = ((row.id, after.id) for row, after in pairwise(rows) if after.id <= row.id)
-    wrong += [f"{after}: goes before {before}, once" for before, after in pairs]
+    pairs = ((row.id, after.id) for row, after in pairwise(rows))
+    wrong = [f"{after}: goes before {before}, once" for before, after in pairs if after <= before]
     if wrong:
         raise OperationError(f"{FILE.name}: {'; '.join(wrong)}")
     return {row.id: row for row in rows}

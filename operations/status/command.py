@@ -18,7 +18,7 @@ from rich.text import Text
 
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.options import add_shared
+from operations.options import add_kubeconfig, add_shared
 from operations.state import Backend, State
 from operations.status.cluster import from_kubeconfig
 from operations.status.look import look
@@ -35,12 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_shared(parser)
     parser.add_argument("--follow", action="store_true", help="look again every 10 seconds, until Ctrl-C")
     parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the loss curve into an SVG file")
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=Path,
-        help="reach the cluster in this way, such as through a proxy, in place of its own address",
-    )
+    add_kubeconfig(parser)
 
 
 def run(options: argparse.Namespace) -> int:

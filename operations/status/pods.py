@@ -11,7 +11,7 @@ from operations.status.report import Line, Why, line
 from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
-_MACHINE: Final = "node.kubernetes.io/instance-type"
+MACHINE: Final = "node.kubernetes.io/instance-type"
 
 Log = Callable[[Object, str], str]
 # What an event of some reason means, given its message.
@@ -23,7 +23,7 @@ def nodes(found: Sequence[Object]) -> Iterator[Line]:
     pools: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
     for node in found:
         labels = node["metadata"].get("labels") or {}
-        pools[labels.get(_POOL, "nodes"), labels.get(_MACHINE, "")].append(node)
+        pools[labels.get(_POOL, "nodes"), labels.get(MACHINE, "")].append(node)
     for (pool, machine), members in sorted(pools.items()):
         ready = sum(holds(node, "Ready") for node in members)
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in members]

@@ -24,6 +24,7 @@ _GIB: Final = 2**30
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
     "CPUS": (72.0, 8.0),
     "SSD_TOTAL_GB": (2000.0, 100.0),
+    "HDB_TOTAL_GB": (2000.0, 0.0),
     "NVIDIA_L4_GPUS": (8.0, 0.0),
     "PREEMPTIBLE_NVIDIA_L4_GPUS": (8.0, 0.0),
 }

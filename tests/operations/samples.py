@@ -26,6 +26,7 @@ from operations.clients import Clients
 from operations.leftovers import command as leftovers
 from operations.leftovers.footprint import footprint
 from operations.leftovers.search import search
+from operations.plan import StackPlan
 from operations.prices import known
 from operations.quantities import by_use, quantities
 from operations.state import Resource, State
@@ -76,11 +77,16 @@ def _preflight(server: GoogleServer) -> None:
 
 def _cost(server: GoogleServer) -> None:
     """A catalog in which everything of l4-kueue costs a dollar, but for what it does not have."""
-    plan = planned("l4-kueue")
+    sell(server, planned("l4-kueue"), without="e2.memory.onDemand")
+    _run(server, "cost", "--stack", "l4-kueue", "--hours", "2")
+
+
+def sell(server: GoogleServer, plan: StackPlan, without: str = "") -> None:
+    """Lets the catalog have everything of a plan for a dollar, but for what has the key `without`."""
     skus: dict[str, list[dict[str, Any]]] = {}
     for each in [*quantities(plan), *by_use(plan)]:
         described = known()[each.key]
-        if described and each.key != "e2.memory.onDemand":
+        if described and each.key != without:
             service, pattern = described
             description = re.sub(r"\.\*$|\(.*\)\?$", "", pattern).replace("\\", "")
             skus.setdefault(service, []).append(sku(description, 0, unit=_UNITS.get(each.unit, "h"), units=1))
@@ -88,7 +94,6 @@ def _cost(server: GoogleServer) -> None:
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service
         )
-    _run(server, "cost", "--stack", "l4-kueue", "--hours", "2")
 
 
 def sku(

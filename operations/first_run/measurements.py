@@ -1,0 +1,230 @@
+"""What is seen of an assumption, by its id; nothing is created or changed.
+
+Whatever keeps a measurement from seeing raises (OperationError, or what reading an odd answer raises).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from cloud import cloudbuild, iam, records, run
+from cloud.inputs import at, texts
+from cloud.machines import L4, V6E, Accelerator
+from cloud.quantity import quantity
+from operations.checks.places import zones_with
+from operations.checks.quotas import HYPERDISKS
+from operations.errors import OperationError
+from operations.first_run.ground import Ground
+from operations.prices import catalog_prices, known
+from operations.quantities import by_use, quantities
+from operations.status.pods import condition_of, holds
+
+_GIB: Final = 2**30
+# A duration is an order of magnitude.
+_PATIENCE: Final = 2
+# The share of the memory by GKE's formula that a node has at least.
+_MEMORY: Final = 0.96
+_NODE_MINUTES: Final = 6
+
+
+class Seen(NamedTuple):
+    """What was seen, in words, and whether it is as assumed."""
+
+    holds: bool
+    what: str
+
+
+Measurement = Callable[[Ground], Seen]
+
+
+def _cilium(ground: Ground) -> Seen:
+    images = " ".join(
+        text for pod in ground.agents("cilium") for text in texts(pod, "spec.containers[].image")
+    )
+    found = [(int(major), int(minor)) for major, minor in re.findall(r"/cilium:v(\d+)\.(\d+)", images)]
+    if not found:
+        raise OperationError("no image of anetd names a version")
+    return Seen(max(found) < (1, 16), "anetd is Cilium {}.{}".format(*max(found)))
+
+
+def _konnectivity(ground: Ground) -> Seen:
+    agents = ground.agents("konnectivity-agent")
+    on_host = sum(bool(pod["spec"].get("hostNetwork")) for pod in agents)
+    return Seen(bool(agents) and not on_host, f"{len(agents)} agents, {on_host} on their node's network")
+
+
+def _api_services(ground: Ground) -> Seen:
+    listed = ground.cluster.every("/apis/apiregistration.k8s.io/v1/apiservices")
+    missing = [each["metadata"]["name"] for each in listed if not holds(each, "Available")]
+    if not any("visibility.kueue" in each["metadata"]["name"] for each in listed):
+        raise OperationError("there is no APIService of Kueue's")
+    return Seen(not missing, f"not available: {_listed(missing)}")
+
+
+def _kuberay(ground: Ground) -> Seen:
+    listed = ground.cluster.every("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    kinds = {each["spec"]["names"]["kind"]: each for each in listed}
+    used = [each.inputs for each in ground.plan.resources if each.type.startswith("kubernetes:ray.io/")]
+    if not used:
+        raise OperationError("the stack has no Ray")
+    unknown = set[str]()
+    for tree in used:
+        schemas = at(kinds[tree["kind"]], "spec.versions[].schema.openAPIV3Schema.properties.spec.properties")
+        unknown |= {f"{tree['kind']}.{key}" for key in {*tree["spec"]}.difference(*schemas)}
+    # https://docs.ray.io/en/master/kuberay/index.html
+    version = "1.6 or newer" if "RayCronJob" in kinds else "older than 1.6"
+    return Seen(not unknown, f"{version} by its kinds, fields that it does not know: {_listed(unknown)}")
+
+
+def _start_on_cloud_run(ground: Ground) -> Seen:
+    name, services = ground.resource(run.SERVICE.type).id, "projects.locations.services"
+    newest = ground.clients.call("run.v2", f"{services}.get", name=name)["latestCreatedRevision"]
+    revision = ground.clients.call("run.v2", f"{services}.revisions.get", name=newest)
+    conditions = {each["type"]: each for each in revision["conditions"]}
+    healthy = conditions.get("ContainerHealthy") or conditions["Ready"]
+    allowed = _allowed(revision["containers"][0]["startupProbe"])
+    if healthy["state"] == "CONDITION_FAILED":
+        return Seen(False, f"{healthy.get('message')}; the probe allows {allowed} s")
+    if healthy["state"] != "CONDITION_SUCCEEDED":
+        raise OperationError("the newest revision has not started yet")
+    seconds = _seconds(revision["createTime"], healthy["lastTransitionTime"])
+    return Seen(
+        True, f"{seconds:.0f} s from the revision to /health, the image too; the probe allows {allowed} s"
+    )
+
+
+def _start_in_cluster(ground: Ground) -> Seen:
+    seen = []
+    for pod in ground.pods():
+        ready, restarts = condition_of(pod, "Ready"), sum(at(pod, "status.containerStatuses[].restartCount"))
+        for probe in at(pod, "spec.containers[].startupProbe"):
+            if ready.get("status") == "True" or restarts:
+                seconds = _seconds(
+                    condition_of(pod, "PodScheduled")["lastTransitionTime"], ready["lastTransitionTime"]
+                )
+                said = f"{seconds:.0f} s with the image, {restarts} restarts, {_allowed(probe)} s allowed"
+                seen.append(Seen(not restarts, said))
+    return _together(seen)
+
+
+def _node_minutes(ground: Ground) -> Seen:
+    nodes = ground.cluster.every("/api/v1/nodes")
+    made = {node["metadata"]["name"]: node["metadata"]["creationTimestamp"] for node in nodes}
+    waits = [
+        _seconds(since, condition_of(pod, "PodScheduled")["lastTransitionTime"])
+        for pod in ground.pods()
+        if made.get(pod["spec"].get("nodeName"), "") > (since := pod["metadata"]["creationTimestamp"])
+    ]
+    return _together([_in_time(each, _NODE_MINUTES) for each in waits])
+
+
+def _build_region(ground: Ground) -> Seen:
+    build = ground.build
+    said = " ".join(texts(build, "failureInfo.detail"))
+    return Seen(build["status"] == "SUCCESS", f"{build['status']} in {build['name'].split('/')[3]} {said}")
+
+
+def _build_minutes(ground: Ground) -> Seen:
+    seconds = _seconds(ground.build["startTime"], ground.build["finishTime"])
+    return _in_time(seconds, cloudbuild.BUILD.duration("create", {}))
+
+
+def _allocatable(ground: Ground, *, tpu: bool) -> Seen:
+    seen = []
+    for machine, node in ground.machines(tpu=tpu):
+        free = node["status"]["allocatable"]
+        cpus, gib = quantity(free["cpu"]) or 0.0, (quantity(free["memory"]) or 0.0) / _GIB
+        least, memory = machine.stated or (machine.allocatable_cpus, machine.allocatable_gib * _MEMORY)
+        said = f"{machine.name} {cpus:.2f} CPUs, {gib:.1f} GiB, of at least {least:.2f} and {memory:.1f}"
+        # Kubernetes rounds CPUs to thousandths.
+        seen.append(Seen(cpus > least - 0.01 and gib > memory, said))
+    return _together(seen)
+
+
+def _zones(ground: Ground, *, model: Accelerator, collection: str, name: str) -> Seen:
+    ours = {zone for zones in model.zones.values() for zone in zones}
+    theirs = zones_with(ground.clients, collection, ground.plan.project, name)
+    if not theirs:
+        raise OperationError("Google lists none")
+    return Seen(ours == theirs, f"without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}")
+
+
+def _disk_quota(ground: Ground) -> Seen:
+    ground.machines(tpu=True)
+    project, region = ground.plan.project, ground.plan.region
+    listed = ground.clients.call("compute.v1", "regions.get", project=project, region=region)["quotas"]
+    used = {each["metric"]: each.get("usage", 0.0) for each in listed}.get(HYPERDISKS, 0.0)
+    return Seen(used > 0, f"{used:g} GB of {HYPERDISKS} in use")
+
+
+def _skus(ground: Ground) -> Seen:
+    price = catalog_prices(ground.clients, ground.plan.region)
+    wanted = [each for each in (*quantities(ground.plan), *by_use(ground.plan)) if known().get(each.key)]
+    found = {each.key: price(each.key, each.unit) for each in wanted}
+    missing = [f"{key} ({each.source})" for key, each in found.items() if each.dollars is None]
+    if len(missing) == len(found):
+        raise OperationError("the catalog has none of them, so it may be another one")
+    return Seen(not missing, f"{len(found)} looked for, without a price: {_listed(missing)}")
+
+
+def _permissions(ground: Ground) -> Seen:
+    wanted = {each for record in records.every().values() for each in record.permissions} | {*iam.ACT_AS}
+    body: dict[str, Any] = {"pageSize": 1000}
+    body["fullResourceName"] = f"//cloudresourcemanager.googleapis.com/projects/{ground.plan.project}"
+    while wanted and body.get("pageToken", "") is not None:
+        page = ground.clients.call("iam.v1", "permissions.queryTestablePermissions", body=body)
+        wanted -= {each["name"] for each in page["permissions"]}
+        body["pageToken"] = page.get("nextPageToken")
+    return Seen(not wanted, f"unknown: {_listed(wanted)}")
+
+
+MEASUREMENTS: Final[Mapping[str, Measurement]] = {
+    "cilium-end-port": _cilium,
+    "konnectivity-host-network": _konnectivity,
+    "kueue-visibility-api": _api_services,
+    "kuberay-version": _kuberay,
+    "start-on-cloud-run": _start_on_cloud_run,
+    "start-in-cluster": _start_in_cluster,
+    "minutes-node": _node_minutes,
+    "build-region": _build_region,
+    "minutes-build": _build_minutes,
+    "gke-node-allocatable": partial(_allocatable, tpu=False),
+    "tpu-node-size": partial(_allocatable, tpu=True),
+    "l4-zones": partial(_zones, model=L4, collection="acceleratorTypes", name=L4.name),
+    "v6e-zones": partial(_zones, model=V6E, collection="machineTypes", name="ct6e-standard-4t"),
+    "v6e-disk-quota": _disk_quota,
+    "sku-descriptions": _skus,
+    "permission-names": _permissions,
+}
+
+
+def _together(seen: list[Seen]) -> Seen:
+    """All of them.
+
+    Raises:
+        OperationError: When there is none.
+    """
+    if not seen:
+        raise OperationError("nothing of the stack that is up shows it")
+    said = dict.fromkeys(each.what for each in sorted(seen))
+    return Seen(all(each.holds for each in seen), "; ".join(said))
+
+
+def _in_time(seconds: float, minutes: float) -> Seen:
+    return Seen(seconds <= minutes * 60 * _PATIENCE, f"{seconds / 60:.1f} minutes, {minutes:g} assumed")
+
+
+def _seconds(since: str, until: str) -> float:
+    return (datetime.fromisoformat(until) - datetime.fromisoformat(since)).total_seconds()
+
+
+def _allowed(probe: Mapping[str, int]) -> int:
+    """Seconds after which a startup probe gives up; defaults are those of Kubernetes, and Cloud Run's."""
+    tries = probe.get("failureThreshold", 3) * probe.get("periodSeconds", 10)
+    return probe.get("initialDelaySeconds", 0) + tries
+
+
+def _listed(found: Iterable[str]) -> str:
+    return ", ".join(sorted(found)) or "none"

@@ -1,0 +1,129 @@
+"""`python -m operations first-run`: what is seen of each assumption where a stack is up, and what is not."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from operations.clients import Clients
+from operations.first_run.assumptions import assumptions
+from operations.first_run.command import Verdict, look
+from operations.first_run.ground import Ground
+from operations.first_run.measurements import MEASUREMENTS
+from operations.state import State
+from operations.status.cluster import from_kubeconfig
+from tests.operations.conftest import HF_TOKEN, Command, Lived, Ran
+from tests.operations.first_run.world import CONTRADICTIONS, PLAN, STATE, World
+from tests.operations.google_server import A_PAGE, CUT, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
+from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.planned import planned
+from tests.operations.project import PROJECT
+
+HOLDS, DIFFERS, UNSEEN, BY_HAND = Verdict.HOLDS, Verdict.DIFFERS, Verdict.UNSEEN, Verdict.BY_HAND
+Looks = Callable[..., dict[str, Verdict]]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesServer]:
+    # A test does not wait for an answer that never comes, nor between two tries.
+    monkeypatch.setattr("operations.status.cluster._READ_S", 0.1)
+    monkeypatch.setattr("urllib3.Retry.sleep", lambda *_: None)
+    with KubernetesServer() as server:
+        yield server
+
+
+@pytest.fixture
+def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Looks:
+    """What comes of every assumption that is measured."""
+
+    def looks(world: World, state: State = STATE) -> dict[str, Verdict]:
+        world.answer(google, cluster)
+        clients, given = Clients(PROJECT, google.address, timeout_s=0.1), cluster.kubeconfig(tmp_path)
+        ground = Ground(plan=planned(PLAN), state=state, clients=clients, given=from_kubeconfig(given))
+        rows = [look(each, ground) for each in assumptions().values()]
+        assert all(row.seen for row in rows if row.verdict is not BY_HAND)
+        return {row.id: row.verdict for row in rows if row.verdict is not BY_HAND}
+
+    return looks
+
+
+def test_every_assumption_holds_where_all_answers_confirm_it(looks: Looks) -> None:
+    assert looks(World()) == dict.fromkeys(MEASUREMENTS, HOLDS)
+
+
+@pytest.mark.parametrize("id", MEASUREMENTS)
+def test_an_answer_that_contradicts_an_assumption_is_told_of_that_one_alone(id: str, looks: Looks) -> None:
+    world = World()
+    CONTRADICTIONS[id](world)
+    assert looks(world) == {**dict.fromkeys(MEASUREMENTS, HOLDS), id: DIFFERS}
+
+
+def test_every_assumption_differs_where_all_answers_contradict_it(looks: Looks) -> None:
+    world = World()
+    for contradict in CONTRADICTIONS.values():
+        contradict(world)
+    assert looks(world) == dict.fromkeys(MEASUREMENTS, DIFFERS)
+
+
+@pytest.mark.parametrize(
+    "fault", [REFUSED, UNAVAILABLE, A_PAGE, CUT, SLOW, Fault(body=b"{}"), Fault(body=b"[[]]")]
+)
+def test_nothing_holds_and_nothing_differs_where_nobody_answers(
+    fault: Fault, looks: Looks, google: GoogleServer, cluster: KubernetesServer
+) -> None:
+    google.fail_all(fault)
+    cluster.fail("/", fault)
+    assert looks(World()) == dict.fromkeys(MEASUREMENTS, UNSEEN)
+
+
+def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
+    found = looks(World(), State())
+    of_the_project = {"l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
+    assert {id for id, verdict in found.items() if verdict is HOLDS} == of_the_project
+    assert DIFFERS not in found.values()
+
+
+@pytest.fixture
+def run(
+    l4_kueue: Lived,
+    google: GoogleServer,
+    cluster: KubernetesServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
+) -> Callable[..., Ran]:
+    """The command, for a stack that is up."""
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
+    monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
+    monkeypatch.setattr("operations.plan.load", lambda _stack: l4_kueue.plan)
+    where = ["--endpoint", google.address, "--kubeconfig", str(cluster.kubeconfig(tmp_path))]
+    return lambda *words: command("first-run", "--stack", "l4-kueue", *where, *words)
+
+
+def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_secret(
+    run: Callable[..., Ran], google: GoogleServer, cluster: KubernetesServer
+) -> None:
+    world = World()
+    CONTRADICTIONS["cilium-end-port"](world)
+    world.answer(google, cluster)
+    told = f"{HF_TOKEN} may not read projects/{PROJECT}"
+    google.fail("iam.v1", "iam.permissions.queryTestablePermissions", Fault(code=403, message=told))
+    ran = run("--json")
+    rows = {row["id"]: row for row in json.loads(ran.out)["rows"]}
+    assert list(rows) == list(assumptions())
+    assert rows["cilium-end-port"]["verdict"] == DIFFERS and "1.16" in rows["cilium-end-port"]["seen"]
+    assert "may not read projects/PROJECT" in rows["permission-names"]["seen"]
+    assert PROJECT not in ran.out and HF_TOKEN not in ran.out
+
+
+def test_a_difference_weighs_more_than_what_was_not_seen(
+    run: Callable[..., Ran], google: GoogleServer, cluster: KubernetesServer
+) -> None:
+    assert run().status == 2
+    world = World()
+    CONTRADICTIONS["v6e-zones"](world)
+    world.answer(google, cluster)
+    ran = run()
+    assert ran.status == 1
+    assert ran.out.index("v6e-zones") < ran.out.index("cilium-end-port")
