@@ -52,6 +52,7 @@ class BucketFolder:
         The files are their reader's: GCS FUSE gives them to root unless it is told otherwise. What runs as
         root may read them all the same. https://docs.cloud.google.com/storage/docs/cloud-storage-fuse/cli-options
         """
+        # assumption cloud-run-mount-options
         owner = [f"uid={_IMAGE_USER}", f"gid={_IMAGE_USER}"]
         return {
             "bucket": self.bucket,
