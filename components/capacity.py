@@ -14,6 +14,8 @@ FLEX_START_MAX_HOURS: Final = 168
 # What a job and a machine have beyond the hours that a run may train: nodes and images come, tries are lost.
 _ALLOWANCE_HOURS: Final = 2
 
+NOT_EVICTED: Final[Mapping[str, str]] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
 _PATH: Final = re.compile(
@@ -124,6 +126,14 @@ class Capacity:
             "cloud.google.com/reservation-name": self.reservation.name,
             **{label: part for label, part in parts.items() if part},
         }
+
+    def pod_annotations(self) -> Mapping[str, str]:
+        """Annotations with which the autoscaler evicts no pod; on Autopilot for 7 days, and not on spot.
+
+        Assumption extended-duration-accelerators.
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/extended-duration-pods
+        """
+        return {} if self.type is CapacityType.SPOT else NOT_EVICTED
 
     @property
     def flex_start(self) -> bool:

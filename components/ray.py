@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pulumi
 
+from components.capacity import NOT_EVICTED, Capacity
 from components.component import Component
 from components.fingerprint import hashed_name
 from components.image import Image
@@ -51,6 +52,7 @@ class RayWorkers:
     Args:
         replicas: Number of workers, or of slices.
         slice_hosts: Workers of a TPU slice, None without one.
+        capacity: Where its nodes come from.
         size: What a worker requests and is limited to, by the names of Kubernetes' resources.
         grace_s: Seconds that a pod has for its end.
     """
@@ -58,6 +60,7 @@ class RayWorkers:
     group: str
     replicas: int
     slice_hosts: int | None = None
+    capacity: Capacity
     size: Mapping[str, str]
     node_selector: Mapping[str, str]
     shared_memory: str
@@ -101,11 +104,14 @@ class RayClusterArgs:
                 "image": self.image.uri,
                 "tokenOptional": _given(optional=self.token_optional),
                 "headStorage": self.head_storage,
-                "headMetadata": _sidecar(_HEAD_SIDECAR) if mounted else {},
+                "headAnnotations": {**NOT_EVICTED, **(_sidecar(_HEAD_SIDECAR) if mounted else {})},
                 "workers": workers.group,
                 "replicas": workers.replicas,
                 "hosts": _given(numOfHosts=workers.slice_hosts),
-                "workerMetadata": _sidecar(_WORKER_SIDECAR) if mounted else {},
+                "workerAnnotations": {
+                    **workers.capacity.pod_annotations(),
+                    **(_sidecar(_WORKER_SIDECAR) if mounted else {}),
+                },
                 "grace": workers.grace_s,
                 "drain": str(workers.grace_s - _SECONDS_AFTER_DRAIN),
                 "workerNodes": dict(workers.node_selector),
@@ -143,10 +149,10 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _sidecar(limits: Mapping[str, str]) -> dict[str, Any]:
-    """Metadata with which GKE adds the sidecar to a pod."""
+def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
+    """Annotations with which GKE adds the sidecar to a pod."""
     sizes = {f"gke-gcsfuse/{resource}-limit": limit for resource, limit in limits.items()}
-    return {"metadata": {"annotations": {"gke-gcsfuse/volumes": "true", **sizes}}}
+    return {"gke-gcsfuse/volumes": "true", **sizes}
 
 
 def _volume(bucket: pulumi.Input[str] | None) -> dict[str, Any]:

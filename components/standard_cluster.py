@@ -84,8 +84,8 @@ class NodePool(Component):
         autoscaling = gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
         )
-        # Node by node without a spare one, which GKE would add first by default and there may not be.
-        one_by_one = gcp.container.NodePoolUpgradeSettingsArgs(max_surge=0, max_unavailable=1)
+        # Node by node: without a spare one where there may be none, such as beside a full reservation.
+        spare = 0 if args.scarce else 1
         wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
@@ -96,12 +96,15 @@ class NodePool(Component):
             node_count=args.maximum // len(args.zones) if args.fixed_size else None,
             autoscaling=None if args.fixed_size else autoscaling,
             management=gcp.container.NodePoolManagementArgs(
-                # GKE rejects it for flex-start pools.
+                # GKE rejects repairs for flex-start pools, and on a release channel a pool without upgrades;
+                # the cluster's exclusion holds them back.
                 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
                 auto_repair=not (args.capacity and args.capacity.flex_start),
                 auto_upgrade=True,
             ),
-            upgrade_settings=one_by_one if args.scarce else None,
+            upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
+                max_surge=spare, max_unavailable=1 - spare
+            ),
             # Machines that are wired to each other; for a single one GKE rejects the policy.
             # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
             placement_policy=wired if args.tpu_topology and args.maximum > 1 else None,
@@ -110,6 +113,8 @@ class NodePool(Component):
                 parent=self,
                 # Two pools at a time would need twice the quota.
                 delete_before_replace=args.scarce,
+                # The provider would resize the pool of a slice for another topology, and keep the wiring.
+                replace_on_changes=["placementPolicy"],
                 # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
                 # them, as long as an hour where a disruption budget is in the way.
                 deleted_with=cluster.resource,

@@ -30,6 +30,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "image": ground.image.uri,
                 "serviceAccount": ground.account.account_name,
                 "capacity": settings.capacity.pod_selectors(),
+                "eviction": settings.capacity.pod_annotations(),
                 "recipe": settings.recipe,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,

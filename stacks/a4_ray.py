@@ -75,6 +75,7 @@ def _workers(settings: Settings) -> RayWorkers:
     return RayWorkers(
         group="b200",
         replicas=settings.workers,
+        capacity=settings.capacity,
         # A part of the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform keeps some for itself, and a
         # pod that asks for too much is never scheduled.
         size={

@@ -274,6 +274,7 @@ def _fine_tune(
                 "priority": settings.training_priority,
                 "serviceAccount": ground.account.account_name,
                 "placement": _placement(settings),
+                "eviction": settings.capacity.pod_annotations(),
                 "image": ground.image.uri,
                 "recipe": settings.recipe,
                 "bucket": ground.bucket.bucket_name,

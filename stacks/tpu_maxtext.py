@@ -205,6 +205,7 @@ def _workers(settings: Settings) -> RayWorkers:
         # One slice: all of its hosts or none.
         replicas=1,
         slice_hosts=tpu_slice.hosts,
+        capacity=settings.capacity,
         size={
             "cpu": str(tpu_slice.machine.pod_cpus),
             "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",

@@ -14,6 +14,7 @@ import yaml
 
 from bootstrap import program, roles
 from bootstrap.settings import Settings
+from cloud import iam, records
 from engine.project import ROOT
 from stacks.reader import ConfigReader, SettingsError
 
@@ -112,9 +113,11 @@ def test_the_state_is_read_by_previews_and_nothing_but_the_state(declared: Decla
 def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Declared) -> None:
     text = (ROOT / "docs" / "first-run.md").read_text()
     asked = set(
-        re.findall(r"`(roles/[\w.]+)`", text[text.index("you these roles on it") :].split("(The list")[0])
+        re.findall(r"`(roles/[\w.]+)`", text[text.index("you these roles on it") :].split("For the state")[0])
     )
     assert declared.project_roles("llm-deploy-account") == asked
+    needed = {record.role for record in records.every().values() if record.permissions}
+    assert needed | {*iam.ACT_AS.values()} <= asked | {roles.GRANTER}
 
 
 def test_the_deploy_identity_gives_no_role_but_those_that_stacks_give(declared: Declared) -> None:

@@ -80,6 +80,13 @@ def test_autopilot_pods_select_the_capacity(capacity: Capacity, selectors: dict[
         assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", value)
 
 
+def test_autopilot_takes_no_longer_run_time_for_spot_pods() -> None:
+    not_evicted = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    for kind in (CapacityType.ON_DEMAND, CapacityType.FLEX_START):
+        assert Capacity(type=kind).pod_annotations() == not_evicted
+    assert Capacity(type=CapacityType.SPOT).pod_annotations() == {}
+
+
 @pytest.mark.parametrize(
     ("kind", "hours", "duration"),
     [

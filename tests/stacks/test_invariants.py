@@ -206,6 +206,21 @@ def test_no_upgrade_of_a_node_or_of_the_minor_version_interrupts_a_run(plan: Pla
         }
 
 
+def test_the_autoscaler_evicts_no_pod_of_a_training_and_may_evict_a_server(plan: Plan) -> None:
+    for resource in plan.resources:
+        if resource.type.startswith("kubernetes:"):
+            marks = list(plans.values(resource.inputs, "cluster-autoscaler.kubernetes.io/safe-to-evict"))
+            trains = resource.type.endswith((":Job", ":RayJob"))
+            pods = sum(each == resource for each, _ in plans.pods(plan))
+            assert marks == (["false"] * pods if trains else []), resource.name
+
+
+def test_an_upgrade_needs_no_machine_that_there_may_not_be(plan: Plan) -> None:
+    for pool in plans.of_type(plan, "container/nodePool:NodePool"):
+        spare = 0 if _accelerated(pool) else 1
+        assert pool.inputs["upgradeSettings"] == {"maxSurge": spare, "maxUnavailable": 1 - spare}
+
+
 # The network
 
 

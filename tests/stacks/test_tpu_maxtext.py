@@ -187,7 +187,7 @@ def test_another_topology_is_another_slice_and_another_run(any_slice: str) -> No
         before = run_of(job_of(rehearsal))
         rehearsal.configure({"recipe": any_slice, "topology": "4x8"})
         plan = rehearsal.preview()
-    assert set(plans.changes(plan)) == {SLICE_POOL, "tpu-maxtext-ray-job"}
+    assert plans.changes(plan) == {SLICE_POOL: "replace", "tpu-maxtext-ray-job": "replace"}
     assert run_of(job(plan)) != before
 
 
