@@ -73,9 +73,9 @@ class Settings(AwaitableSettings):
         ),
     ] = Field(
         None,
-        pattern=rf"^(hf://datasets/[\w.-]+|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
-        description="Parquet files with a column `text`, of the Hugging Face Hub or of the stack's bucket, "
-        "in place of the recipe's data.",
+        pattern=rf"^(hf://datasets/[\w.-]+(/[\w.-]+@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
+        description="Parquet files with a column `text`, of the Hugging Face Hub (NAME@COMMIT pins them) or "
+        "of the stack's bucket, in place of the recipe's data.",
     )
 
     @property

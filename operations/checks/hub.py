@@ -9,7 +9,12 @@ import httpx2
 import huggingface_hub
 import yaml
 from huggingface_hub import HfApi
-from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
@@ -50,8 +55,8 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         if token:
             owner = str(attempts(api.whoami)["name"])
             yield fine(f"the token is {owner}'s")
-        for kind, name in wanted:
-            yield _readable(api, attempts, owner, kind, name)
+        for kind, name, revision in wanted:
+            yield _readable(api, attempts, owner, kind, name, revision)
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403):
@@ -65,23 +70,23 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         )
 
 
-def repositories(plan: StackPlan) -> list[tuple[str, str]]:
-    """Models and data sets that the plan's commands name, as `model` or `dataset` and a name, each once."""
-    found: dict[tuple[str, str], None] = {}
+def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
+    """Models and data sets that the plan's commands name, each once: `model` or `dataset`, name, revision."""
+    found: dict[tuple[str, str, str | None], None] = {}
     for command in _commands(plan):
         recipe = re.search(r"--recipe[= ](\S+)", command)
         files = re.search(r"grain_train_files=(\S+)", command)
         if recipe and "-m maxtext_driver" in command:
             told = files[1] if files else maxtext.load_recipe(recipe[1]).maxtext.get("grain_train_files")
-            found |= {
-                ("dataset", name): None for name in re.findall(r"hf://datasets/([^/]+/[^/]+)/", str(told))
-            }
+            named = re.findall(r"hf://datasets/([^/]+/[^/@]+)(?:@([^/]+))?/", str(told))
+            found |= {("dataset", name, revision or None): None for name, revision in named}
         elif recipe and (RECIPES / f"{recipe[1]}.yaml").exists():
             trained = load_recipe(recipe[1])
-            found |= {("model", trained.model.name): None, ("dataset", trained.data.name): None}
+            for kind, source in (("model", trained.model), ("dataset", trained.data)):
+                found[kind, source.name, source.revision] = None
         # What vLLM is told to serve, where that is a model of the Hub and no directory.
         served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?= |$)", command)
-        found |= {("model", name): None for name in served}
+        found |= {("model", name, None): None for name in served}
     return list(found)
 
 
@@ -97,14 +102,20 @@ def _commands(plan: StackPlan) -> Iterator[str]:
         yield str((resource.inputs.get("spec") or {}).get("entrypoint", ""))
 
 
-def _readable(api: HfApi, attempts: Retrying, owner: str, kind: str, name: str) -> Finding:
+def _readable(
+    api: HfApi, attempts: Retrying, owner: str, kind: str, name: str, revision: str | None
+) -> Finding:
     page = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{name}"
     try:
         attempts(api.auth_check, name, repo_type=kind)
+        if revision:
+            attempts(api.repo_info, name, repo_type=kind, revision=revision)
     except GatedRepoError:
         return problem(f"{owner} has not accepted the licence of {kind} {name}", f"accept it at {page}")
     except RepositoryNotFoundError:
         return problem(f"there is no {kind} {name}, or not for {owner}", f"see {page}")
+    except RevisionNotFoundError:
+        return problem(f"{kind} {name} has no revision {revision}", f"see {page}/commits/main")
     return fine(f"{kind} {name} may be downloaded")
 
 

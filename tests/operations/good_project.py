@@ -162,7 +162,7 @@ class GoodProject:
     def hub(self, plan: StackPlan) -> None:
         unknown = Page(code=401, content={"error": "Invalid user token."})
         self.server.plant_page(WHOAMI, Page(content={"name": OWNER}, rejected=unknown))
-        for kind, name in repositories(plan):
+        for kind, name, _ in repositories(plan):
             self.server.plant_page(access(kind, name), Page(content={}))
 
     def registry(self, plan: StackPlan) -> None:

@@ -38,6 +38,8 @@ from tests.operations.google_server import (
 from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned, planned_once
 
 GATED, MISSING = {"X_Error_Code": "GatedRepo"}, {"X_Error_Code": "RepoNotFound"}
+UNKNOWN_REVISION = {"X_Error_Code": "RevisionNotFound"}
+VERSION_2 = "huggingface/api/datasets/team/texts/revision/v2"
 MODEL, DATA = "google/gemma-3-4b-it", "philschmid/amazon-product-descriptions-vlm"
 PUBLIC = "HuggingFaceFW/fineweb-edu"
 SHARED = {"shareType": "SPECIFIC_PROJECTS", "projectMap": {"42": {"projectId": PROJECT}}}
@@ -166,6 +168,14 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     (f"tpu-maxtext imageUri={IMAGE} dataset=hf://datasets/team/texts/*.parquet", "Hugging Face"): [
         (nothing, OK, "dataset team/texts may be downloaded"),
     ],
+    (f"tpu-maxtext imageUri={IMAGE} dataset=hf://datasets/team/texts@v2/*.parquet", "Hugging Face"): [
+        (
+            lambda it: it.server.plant_page(VERSION_2, Page(content={"id": "team/texts"})),
+            OK,
+            "dataset team/texts may be downloaded",
+        ),
+        (answering(VERSION_2, 404, **UNKNOWN_REVISION), PROBLEM, "team/texts has no revision v2"),
+    ],
     (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "nothing of it is used")],
     ("dev", "images"): [
         (nothing, OK, "exists"),
@@ -288,7 +298,7 @@ def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_ow
     ],
 )
 def test_what_is_asked_of_the_hub_is_what_the_plan_trains_and_serves(stack: str, names: set[str]) -> None:
-    assert {name for _, name in repositories(planned(stack))} == names
+    assert {name for _, name, _ in repositories(planned(stack))} == names
 
 
 def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(

@@ -46,7 +46,7 @@ def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d/en/0-*.parquet", "/data/mine/*.parquet"]
+    "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d@v1.0/en/0-*.parquet", "/data/mine/*.parquet"]
 )
 def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
     assert f"grain_train_files={files}" in load({**TPU_MAXTEXT, "llm-stacks:dataset": files}).overrides

@@ -1,28 +1,80 @@
 """Fixtures of the workload tests: no network, temporary directories only, one tiny model."""
 
+import math
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from loopback_hub import Hub
+
+    from finetune.recipe import Recipe
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
 sys.path[:0] = [str(WORKLOADS), str(HERE)]
 
 
+@pytest.fixture(scope="session")
+def _hub() -> "Hub":
+    from loopback_hub import Hub
+
+    return Hub()
+
+
+@pytest.fixture
+def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
+    """A Hub of this machine, without a repository, which this process may ask."""
+    import datasets
+    import huggingface_hub
+
+    _hub.reset()
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    return _hub
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
+    """The time of a start that begins now; pauses pass at once."""
+    from finetune.patience import LIMIT, PATIENCE
+
+    clock = Clock()
+    monkeypatch.setattr("finetune.patience.time", clock)
+    monkeypatch.setattr(PATIENCE, "_left", LIMIT)
+    monkeypatch.setattr(PATIENCE, "_counted_until", -math.inf)
+    return clock
+
+
+class Clock:
+    """Seconds since it was made, and the pauses since then."""
+
+    def __init__(self) -> None:
+        self.now, self.pauses = 0.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.pauses.append(seconds)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Environment variables, also of child processes; set before anything that reads them is imported."""
     home = tmp_path_factory.mktemp("home")
     # Ray puts sockets there, whose paths have at most 107 bytes; pytest's own directory has a longer path.
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
+        "HF_ENDPOINT": _hub.endpoint,
         "HF_HOME": str(home / "hf"),
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": f"{WORKLOADS}:{HERE}",
@@ -54,6 +106,27 @@ def own_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     from ending.remembered import SUBMISSION
 
     monkeypatch.delenv(SUBMISSION, raising=False)
+
+
+@pytest.fixture
+def from_hub(hub: "Hub", tiny: Path, tmp_path: Path) -> list[str]:
+    """The command of a run whose model and data set, both called as the test's directory, are on the Hub."""
+    from tiny import make_recipe
+
+    name = f"me/{tmp_path.name}"
+    hub.model(name).push(tiny / "text-model")
+    hub.data_set(name).push(tiny / "emoji")
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", batch_size=1)
+    names = [f"--set={section}.name={name}" for section in ("model", "data")]
+    return ["local", f"--recipe={recipe}", f"--storage={tmp_path}/store", "--run=mine", *names]
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> "list[Recipe]":
+    """The recipes that were trained, had somebody trained them."""
+    recipes: list[Recipe] = []
+    monkeypatch.setattr("finetune.local_driver.run_local", lambda recipe, *_: recipes.append(recipe) or 0)
+    return recipes
 
 
 @pytest.fixture(scope="session")

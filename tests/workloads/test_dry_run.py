@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback_hub import Hub
 from outcomes import losses
 from tiny import make_recipe
 
@@ -80,31 +81,22 @@ def test_a_dry_run_needs_no_weights(tiny: Path, tmp_path: Path) -> None:
     assert main(["local", "--recipe", str(recipe), "--set", f"model.name={model}", "--dry-run"]) == 0
 
 
-def test_a_dry_run_asks_the_hub_for_no_weights(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_dry_run_asks_the_hub_for_no_weights_and_says_what_it_has_read(
+    hub: Hub, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import fnmatch
-
-    import huggingface_hub
-
-    asked: list[str] = []
-
-    def download(name: str, allow_patterns: list[str]) -> str:
-        asked.extend(allow_patterns)
-        return str(tiny / "text-model")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda *_: None)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    commit = hub.model("me/dry").push(tiny / "text-model")
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
-    override = "model.name=google/gemma-3-1b-it"
-    assert main(["local", "--recipe", str(recipe), "--set", override, "--dry-run"]) == 0
-    assert any(fnmatch.fnmatch("config.json", pattern) for pattern in asked)
-    assert not any(fnmatch.fnmatch("model.safetensors", pattern) for pattern in asked)
+    assert main(["local", "--recipe", str(recipe), "--set", "model.name=me/dry", "--dry-run"]) == 0
+    assert f"model      me/dry at {commit}, " in capsys.readouterr().out
+    files = {request.rsplit("/")[-1] for request in hub.requests}
+    assert "config.json" in files
+    assert "model.safetensors" not in files
 
 
 def test_the_recipe_beside_a_run_is_the_overridden_one(tiny: Path, tmp_path: Path) -> None:
     from finetune.checkpoint import RunFolder
 
-    recipe = load_recipe("gemma-3-1b-emoji", ["training.epochs=7"])
+    local = ["model.name=/model", "data.name=/data"]
+    recipe = load_recipe("gemma-3-1b-emoji", ["training.epochs=7", *local])
     RunFolder(str(tmp_path), "mine").claim(recipe, 1)
     assert json.loads((tmp_path / "mine" / "run.json").read_text())["recipe"]["training"]["epochs"] == 7

@@ -20,7 +20,7 @@ from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.remembered import remember, remembered
 from ending.time_limit import TimeLimit
-from finetune.errors import InputError
+from finetune.errors import InputError, PassingError
 from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def main(arguments: list[str] | None = None) -> int:
         if options.dry_run:
             from finetune.dry_run import print_plan
 
+            if options.storage and options.run:
+                from finetune.checkpoint import RunFolder
+
+                recipe = RunFolder(options.storage, options.run).at_recorded_commits(recipe)
             print_plan(recipe, options.processes * options.nodes)
             return Exit.FINISHED
         _check_together(recipe, options)
@@ -46,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
+    except PassingError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return Exit.FAILED
     if options.command == "ray" and code in FINAL:
         stop_own_job(code)
     return code
@@ -72,6 +79,7 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
         return Exit.LIMIT_REACHED
     try:
         if first:
+            recipe = run.pinned(recipe)
             _check_inputs(recipe)
         return _train(recipe, run, limit, options)
     except InputError as error:
@@ -85,7 +93,7 @@ def _check_inputs(recipe: Recipe) -> None:
     from finetune.data import check_data
     from finetune.model import check_model
 
-    check_model(recipe.model.name)
+    check_model(recipe.model)
     check_data(recipe.data)
 
 

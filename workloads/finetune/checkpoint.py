@@ -1,6 +1,7 @@
 """A run's directory: its files, and which of them mark something as complete.
 
-    run.json                         the recipe and the number of workers that the run was started with
+    run.json                         the recipe and the number of workers that the run was started with, and
+                                     the commits that model and data set had then
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
                                      written last, lists the files and sizes
     metrics.jsonl                    a line per logged step, readable while the run goes on
@@ -59,13 +60,11 @@ class RunFolder:
         and when the storage cannot be written.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": workers}
-        text = self.folder.first_access(lambda: self.folder.read_text("run.json"))
-        if text is None:
-            self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(wanted, indent=2)))
+        recorded = self._record()
+        if recorded is None:
+            self._write_record(wanted)
             return False
-        recorded = json.loads(text)
-        recorded["recipe"] = with_defaults(recorded["recipe"])
-        changed = sorted(_differences(recorded, wanted))
+        changed = sorted(_differences({key: recorded[key] for key in wanted}, wanted))
         if changed:
             raise InputError(
                 f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "
@@ -73,9 +72,43 @@ class RunFolder:
             )
         return self.finished()
 
+    def pinned(self, recipe: Recipe) -> Recipe:
+        """The claimed recipe at the commits of model and data set that the record has, or gets now.
+
+        Raises InputError when there is no such model or data set, or when one is refused.
+        """
+        from finetune.hub import at_commits, moves
+
+        record = self._record() or {}
+        if "commits" in record:
+            pinned = recipe.at(**record["commits"])
+            for line in moves(recipe, pinned):
+                print(line, flush=True)
+            return pinned
+        pinned = at_commits(recipe)
+        if self.newest_checkpoint():
+            print(
+                f"run {self.name} has trained without a record of commits: it keeps those of now", flush=True
+            )
+        self._write_record({**record, "commits": pinned.commits})
+        return pinned
+
     def finished(self) -> bool:
         """Whether the run's own COMPLETE.json exists."""
-        return self.folder.read_text(MARKER) is not None
+        return self.folder.first_access(lambda: self.folder.read_text(MARKER)) is not None
+
+    def at_recorded_commits(self, recipe: Recipe) -> Recipe:
+        """The recipe as the run would read it; as it is where the run has not begun."""
+        commits = (self._record() or {}).get("commits")
+        return recipe.at(**commits) if commits else recipe
+
+    def _record(self) -> dict[str, Any] | None:
+        text = self.folder.first_access(lambda: self.folder.read_text("run.json"))
+        record = json.loads(text) if text is not None else None
+        return record and {**record, "recipe": with_defaults(record["recipe"])}
+
+    def _write_record(self, record: dict[str, Any]) -> None:
+        self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(record, indent=2)))
 
     def newest_checkpoint(self) -> SavedCheckpoint | None:
         """The complete checkpoint of the highest step; those without COMPLETE.json are skipped."""

@@ -1,10 +1,11 @@
 """Rows of a data set as conversations, split into training and test rows; pictures are decoded when used."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.errors import InputError
+from finetune.errors import InputError, one_line
 from finetune.recipe import Data
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ def check_data(data: Data) -> None:
     """Check the first row without downloading the rest; raises InputError when the recipe cannot use it."""
     from datasets import load_dataset
 
-    row = next(iter(_load(load_dataset, data, streaming=True)), None)
+    row = _load(data, lambda: next(iter(load_dataset(**_asked(data), streaming=True)), None))
     if row is None:
         raise InputError(f"data set {data.name} has no rows in split {data.split}")
     _check_columns(data, list(row))
@@ -29,7 +30,7 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
     """
     from datasets import load_dataset
 
-    dataset = _load(load_dataset, data)
+    dataset = _load(data, lambda: load_dataset(**_asked(data)))
     _check_columns(data, dataset.column_names)
     dataset = _without_gaps(data, dataset.select_columns(data.columns))
     wanted = (data.rows or 1) + data.test_rows
@@ -74,16 +75,23 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
     )
 
 
-def _load(load_dataset: Any, data: Data, **options: Any) -> Any:
+def _load(data: Data, action: Callable[[], Any]) -> Any:
     from datasets.exceptions import DatasetsError
+
+    from finetune.hub import read
 
     if Path(data.name).is_absolute() and not Path(data.name).exists():
         raise InputError(f"data set {data.name} does not exist")
     try:
-        return load_dataset(data.name, split=data.split, **options)
-    except (DatasetsError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise InputError(f"data set {data.name}, split {data.split}, cannot be loaded: {reason}") from error
+        return read(data, action)
+    except DatasetsError as error:
+        raise InputError(
+            f"data set {data.name}, split {data.split}, cannot be loaded: {one_line(error)}"
+        ) from error
+
+
+def _asked(data: Data) -> dict[str, Any]:
+    return {"path": data.name, "split": data.split, "revision": data.revision}
 
 
 def _check_columns(data: Data, present: list[str]) -> None:

@@ -40,10 +40,12 @@ class Plan:
         prefix = f"the {self.prefix} that every row begins with once a batch"
         packed = f" packed to {training.max_length} tokens, {prefix}" if training.packing else ""
         share = self.trainable / self.parameters
+        at_model, at_data = (f" at {source.revision}" if source.revision else "" for source in (model, data))
         return [
-            f"model      {model.name}, {self.parameters:,} parameters, quantization {model.quantization}",
+            f"model      {model.name}{at_model}, {self.parameters:,} parameters, "
+            f"quantization {model.quantization}",
             f"trainable  {self.trainable:,} parameters, {share:.2%}",
-            f"rows       {self.rows:,} of {data.name}, {self.test_rows:,} held out{left_out}",
+            f"rows       {self.rows:,} of {data.name}{at_data}, {self.test_rows:,} held out{left_out}",
             f"tokens     {self.tokens:,}, of these {self.reply_tokens:,} of replies, which are trained",
             f"sequences  {self.sequences:,}{packed}",
             f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
@@ -53,6 +55,9 @@ class Plan:
 
 def print_plan(recipe: Recipe, processes: int) -> None:
     """Print the plan of a run. Writes only the download cache; raises InputError where the run would."""
+    from finetune.hub import at_commits
+
+    recipe = at_commits(recipe)
     for line in make_plan(recipe, processes).lines(recipe, processes):
         print(line)
 
@@ -61,9 +66,9 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     """Compute the plan from the run's own rows, tokens and packing, and from a model without weights."""
     from trl import pack_dataset
 
-    check_model(recipe.model.name)
+    check_model(recipe.model)
     check_data(recipe.data)
-    files = fetch_model(recipe.model.name, [kind for kind in MODEL_FILES if "safetensors" not in kind])
+    files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
     rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
     training, prefix = recipe.training, []

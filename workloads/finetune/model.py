@@ -1,6 +1,5 @@
 """The base model and its adapter: access, download, 4-bit loading, LoRA, check that a saved adapter loads."""
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,42 +15,37 @@ if TYPE_CHECKING:
 MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 
-def check_model(name: str) -> None:
-    """Download the model's configuration; raises InputError when it is absent, gated or unreachable."""
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    if Path(name).is_absolute():
-        if not Path(name, "config.json").is_file():
-            raise InputError(f"model {name} is not a directory with a config.json")
-        return
-    try:
-        huggingface_hub.hf_hub_download(name, "config.json")
-    except errors.GatedRepoError as error:
-        token = "the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "no token (set HF_TOKEN)"
-        raise InputError(
-            f"model {name} is gated and {token} gives no access: accept its licence at "
-            f"https://huggingface.co/{name} with the account the token belongs to"
-        ) from error
-    except (errors.RepositoryNotFoundError, errors.HFValidationError, errors.EntryNotFoundError) as error:
-        raise InputError(f"model {name} cannot be found, or the token in HF_TOKEN may not see it") from error
-    except (OSError, errors.HfHubHTTPError) as error:
-        # For a token that it knows the Hub answers 403 or 404.
-        if getattr(getattr(error, "response", None), "status_code", None) == 401:
-            raise InputError(
-                f"model {name}: the Hub does not know the token in HF_TOKEN; make one that reads at "
-                "https://huggingface.co/settings/tokens"
-            ) from error
-        raise InputError(f"model {name} cannot be reached: {' '.join(str(error).split())[:300]}") from error
-
-
-def fetch_model(name: str, patterns: list[str] = MODEL_FILES) -> Path:
-    """The directory with the model's files: `name` itself, or the cache (HF_HOME) after a download."""
-    if Path(name).is_absolute():
-        return Path(name)
+def check_model(model: Model) -> None:
+    """Download the model's configuration; raises InputError when it is absent or gated."""
     import huggingface_hub
 
-    return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns))
+    from finetune.hub import read
+
+    if model.on_hub:
+        read(
+            model,
+            lambda: huggingface_hub.hf_hub_download(model.name, "config.json", revision=model.revision),
+        )
+    elif not Path(model.name, "config.json").is_file():
+        raise InputError(f"model {model.name} is not a directory with a config.json")
+
+
+def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
+    """The directory with the model's files: its own, or the cache (HF_HOME) after a download."""
+    if not model.on_hub:
+        return Path(model.name)
+    import huggingface_hub
+
+    from finetune.hub import read
+
+    return Path(
+        read(
+            model,
+            lambda: huggingface_hub.snapshot_download(
+                model.name, revision=model.revision, allow_patterns=patterns
+            ),
+        )
+    )
 
 
 def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
@@ -66,6 +60,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
         "dtype": dtype,
         "attn_implementation": PACKED_ROWS if packed else "sdpa",
         "local_files_only": True,
+        "revision": model.revision,
     }
     if model.quantization == "nf4":
         options["device_map"] = {"": device}
@@ -80,16 +75,16 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
     return AutoModelForCausalLM.from_pretrained(model.name, **options)
 
 
-def load_processor(name: str, pictures: bool) -> Any:
+def load_processor(name: str, pictures: bool, revision: str | None = None) -> Any:
     """The model's processor; for rows of text its tokenizer, because trl packs only with a tokenizer."""
     from transformers import AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
-    return kind.from_pretrained(name, local_files_only=True)
+    return kind.from_pretrained(name, revision=revision, local_files_only=True)
 
 
-def lora_config(lora: Lora, base: Any) -> "LoraConfig":
-    """The configuration of the adapter; no weight of the base model is trained or stored with it.
+def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":
+    """The configuration of the adapter; no weight of the base model, of that `revision`, is stored with it.
 
     Raises InputError when no module of the base model matches it.
     """
@@ -109,6 +104,7 @@ def lora_config(lora: Lora, base: Any) -> "LoraConfig":
             lora_dropout=lora.dropout,
             target_modules=lora.target_modules,
             task_type="CAUSAL_LM",
+            revision=revision,
         )
     )
 

@@ -42,10 +42,24 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Model(_Section):
-    """The base model, and how its weights are held."""
+class _Source(_Section):
+    """What is read from the Hugging Face Hub, or from a directory."""
 
     name: Text = Field(description="A Hugging Face id or a directory.")
+    revision: Text | None = Field(
+        None,
+        description="Branch, tag or commit on the Hub. A run keeps to the commit that it had when it began.",
+    )
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the name is an id, not a directory."""
+        return not Path(self.name).is_absolute() and not Path(self.name).is_dir()
+
+
+class Model(_Source):
+    """The base model, and how its weights are held."""
+
     quantization: Literal["nf4", "none"]
     precision: Literal["bf16", "fp32"]
 
@@ -59,10 +73,9 @@ class Lora(_Section):
     target_modules: Text = Field(description="A regular expression over full module names.")
 
 
-class Data(_Section):
+class Data(_Source):
     """The rows, and the columns that become a conversation."""
 
-    name: Text
     split: Text
     rows: PositiveInt | None = Field(None, description="Rows drawn for training; by default all.")
     test_rows: NonNegativeInt = Field(
@@ -132,6 +145,20 @@ class Recipe(_Section):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are written beside a run."""
         return self.model_dump()
+
+    @property
+    def commits(self) -> dict[str, str | None]:
+        """The revisions of model and data set."""
+        return {"model": self.model.revision, "data": self.data.revision}
+
+    def at(self, model: str | None, data: str | None) -> "Recipe":
+        """The same with these commits of model and data set; None for a directory."""
+        return self.model_copy(
+            update={
+                "model": self.model.model_copy(update={"revision": model}),
+                "data": self.data.model_copy(update={"revision": data}),
+            }
+        )
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
@@ -238,6 +265,9 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
     model, data, training = recipe.model, recipe.data, recipe.training
     if data.image and training.packing:
         yield "training.packing packs text; with data.image it must be false"
+    for section, source in (("model", model), ("data", data)):
+        if source.revision and not source.on_hub:
+            yield f"{section}.revision is of the Hub, and {section}.name a directory"
     if data.image and training.max_length is not None:
         yield "training.max_length counts tokens of text; with data.image it must be left out"
     if training.packing and training.max_length is None:

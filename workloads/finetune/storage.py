@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from pyarrow import NativeFile, fs
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from finetune.errors import InputError
+from finetune.errors import InputError, one_line
+from finetune.patience import PATIENCE
 
 T = TypeVar("T")
 
-# With 1, 2, 4 and 8 seconds between them: the metadata server of a new pod may not answer at once.
-FIRST_ACCESS_ATTEMPTS = 5
 # By default Google's client retries a request for 15 minutes; a wrong bucket should be reported sooner.
 REQUEST_RETRY_LIMIT = timedelta(minutes=1)
 
@@ -33,18 +31,20 @@ class Folder:
         self.uri = self.path if self._local else uri.rstrip("/")
 
     def first_access(self, action: Callable[[], T]) -> T:
-        """Run `action`, with retries for a bucket; raises InputError after the last attempt."""
-        attempts = Retrying(
-            retry=retry_if_exception_type(OSError),
-            stop=stop_after_attempt(1 if self._local else FIRST_ACCESS_ATTEMPTS),
-            wait=wait_exponential(),
-            before_sleep=_log,
-            reraise=True,
-        )
+        """Run `action`; waits for a bucket that does not answer, or not yet: rights and identity may be new.
+
+        Raises InputError for a bucket or directory that does not exist and a disk that cannot be used, and
+        PassingError when the time to wait is up.
+        """
         try:
-            return attempts(action)
-        except OSError as error:
-            raise InputError(f"storage {self.uri} cannot be used: {' '.join(str(error).split())}") from error
+            return PATIENCE.call(f"storage {self.uri}", action, self._may_pass)
+        except (OSError, ValueError) as error:
+            raise InputError(f"storage {self.uri} cannot be used: {one_line(error)}") from error
+
+    def _may_pass(self, error: BaseException) -> bool:
+        # pyarrow makes FileNotFoundError of 404, ValueError of 400, PermissionError of 401 and 403; another
+        # OSError is 429, 5xx or a metadata server that does not answer.
+        return not self._local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
     def read_text(self, name: str) -> str | None:
         """The file's text, or None when there is no such file."""
@@ -100,12 +100,6 @@ class Folder:
         """Rename a local file that is complete; an object appears by itself when its stream is closed."""
         if self._local:
             self._files.move(f"{self.path}/{name}.part", f"{self.path}/{name}")
-
-
-def _log(state: RetryCallState) -> None:
-    error = state.outcome and state.outcome.exception()
-    text = " ".join(str(error).split())
-    print(f"storage cannot be reached, again in {state.upcoming_sleep:.0f} s: {text}", flush=True)
 
 
 def _filesystem(uri: str) -> tuple[fs.FileSystem, str]:

@@ -1,6 +1,7 @@
 """The training of a recipe in one process of a run: the same on one CPU, under torchrun and under Ray."""
 
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
@@ -56,13 +57,18 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 def _train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
-    newest: SavedCheckpoint | None
-    (newest,) = broadcast_object_list([run.newest_checkpoint() if arguments.process_index == 0 else None])
+    newest: SavedCheckpoint | None = None
+    if arguments.process_index == 0:
+        newest = run.folder.first_access(run.newest_checkpoint)
+    # Under torchrun the other processes do not know the commits.
+    newest, recipe = broadcast_object_list([newest, recipe])
     # Local rank 0 downloads first; the other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
-        published = fetch_model(recipe.model.name)
+        published = fetch_model(recipe.model)
         rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
+    # At every save PEFT would ask the Hub for the model's configuration, that of today's main branch.
+    os.environ["HF_HUB_OFFLINE"] = "1"
     asked = SaveOnRequest(driver, limit)
     callbacks: list[TrainerCallback] = [asked]
     if arguments.process_index == 0:
@@ -102,7 +108,9 @@ def build_trainer(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations."""
-    processor = load_processor(recipe.model.name, pictures=recipe.data.image is not None)
+    processor = load_processor(
+        recipe.model.name, pictures=recipe.data.image is not None, revision=recipe.model.revision
+    )
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
         test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
@@ -119,7 +127,7 @@ def build_trainer(
         train_dataset=rows,
         eval_dataset=test_rows,
         processing_class=processor,
-        peft_config=lora_config(recipe.lora, model),
+        peft_config=lora_config(recipe.lora, model, recipe.model.revision),
         callbacks=callbacks,
     )
     if recipe.training.packing:
@@ -196,6 +204,7 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
         "run": run.name,
         "steps": outcome.steps,
         "base_model": recipe.model.name,
+        "commits": recipe.commits,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
     }
 

@@ -1,0 +1,166 @@
+"""Reading from the Hugging Face Hub: waits for what may pass, says what is wrong, knows commits."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import httpx2
+import huggingface_hub
+from huggingface_hub import errors
+from huggingface_hub.utils import parse_ratelimit_headers
+from huggingface_hub.utils._http import default_client_factory, hf_request_event_hook
+
+from finetune.errors import InputError, PassingError, one_line
+from finetune.patience import PATIENCE
+from finetune.recipe import Data, Model, Recipe
+
+T = TypeVar("T")
+
+# Seconds without a byte; the library's own client would wait for ever.
+TIMEOUT = httpx2.Timeout(30).as_dict()
+# Paths of what a start needs. Nobody waits for what the libraries count and look up beside that.
+NEEDED = re.compile("^/api/(models|datasets)/|/resolve/")
+# What downloads large files repeats by itself, without a word and by default for 6 minutes each time.
+os.environ.setdefault("HF_XET_CLIENT_RETRY_MAX_DURATION", "30s")
+
+
+def read(source: Model | Data, action: Callable[[], T]) -> T:
+    """The result of `action`, which asks the Hub for a model or data set, with the patience of a start.
+
+    Raises InputError for what the Hub refuses or does not have, PassingError when the time to wait is up.
+    """
+    # A request is repeated before the libraries would do so, each in its way, in silence or for long.
+    huggingface_hub.set_client_factory(_patient_client)
+    try:
+        return PATIENCE.call(_named(source), action, _broke_off)
+    except _GivenUp as end:
+        raise end.error from None
+    except Exception as error:
+        if problem := _problem(source, error):
+            raise InputError(f"{_named(source)} {problem}") from error
+        raise
+    finally:
+        huggingface_hub.set_client_factory(default_client_factory)
+
+
+def at_commits(recipe: Recipe) -> Recipe:
+    """The recipe with the commits that its revisions are now; without a revision, of the main branch."""
+    return recipe.at(_commit(recipe.model), _commit(recipe.data))
+
+
+def moves(recipe: Recipe, pinned: Recipe) -> Iterator[str]:
+    """A line for the model and the data set of which the recipe's revision is another commit by now."""
+    for source, kept in ((recipe.model, pinned.model.revision), (recipe.data, pinned.data.revision)):
+        try:
+            now = _commit(source)
+        except InputError:  # The branch is gone: what counts is whether the commit can be read.
+            continue
+        if now != kept:
+            yield f"{_named(source)} has moved on since this run began: {kept} -> {now}; the run keeps {kept}"
+
+
+def _commit(source: Model | Data) -> str | None:
+    if not source.on_hub:
+        return None
+    kind, name, revision = _kind(source), source.name, source.revision
+    return read(
+        source, lambda: huggingface_hub.resolve_revision(name, repo_type=kind, revision=revision).resolved
+    )
+
+
+def _kind(source: Model | Data) -> str:
+    return "model" if isinstance(source, Model) else "dataset"
+
+
+def _named(source: Model | Data) -> str:
+    return f"{_kind(source).replace('dataset', 'data set')} {source.name}"
+
+
+class _Passing(Exception):
+    """An answer that may be another one later."""
+
+    def __init__(self, response: httpx2.Response):
+        super().__init__(f"{response.status_code} {response.reason_phrase}")
+        limit, after = parse_ratelimit_headers(response.headers), response.headers.get("retry-after", "")
+        exhausted = limit and limit.remaining == 0
+        self.asked = limit.reset_in_seconds if limit and exhausted else int(after) if after.isdigit() else 0
+
+
+class _GivenUp(BaseException):
+    """No Exception: at one of those datasets takes the rows of any other commit in its cache."""
+
+    def __init__(self, error: PassingError):
+        self.error = error
+
+
+class _PatientClient(httpx2.Client):
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        if not (NEEDED.search(request.url.path) or options.get("stream")):
+            return super().send(request, **options)
+        given = request.extensions.get("timeout", {})
+        request.extensions["timeout"] = {part: given.get(part) or limit for part, limit in TIMEOUT.items()}
+
+        def once() -> httpx2.Response:
+            response = super(_PatientClient, self).send(request, **options)
+            if response.status_code in (408, 429) or response.status_code >= 500:
+                response.close()
+                raise _Passing(response)
+            return response
+
+        # Without the query, which may hold a signature.
+        what = f"{request.method} {request.url.copy_with(query=None)}"
+        try:
+            return PATIENCE.call(
+                what, once, lambda error: isinstance(error, _Passing | httpx2.TransportError)
+            )
+        except PassingError as error:
+            raise _GivenUp(error) from error
+
+
+def _patient_client() -> httpx2.Client:
+    return _PatientClient(event_hooks={"request": [hf_request_event_hook]}, follow_redirects=True)
+
+
+def _broke_off(error: BaseException) -> bool:
+    """Whether a download ended half-way: its connection broke, or what downloads large files gave up."""
+    broken = any(isinstance(each, httpx2.TransportError) for each in _chain(error))
+    return broken or "CAS Client Error" in str(error)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _problem(source: Model | Data, error: Exception) -> str | None:
+    """What is wrong with the recipe or the token; None if it is neither."""
+    causes = list(_chain(error))
+
+    def is_a(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(each, kinds) for each in causes)
+
+    if is_a(errors.GatedRepoError):
+        token = "the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "no token (set HF_TOKEN)"
+        page = "https://huggingface.co/" + ("datasets/" if isinstance(source, Data) else "") + source.name
+        return (
+            f"is gated and {token} gives no access: accept its licence at {page} with the account the token "
+            "belongs to"
+        )
+    if is_a(errors.RevisionNotFoundError):
+        return (
+            f"has no revision {source.revision} on the Hub, or no longer: name one that it has in a recipe, "
+            "with a --run of its own"
+        )
+    if is_a(errors.RepositoryNotFoundError, errors.HFValidationError, errors.RemoteEntryNotFoundError):
+        return "cannot be found, or the token in HF_TOKEN may not see it"
+    # For a token that it knows the Hub answers 403 or 404.
+    if any(getattr(getattr(each, "response", None), "status_code", None) == 401 for each in causes):
+        return (
+            "cannot be read, since the Hub does not know the token in HF_TOKEN; make one that reads at "
+            "https://huggingface.co/settings/tokens"
+        )
+    if is_a(errors.OfflineModeIsEnabled):
+        return "is not in the cache, and HF_HUB_OFFLINE forbids to ask the Hub"
+    return f"cannot be loaded: {one_line(error)}" if is_a(OSError, ValueError) else None
