@@ -12,7 +12,7 @@ from cloud.compute import NETWORK, SUBNETWORK
 from cloud.iam import member_of
 from cloud.inputs import at, given, numbers, objects, texts
 from cloud.quantity import quantity
-from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, verbs
+from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, Rule, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes
 from cloud.secretmanager import SECRET
 from cloud.serviceaccount import ACCOUNT
@@ -107,35 +107,50 @@ def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
                 yield f"{base}.containers", f"{resource} {each[resource]}: a GPU goes with {least} or more"
 
 
-def _references(base: str) -> dict[str, str]:
-    return {
-        f"{base}.serviceAccount": ACCOUNT.type,
-        f"{base}.vpcAccess.networkInterfaces[].network": NETWORK.type,
-        f"{base}.vpcAccess.networkInterfaces[].subnetwork": SUBNETWORK.type,
-        f"{base}.volumes[].gcs.bucket": BUCKET.type,
-        f"{base}.containers[].envs[].valueSource.secretKeyRef.secret": SECRET.type,
-    }
+def _record(noun: str, base: str, rule: Rule, outputs: Mapping[str, Any]) -> Record:
+    """What jobs and services have in common.
+
+    Args:
+        base: Path of the template of a task or an instance.
+    """
+    return Record(
+        type=f"gcp:cloudrunv2/{noun}:{noun.capitalize()}",
+        api=API,
+        id=f"projects/{{project}}/locations/{{location}}/{noun}s/{{name}}",
+        outputs=outputs,
+        name=_NAME,
+        labels="labels",
+        replaced_by=_REPLACED_BY,
+        references={
+            f"{base}.serviceAccount": ACCOUNT.type,
+            f"{base}.vpcAccess.networkInterfaces[].network": NETWORK.type,
+            f"{base}.vpcAccess.networkInterfaces[].subnetwork": SUBNETWORK.type,
+            f"{base}.volumes[].gcs.bucket": BUCKET.type,
+            f"{base}.containers[].envs[].valueSource.secretKeyRef.secret": SECRET.type,
+        },
+        holds=(SUBNETWORK.type,),
+        rules=(rule,),
+        listing=Listing(
+            title=f"Cloud Run {noun}",
+            api="run.v2",
+            collection=f"projects.locations.{noun}s",
+            gcloud=f"run {noun}s delete {{name}} --region {{location}}",
+        ),
+        permissions=verbs(f"run.{noun}s", "create", "delete", "get", "update"),
+        role=_ADMIN,
+        protected=True,
+    )
 
 
-JOB: Final = Record(
-    type="gcp:cloudrunv2/job:Job",
-    api=API,
-    id="projects/{project}/locations/{location}/jobs/{name}",
-    name=_NAME,
-    labels="labels",
-    replaced_by=_REPLACED_BY,
-    references=_references("template.template"),
-    holds=(SUBNETWORK.type,),
-    rules=(_job,),
-    listing=Listing(
-        title="Cloud Run job",
-        api="run.v2",
-        collection="projects.locations.jobs",
-        gcloud="run jobs delete {name} --region {location}",
-    ),
-    permissions=verbs("run.jobs", "create", "delete", "get", "update"),
-    role=_ADMIN,
-    protected=True,
+JOB: Final = _record("job", "template.template", _job, {})
+SERVICE: Final = _record(
+    "service",
+    "template",
+    _service,
+    {
+        "uri": "https://{name}-{number}.{location}.run.app",
+        "terminalConditions": lambda _made: [{"type": "Ready", "state": "CONDITION_SUCCEEDED"}],
+    },
 )
 
 # The provider has tokens that run a job, and no resource for an execution; the program brings a dynamic one.
@@ -152,28 +167,6 @@ _EXECUTION: Final = Record(
     ),
     permissions=(*verbs("run.jobs", "get", "run"), *verbs("run.executions", "cancel", "get")),
     role=_ADMIN,
-)
-
-SERVICE: Final = Record(
-    type="gcp:cloudrunv2/service:Service",
-    api=API,
-    id="projects/{project}/locations/{location}/services/{name}",
-    outputs={"uri": "https://{name}-{number}.{location}.run.app"},
-    name=_NAME,
-    labels="labels",
-    replaced_by=_REPLACED_BY,
-    references=_references("template"),
-    holds=(SUBNETWORK.type,),
-    rules=(_service,),
-    listing=Listing(
-        title="Cloud Run service",
-        api="run.v2",
-        collection="projects.locations.services",
-        gcloud="run services delete {name} --region {location}",
-    ),
-    permissions=verbs("run.services", "create", "delete", "get", "update"),
-    role=_ADMIN,
-    protected=True,
 )
 
 _SERVICE_MEMBER: Final = member_of(

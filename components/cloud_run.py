@@ -1,9 +1,8 @@
 """A job and a service on Cloud Run: containers with an L4 GPU in the stack's network."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -90,67 +89,58 @@ class CloudRunArgs:
     subnet: pulumi.Input[str]
     depends_on: Sequence[pulumi.Resource]
 
-    def template(
-        self,
-        kind: Literal["JobTemplateTemplate", "ServiceTemplate"],
-        *,
-        resources: Mapping[str, Any] | None = None,
-        **container: Any,
-    ) -> dict[str, Any]:
+    def resource(self, parent: pulumi.Resource) -> dict[str, Any]:
+        """Arguments of the resource beside its template."""
+        return {
+            "project": self.project,
+            "location": self.location,
+            "labels": self.labels,
+            # By default `pulumi destroy` would fail; neither holds data.
+            "deletion_protection": False,
+            "opts": pulumi.ResourceOptions(
+                parent=parent, depends_on=list(self.depends_on), custom_timeouts=_FIRST_START
+            ),
+        }
+
+    def template(self, resources: Mapping[str, Any], **container: Any) -> dict[str, Any]:
         """Fields of the template of a job's task or a service's instance.
 
         Args:
-            kind: How the names of the SDK's classes for it begin.
             resources: Fields of the container's resources beside their limits.
-            container: Fields of the container that only jobs or only services have.
+            container: Fields of the container that only services have.
         """
-        sdk = partial(_sdk_args, kind)
         limits = {"cpu": str(self.cpu), "memory": f"{self.memory_gib}Gi", GPU_RESOURCE: "1"}
         names = {path: path.strip("/").replace("/", "-") for path in self.folders}
         return {
             "containers": [
-                sdk(
-                    "Container",
-                    image=self.image,
-                    commands=list(self.command),
-                    envs=self._environment(sdk),
-                    resources=sdk("ContainerResources", limits=limits, **(resources or {})),
-                    volume_mounts=[
-                        sdk("ContainerVolumeMount", name=name, mount_path=path)
-                        for path, name in names.items()
+                {
+                    "image": self.image,
+                    "commands": list(self.command),
+                    "envs": [
+                        *({"name": name, "value": value} for name, value in self.environment.items()),
+                        *(_secret(name, token) for name, token in self.tokens.items()),
                     ],
+                    "resources": {"limits": limits, **resources},
+                    "volume_mounts": [{"name": name, "mount_path": path} for path, name in names.items()],
                     **container,
-                )
+                }
             ],
             "volumes": [
-                sdk("Volume", name=names[path], gcs=sdk("VolumeGcs", read_only=True, **folder.mounted()))
+                {"name": names[path], "gcs": {"read_only": True, **folder.mounted()}}
                 for path, folder in self.folders.items()
             ],
             "service_account": self.service_account,
-            "node_selector": sdk("NodeSelector", accelerator=L4.name),
+            "node_selector": {"accelerator": L4.name},
             # New projects have quota for GPUs without zonal redundancy only.
             "gpu_zonal_redundancy_disabled": True,
-            "vpc_access": sdk(
-                "VpcAccess",
-                # Not only the traffic to private addresses goes through the stack's subnet and its NAT.
-                egress="ALL_TRAFFIC",
-                network_interfaces=[sdk("VpcAccessNetworkInterface", subnetwork=self.subnet)],
-            ),
+            # Not only the traffic to private addresses goes through the stack's subnet and its NAT.
+            "vpc_access": {"egress": "ALL_TRAFFIC", "network_interfaces": [{"subnetwork": self.subnet}]},
         }
 
-    def _environment(self, sdk: Callable[..., Any]) -> list[Any]:
-        variables = [sdk("ContainerEnv", name=name, value=value) for name, value in self.environment.items()]
-        for name, token in self.tokens.items():
-            key = {"secret": token.secret_id, "version": token.version}
-            reference = sdk("ContainerEnvValueSourceSecretKeyRef", **key)
-            source = sdk("ContainerEnvValueSource", secret_key_ref=reference)
-            variables.append(sdk("ContainerEnv", name=name, value_source=source))
-        return variables
 
-
-def _sdk_args(kind: str, noun: str, **fields: Any) -> Any:
-    """The SDK has the same classes twice, such as `ServiceTemplateVolumeArgs`."""
-    return getattr(gcp.cloudrunv2, f"{kind}{noun}Args")(**fields)
+def _secret(name: str, token: HuggingFaceToken) -> dict[str, Any]:
+    reference = {"secret": token.secret_id, "version": token.version}
+    return {"name": name, "value_source": {"secret_key_ref": reference}}
 
 
 class CloudRunJob(Component):
@@ -167,24 +157,11 @@ class CloudRunJob(Component):
 
     def __init__(self, name: str, args: CloudRunArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
-        task = gcp.cloudrunv2.JobTemplateTemplateArgs(
-            timeout=f"{_TASK_HOURS * 3600}s", max_retries=_RETRIES, **args.template("JobTemplateTemplate")
-        )
-        template = gcp.cloudrunv2.JobTemplateArgs(task_count=1, template=task)
-        job = gcp.cloudrunv2.Job(
-            f"{name}-job",
-            project=args.project,
-            location=args.location,
-            labels=args.labels,
-            template=template,
-            # By default `pulumi destroy` would fail; a job holds no data.
-            deletion_protection=False,
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START
-            ),
-        )
+        task = {"timeout": f"{_TASK_HOURS * 3600}s", "max_retries": _RETRIES, **args.template({})}
+        template: Any = {"task_count": 1, "template": task}
+        job = gcp.cloudrunv2.Job(f"{name}-job", template=template, **args.resource(self))
         self.job_name: pulumi.Output[str] = job.name
-        content = pulumi.Output.json_dumps(template, default=vars, sort_keys=True)
+        content = pulumi.Output.json_dumps(template, sort_keys=True)
         self.finished: pulumi.Resource = Execution(
             f"{name}-execution",
             job=job.id,
@@ -226,19 +203,12 @@ class CloudRunService(Component):
         super().__init__(name, opts)
         service = gcp.cloudrunv2.Service(
             f"{name}-service",
-            project=args.project,
-            location=args.location,
-            labels=args.labels,
             # Reachable from everywhere, so that the people who may call it need no VPN; who may is
             # checked by IAM at every request.
             ingress="INGRESS_TRAFFIC_ALL",
             invoker_iam_disabled=False,
             template=_template(args),
-            # By default `pulumi destroy` would fail; a service holds no data.
-            deletion_protection=False,
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=list(args.depends_on), custom_timeouts=_FIRST_START
-            ),
+            **args.resource(self),
         )
         for member in args.invokers:
             gcp.cloudrunv2.ServiceIamMember(
@@ -250,37 +220,45 @@ class CloudRunService(Component):
                 member=member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-        self.url: pulumi.Output[str] = service.uri
+        found = (pulumi.runtime.is_dry_run(), service.urn, service.uri, service.terminal_conditions)
+        self.url: pulumi.Output[str] = pulumi.Output.all(*found).apply(lambda each: _address(*each))
         self.register_outputs({"url": self.url})
 
 
-def _template(args: CloudRunServiceArgs) -> gcp.cloudrunv2.ServiceTemplateArgs:
-    return gcp.cloudrunv2.ServiceTemplateArgs(
-        scaling=gcp.cloudrunv2.ServiceTemplateScalingArgs(
-            min_instance_count=args.minimum, max_instance_count=args.maximum
-        ),
-        max_instance_request_concurrency=args.requests,
-        timeout=_REQUEST_TIMEOUT,
+def _template(args: CloudRunServiceArgs) -> Any:
+    probe = {"http_get": {"path": args.health, "port": args.port}, "timeout_seconds": _PROBE_TIMEOUT}
+    start = {"period_seconds": _STARTUP_PERIOD, "failure_threshold": _STARTUP_TRIES}
+    life = {"period_seconds": _LIVENESS_PERIOD, "failure_threshold": _LIVENESS_TRIES}
+    return {
+        "scaling": {"min_instance_count": args.minimum, "max_instance_count": args.maximum},
+        "max_instance_request_concurrency": args.requests,
+        "timeout": _REQUEST_TIMEOUT,
         **args.template(
-            "ServiceTemplate",
             # A GPU is only had with the CPU allocated all the time that an instance lives.
-            resources={"cpu_idle": False, "startup_cpu_boost": True},
-            ports=gcp.cloudrunv2.ServiceTemplateContainerPortsArgs(container_port=args.port),
-            startup_probe=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeArgs(
-                http_get=gcp.cloudrunv2.ServiceTemplateContainerStartupProbeHttpGetArgs(
-                    path=args.health, port=args.port
-                ),
-                period_seconds=_STARTUP_PERIOD,
-                failure_threshold=_STARTUP_TRIES,
-                timeout_seconds=_PROBE_TIMEOUT,
-            ),
-            liveness_probe=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeArgs(
-                http_get=gcp.cloudrunv2.ServiceTemplateContainerLivenessProbeHttpGetArgs(
-                    path=args.health, port=args.port
-                ),
-                period_seconds=_LIVENESS_PERIOD,
-                failure_threshold=_LIVENESS_TRIES,
-                timeout_seconds=_PROBE_TIMEOUT,
-            ),
+            {"cpu_idle": False, "startup_cpu_boost": True},
+            ports={"container_port": args.port},
+            startup_probe={**probe, **start},
+            liveness_probe={**probe, **life},
         ),
+    }
+
+
+def _address(dry: bool, urn: str, uri: str, conditions: Sequence[Mapping[str, str]] | None) -> str:
+    """The address of a service whose newest revision has started.
+
+    The provider keeps one whose revision did not, and the next update finds nothing to do.
+    https://github.com/hashicorp/terraform-provider-google/issues/22565
+
+    Args:
+        dry: Whether this is a preview, which shows the state from before.
+
+    Raises:
+        pulumi.RunError: When it has not started.
+    """
+    ready = conditions[0] if conditions else {"message": "it was never ready"}
+    if dry or ready.get("state") == "CONDITION_SUCCEEDED":
+        return uri
+    raise pulumi.RunError(
+        f"the newest revision on Cloud Run did not start: {ready.get('message')}; a change makes another, "
+        f"and `pulumi up --refresh --replace '{urn}'` tries the same once more, at another address"
     )
