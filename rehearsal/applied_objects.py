@@ -6,7 +6,7 @@ from typing import Any
 from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
-from rehearsal.fake_kubernetes import FakeKubernetes, accepts, computed_outputs
+from rehearsal.fake_kubernetes import FakeKubernetes, computed_outputs, require_awaited_end
 from rehearsal.fake_provider import Inputs, Outputs, Resource
 from rehearsal.faults import Faults
 from rehearsal.live_cluster import LiveCluster
@@ -46,7 +46,8 @@ class ApplyingKubernetes(FakeKubernetes):
         live = self._cluster.write(_tree(inputs))
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         if inputs.get("kind") == "RayJob" and is_awaited(inputs):
-            live = self._finished(live, inputs)
+            live = self._cluster.finish(live)
+            require_awaited_end(inputs, live["status"])
         outputs["metadata"] = {**outputs["metadata"], **_identity(live)}
         if live.get("status"):
             outputs["status"] = live["status"]
@@ -78,13 +79,6 @@ class ApplyingKubernetes(FakeKubernetes):
             return item.inputs, item.outputs
         drifted = _drifted(item.inputs, then, now)
         return drifted, {**item.outputs, **drifted}
-
-    def _finished(self, live: dict[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-        live = self._cluster.finish(live)
-        status = live["status"]["jobDeploymentStatus"]
-        if not accepts(inputs, status):
-            raise Rejected(f"timed out waiting for RayJob {live['metadata']['name']}: it is {status}")
-        return live
 
 
 def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:

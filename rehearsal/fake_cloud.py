@@ -45,13 +45,13 @@ class FakeCloud:
     """A platform with nothing in it but an empty project.
 
     Args:
-        outcome: How training jobs end.
+        outcome: How training jobs end; only on Ray they may be stopped, or rejected by its operator.
         written_buckets: Ids of the buckets that a job has written objects into.
         silent_webhook: Calls of Kueue's webhook that get no answer yet.
         is_slow: Whether what was made a moment ago refuses its first call.
     """
 
-    outcome: Literal["Complete", "Failed"] = "Complete"
+    outcome: Literal["Complete", "Failed", "Stopped", "Rejected"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
     is_slow: bool = False

@@ -27,7 +27,13 @@ _NO_KIND: Final = (
 _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
     "RayCluster": {"state": "ready"},
-    "RayJob": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+}
+# By `FakeCloud.outcome`; tests/control_plane/test_ray_jobs.py sees the operator write the same.
+RAY_ENDS: Final[Mapping[str, dict[str, Any]]] = {
+    "Complete": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
+    "Failed": {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},
+    "Stopped": {"jobDeploymentStatus": "Complete", "jobStatus": "STOPPED"},
+    "Rejected": {"jobDeploymentStatus": "ValidationFailed", "message": "the name is no DNS label"},
 }
 
 
@@ -57,10 +63,9 @@ class FakeKubernetes(FakeProvider):
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """What the API server computes; a job ends as the cloud has it."""
         item_id, outputs = computed_outputs(resource, inputs)
-        if inputs.get("kind") == "RayJob" and self.cloud.outcome == "Failed":
-            outputs["status"] = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"}
-            if is_awaited(inputs) and not accepts(inputs, "Failed"):
-                raise Rejected(f"timed out waiting for RayJob {item_id}: it has failed")
+        if inputs.get("kind") == "RayJob":
+            outputs["status"] = RAY_ENDS[self.cloud.outcome]
+            require_awaited_end(inputs, outputs["status"])
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
             raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs
@@ -136,9 +141,13 @@ def _is_named_by_provider(inputs: Mapping[str, Any]) -> bool:
     return AUTONAMED in ((inputs.get("metadata") or {}).get("annotations") or {})
 
 
-def accepts(inputs: Mapping[str, Any], status: str) -> bool:
-    """Whether the wait also ends with `status`: the expression then names it."""
-    return status in json.dumps(inputs["metadata"]["annotations"]["pulumi.com/waitFor"])
+def require_awaited_end(ray_job: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    """Rejects an end that the program does not wait for, if it waits: its expression names each end."""
+    end = status["jobDeploymentStatus"]
+    if is_awaited(ray_job) and end not in json.dumps(
+        ray_job["metadata"]["annotations"]["pulumi.com/waitFor"]
+    ):
+        raise Rejected(f"timed out waiting for RayJob {ray_job['metadata']['name']}: it is {end}")
 
 
 def computed_outputs(resource: Resource, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -19,10 +19,13 @@ from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud, Rejected
+from rehearsal.fake_kubernetes import RAY_ENDS
 
 _T = TypeVar("_T")
 # For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
+# Of a RayJob, whose every try has a Ray cluster of its own; a busy machine took more than 60 s for three.
+_LONGEST_RUN: Final = 300.0
 # API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
 _OF_GKE: Final = ("cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
 # Kinds whose objects the control plane creates and deletes by itself.
@@ -210,14 +213,14 @@ class LiveCluster:
     def finish(self, job: Object) -> Object:
         """Ends what a RayJob runs as `FakeCloud.outcome` says; returns the RayJob after its last try."""
         name, live = job["metadata"]["name"], job
-        self._plane.ray.end(name, "SUCCEEDED" if self._cloud.outcome == "Complete" else "FAILED")
+        self._plane.ray.end(name, RAY_ENDS[self._cloud.outcome]["jobStatus"])
 
         def ended() -> bool:
             nonlocal live
             live = self._api.get(job) or job
             return readiness.has_ended(live)
 
-        self._until(lambda: f"the end of RayJob {name}", ended)
+        self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
         return live
 
     def _held(self, tree: Mapping[str, Any]) -> str:
@@ -248,7 +251,7 @@ class LiveCluster:
             self._unchecked.add(text)
         self._log(text)
 
-    def _until(self, what: Callable[[], str], ask: Callable[[], _T]) -> _T:
+    def _until(self, what: Callable[[], str], ask: Callable[[], _T], timeout: float = _TIMEOUT) -> _T:
         def answer() -> _T:
             if self._stopped.is_set():
                 raise Rejected("interrupted")
@@ -257,7 +260,7 @@ class LiveCluster:
             except ConnectionError:
                 raise Rejected("the API server is gone") from None
 
-        return until(what, answer, _TIMEOUT)
+        return until(what, answer, timeout)
 
 
 def _chart(release: Mapping[str, Any]) -> str:

@@ -20,12 +20,15 @@ class RayDashboards(LoopbackServer):
 
     Args:
         api: The API server with the pods of the clusters.
+
+    Attributes:
+        stopped: Ids of the jobs that somebody asked to stop.
     """
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._ends: dict[str, str] = {}
-        self._stopped: set[str] = set()
+        self.stopped: set[str] = set()
         self._submitted: set[tuple[str, str]] = set()
         self._followed: dict[str, str] = {}
 
@@ -45,7 +48,7 @@ class RayDashboards(LoopbackServer):
         service, namespace = host.split(".")[:2]
         job = path.split("/")[2]
         if request.command == "POST":
-            self._stopped.add(job)
+            self.stopped.add(job)
             request.answer_json(200, {"stopped": True})
             return
         with suppress(ApiError):  # a pod that goes while it is looked at
@@ -77,7 +80,7 @@ class RayDashboards(LoopbackServer):
                 end(self._api, pod, succeeded=False)
         if (head, job) not in self._submitted:
             return ""
-        status = STOPPED if job in self._stopped else self._ends.get(rayjob, RUNNING)
+        status = STOPPED if job in self.stopped else self._ends.get(rayjob, RUNNING)
         if status != RUNNING:
             for pod in followers:
                 end(self._api, pod, succeeded=True)

@@ -10,6 +10,7 @@ import pytest
 from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
+from rehearsal.fake_kubernetes import RAY_ENDS
 from tests import inventory, plans
 from tests.rehearsal.small import SETTINGS, make_cluster
 
@@ -60,36 +61,17 @@ def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mende
     assert api.list("v1", "Node") == []
 
 
-def test_every_host_of_a_slice_gets_one_worker_and_the_head_a_machine_without_chips(
-    plane: ControlPlane, api: Api
+@pytest.mark.parametrize("stack", ["a4-ray", "tpu-maxtext"])
+def test_a_training_that_fails_is_tried_three_times_and_fails_the_up_that_waits_for_it(
+    plane: ControlPlane, stack: str
 ) -> None:
-    with Rehearsal("tpu-maxtext", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
-        rehearsal.up()
-        nodes = {node["metadata"]["name"]: node for node in api.list("v1", "Node")}
-        hosts = [
-            name for name, node in nodes.items() if node["status"]["capacity"].get("google.com/tpu") == "4"
-        ]
-        assert len(hosts) == 4
-        placed = {
-            role: [
-                pod["spec"]["nodeName"]
-                for pod in api.list("v1", "Pod", "ray", {"ray.io/node-type": role})
-                if pod["status"]["phase"] == "Running"
-            ]
-            for role in ("head", "worker")
-        }
-        assert sorted(placed["worker"]) == sorted(hosts)
-        (head,) = placed["head"]
-        assert nodes[head]["metadata"]["labels"]["node.kubernetes.io/instance-type"] == "e2-standard-16"
-        rehearsal.destroy()
-
-
-def test_an_awaited_ray_job_ends_as_the_fake_cloud_says(plane: ControlPlane) -> None:
     settings = {"waitForTraining": "true", "imageUri": plans.IMAGE}
-    with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
+    with Rehearsal(stack, settings, plane=plane) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
-        with pytest.raises(RehearsalError, match="the training failed"):
+        with pytest.raises(RehearsalError, match="the training failed: RayJob"):
             rehearsal.up()
+        (job,) = plane.api.list("ray.io/v1", "RayJob", "ray")
+        assert job["status"].items() >= {**RAY_ENDS["Failed"], "failed": 3, "reason": "AppFailed"}.items()
         rehearsal.destroy()
 
 

@@ -147,7 +147,7 @@ def test_a_ray_job_ends_complete_and_says_so(with_cluster: Platform) -> None:
 
 def test_waiting_for_the_success_of_a_job_that_fails_times_out(with_cluster: Platform) -> None:
     with_cluster.cloud.outcome = "Failed"
-    with pytest.raises(Rejected, match="timed out waiting for RayJob llm/train"):
+    with pytest.raises(Rejected, match="timed out waiting for RayJob train"):
         with_cluster.create(RAY_JOB, "train", ray_job("jsonpath={.status.jobDeploymentStatus}=Complete"))
 
 

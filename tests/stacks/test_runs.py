@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -242,6 +243,20 @@ def test_up_waits_for_the_training_when_it_is_told_to_and_ends_as_it_does(stack:
             rehearsal.up()
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        ("Stopped", "the training failed: RayJob .*: it was stopped: .*watchTraining"),
+        ("Rejected", "the Ray operator rejects RayJob .*, and nothing ran: the name is no DNS label"),
+    ],
+)
+def test_a_ray_job_that_is_stopped_or_rejected_is_no_success(outcome: Any, message: str) -> None:
+    with Rehearsal("a4-ray", {"imageUri": plans.IMAGE, "waitForTraining": "true"}) as rehearsal:
+        rehearsal.cloud.outcome = outcome
+        with pytest.raises(RehearsalError, match=message):
+            rehearsal.up()
 
 
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
