@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.iam import member_of
-from cloud.inputs import at, given, numbers, objects, texts
+from cloud.inputs import given, numbers, objects, texts
 from cloud.quantity import quantity
 from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, Rule, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, excludes
@@ -56,15 +56,15 @@ def _service(inputs: Inputs) -> Iterator[Problem]:
     yield from _template(inputs, "template")
     probe = "template.containers[].startupProbe"
     for path in (f"{probe}.initialDelaySeconds", f"{probe}.periodSeconds"):
-        for seconds in at(inputs, path):
-            if isinstance(seconds, int) and seconds > _LONGEST_PROBE:
+        for seconds in numbers(inputs, path):
+            if seconds > _LONGEST_PROBE:
                 yield path, f"{seconds} is more than {_LONGEST_PROBE}"
     longest = _LONGEST_GPU_START if given(inputs, "template.nodeSelector.accelerator") else _LONGEST_START
-    for found in at(inputs, probe):
-        if isinstance(found, Mapping) and _window(found) > longest:
+    for found in objects(inputs, probe):
+        if next(numbers(found, "failureThreshold"), 3) * next(numbers(found, "periodSeconds"), 10) > longest:
             yield probe, f"failureThreshold times periodSeconds is more than {longest} s"
-    for seconds in at(inputs, "template.containers[].livenessProbe.periodSeconds"):
-        if isinstance(seconds, int) and seconds > _LONGEST_LIVENESS_PERIOD:
+    for seconds in numbers(inputs, "template.containers[].livenessProbe.periodSeconds"):
+        if seconds > _LONGEST_LIVENESS_PERIOD:
             reason = f"livenessProbe: a period of {seconds} is more than {_LONGEST_LIVENESS_PERIOD} s"
             yield "template.containers", reason
     for kind in ("startupProbe", "livenessProbe"):
@@ -76,11 +76,6 @@ def _service(inputs: Inputs) -> Iterator[Problem]:
     if next(numbers(inputs, "template.scaling.minInstanceCount"), 0) > most:
         yield "template.scaling", "minInstanceCount is more than maxInstanceCount"
     yield from _duration(inputs, "template.timeout", _LONGEST_REQUEST)
-
-
-def _window(probe: Mapping[str, Any]) -> int:
-    threshold, period = probe.get("failureThreshold", 3), probe.get("periodSeconds", 10)
-    return threshold * period if isinstance(threshold, int) and isinstance(period, int) else 0
 
 
 def _duration(inputs: Inputs, path: str, longest: int) -> Iterator[Problem]:

@@ -53,10 +53,7 @@ class BucketFolder:
         """
         # assumption cloud-run-mount-options
         owner = [f"uid={_IMAGE_USER}", f"gid={_IMAGE_USER}"]
-        return {
-            "bucket": self.bucket,
-            "mount_options": [f"only-dir={self.folder}", "implicit-dirs", *owner],
-        }
+        return {"bucket": self.bucket, "mount_options": [f"only-dir={self.folder}", "implicit-dirs", *owner]}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from typing import Any, Final
 from cloud.discovery import Call
 from rehearsal.google_api_server import Failure, GoogleApiServer
 
-_METADATA: Final = "type.googleapis.com/google.devtools.cloudbuild.v1.BuildOperationMetadata"
 _TIME: Final = "2026-01-01T00:00:00Z"
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
 
@@ -106,9 +105,9 @@ class CloudBuildServer(GoogleApiServer):
             "logUrl": f"{console};region={location}/{build_id}?project={project}",
         }
         fake = self._builds[build_id] = _FakeBuild(build=build, lifecycle=lifecycle)
-        metadata = {"@type": _METADATA, "build": self._shown(fake)}
+        shown = self._shown(fake)
         self.created.set()
-        return {"name": f"{where}/operations/{build_id}", "metadata": metadata, "done": False}
+        return {"name": f"{where}/operations/{build_id}", "metadata": {"build": shown}, "done": False}
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         return self._shown(self._found(call))

@@ -6,13 +6,7 @@ import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from components.bucket import Bucket
-from components.cloud_run import (
-    BucketFolder,
-    CloudRunArgs,
-    CloudRunJob,
-    CloudRunService,
-    CloudRunServiceArgs,
-)
+from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudRunService, CloudRunServiceArgs
 from components.fingerprint import fingerprint
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs

@@ -3,15 +3,10 @@
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception_type,
-    retry_if_result,
-    wait_exponential,
-)
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, wait_exponential
 from tenacity.retry import retry_base
 
 from components.clock import Clock, Interrupted
@@ -158,13 +153,11 @@ class BuildRun:
         return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
 
     def _log_end(self, build: Build) -> list[str]:
-        for _ in range(_LOG_READS):
-            if lines := self._api.log_end(build["id"]):
-                return lines
-            try:
+        with suppress(Interrupted):
+            for _ in range(_LOG_READS):
+                if lines := self._api.log_end(build["id"]):
+                    return lines
                 self._clock.wait(_POLL_S)
-            except Interrupted:
-                break
         return []
 
     def _log_retry(self, state: RetryCallState) -> None:
