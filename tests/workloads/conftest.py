@@ -31,7 +31,7 @@ def _hub() -> "Hub":
 @pytest.fixture
 def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
     """A Hub of this machine, without a repository, which this process may ask."""
-    import datasets
+    import datasets.config
     import huggingface_hub
 
     _hub.reset()

@@ -31,7 +31,7 @@ class Bucket:
 
             do_GET = do_POST = do_PUT = answer
 
-            def log_message(self, *_: Any) -> None: ...
+            def log_message(self, format: str, *args: Any) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
