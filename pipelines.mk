@@ -37,6 +37,6 @@ drift: .venv/.ready ## what has changed in the cloud since the last `up`
 	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations drift
 
-up: known-stack .venv/.ready ## `pulumi up` of STACK without questions, for the job that somebody approved
+up: known-stack .venv/.ready ## `pulumi up --refresh` of STACK without questions, for the job that somebody approved
 	@$(BIN)/python -m engine
-	@pulumi up --yes --non-interactive --stack "$$STACK"
+	@pulumi up --refresh --yes --non-interactive --stack "$$STACK"

@@ -200,6 +200,9 @@ class Cluster(Component):
             ).apply(lambda values: json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)),
             # Objects belong to the cluster, not to the text of the kubeconfig.
             cluster_identifier=cluster.self_link,
+            # What `up --refresh` puts right was written by somebody else: a conflict, unless it is forced.
+            # https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
+            enable_patch_force=True,
             # As for the objects: nothing to ask the provider once the cluster is gone.
             opts=pulumi.ResourceOptions(parent=self, deleted_with=cluster),
         )

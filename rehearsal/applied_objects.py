@@ -32,7 +32,7 @@ class ApplyingKubernetes(FakeKubernetes):
     def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
         """The API server judges an object once the cluster is there and all of the object is known."""
         if resource.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
-            self._cluster.try_out(_tree(inputs))
+            self._cluster.try_out(_tree(inputs), force=_forces(resource))
         return super().preview(resource, inputs, olds)
 
     def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
@@ -43,7 +43,7 @@ class ApplyingKubernetes(FakeKubernetes):
         if resource.type == RELEASE:
             self._cluster.install(inputs)
             return item_id, outputs
-        live = self._cluster.write(_tree(inputs))
+        live = self._cluster.write(_tree(inputs), force=_forces(resource))
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         if inputs.get("kind") == "RayJob" and is_awaited(inputs):
             live = self._cluster.finish(live)
@@ -79,6 +79,11 @@ class ApplyingKubernetes(FakeKubernetes):
             return item.inputs, item.outputs
         drifted = _drifted(item.inputs, then, now)
         return drifted, {**item.outputs, **drifted}
+
+
+def _forces(resource: Resource) -> bool:
+    """Whether the program's provider takes over what others have written; the engine hands on texts."""
+    return str(resource.config.get("enablePatchForce")).lower() == "true"
 
 
 def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class LiveCluster:
         self._stopped.set()
         self._nodes.stop()
 
-    def try_out(self, tree: Mapping[str, Any]) -> None:
+    def try_out(self, tree: Mapping[str, Any], *, force: bool) -> None:
         """Applies an object as a dry run.
 
         An object passes while something that it needs, such as its namespace, is not there.
@@ -78,13 +78,16 @@ class LiveCluster:
         if not self._is_served(tree):
             return
         try:
-            self._api.apply(tree, dry_run=True)
+            self._api.apply(tree, dry_run=True, force=force)
         except ApiError as error:
             if error.code != 404:
                 raise
 
-    def write(self, tree: Object) -> Object:
+    def write(self, tree: Object, *, force: bool) -> Object:
         """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
+
+        Args:
+            force: Whether fields that others have written are taken over.
 
         Raises:
             ApiError: With the API server's message.
@@ -94,7 +97,7 @@ class LiveCluster:
         if not self._is_served(tree):
             return tree
         before = self._api.get(tree)
-        live = self._api.apply(tree)
+        live = self._api.apply(tree, force=force)
         self.written += 1
         with self._lock:
             self._applied.append(live)

@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 M = TypeVar("M", bound="ConfigModel")
 
+REGION: Final = r"^[a-z]+(-[a-z]+)+\d+$"
 # Keys that the engine and the providers read themselves.
 _PROVIDER_NAMESPACES: Final = ("gcp", "kubernetes", "pulumi")
 
@@ -73,7 +74,7 @@ class GoogleSettings(ConfigModel):
     )
     region: Annotated[str, Hint(values="a region such as us-central1 (not a zone)")] = Field(
         alias="gcp:region",
-        pattern=r"^[a-z]+(-[a-z]+)+\d+$",
+        pattern=REGION,
         examples=["us-central1"],
         description="Region of everything; the capacity of machines must be in it.",
     )

@@ -23,7 +23,7 @@ from stacks.platform import (
     StackSettings,
     gke_platform,
 )
-from stacks.reader import Hint, parsed_by
+from stacks.reader import REGION, Hint, parsed_by
 from workloads.finetune import errors as gemma_errors
 from workloads.finetune import recipe as gemma_recipe
 
@@ -72,6 +72,12 @@ class TrainingSettings(StackSettings):
         alias="imageUri",
         description="Image of the workload's Dockerfile; by default the stack builds it.",
     )
+    build_region: Annotated[str | None, Hint(values="a region such as us-central1 (not a zone)")] = Field(
+        None,
+        pattern=REGION,
+        description="Region in which Cloud Build builds the image, for a project that may build in some "
+        "only; by default the stack's, where the image is kept in any case.",
+    )
     scan_images: bool = Field(
         False, description="Whether Artifact Registry scans the image that is built; it bills scans."
     )
@@ -87,6 +93,13 @@ class TrainingSettings(StackSettings):
         if token.get_secret_value().split() != [token.get_secret_value()]:
             raise ValueError("is empty or holds white space")
         return token
+
+    @field_validator("build_region")
+    @classmethod
+    def _something_is_built(cls, build_region: str | None, info: ValidationInfo) -> str | None:
+        if build_region and info.data.get("image"):
+            raise ValueError("with imageUri nothing is built; remove one of the two")
+        return build_region
 
     @field_validator("scan_images")
     @classmethod
@@ -138,6 +151,7 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
         ImageBuildArgs(
             project=site.project_for(ImageBuild),
             location=settings.region,
+            build_region=settings.build_region or settings.region,
             context=context,
             repository=repository,
             image_name=context.name,

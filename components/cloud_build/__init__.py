@@ -18,7 +18,7 @@ class CloudBuildProvider(OnceProvider):
         "cloud_build": ("gcp:cloudBuildCustomEndpoint", "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"),
         "logging": ("gcp:loggingCustomEndpoint", "GOOGLE_LOGGING_CUSTOM_ENDPOINT"),
     }
-    identity = ("project", "location", "image", "repositoryCreated")
+    identity = ("project", "image", "repositoryCreated")
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         """Builds and waits for the end.

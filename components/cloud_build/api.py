@@ -8,6 +8,7 @@ from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, Tra
 from googleapiclient.errors import HttpError
 
 from cloud.client import CALL_ERRORS, client
+from cloud.cloudbuild import OPEN_REGIONS
 from cloud.credentials import find_credentials
 from components.cloud_build.inputs import BuildError
 
@@ -33,7 +34,12 @@ class Kind(Enum):
         60.0,
         "; a quota of Cloud Build is used up: wait for other builds, ask for more at "
         "https://console.cloud.google.com/iam-admin/quotas?service=cloudbuild.googleapis.com, or build in "
-        "another region",
+        "another region: `pulumi config set buildRegion REGION`",
+    )
+    REGION = (
+        0.0,
+        f"; this project may build in some regions only, often {', '.join(OPEN_REGIONS)}: "
+        f"`pulumi config set buildRegion {OPEN_REGIONS[0]}`, then `pulumi up`; the image stays where it is",
     )
     CREDENTIALS = (0.0, "; run `gcloud auth application-default login`")
     REJECTED = (0.0, "")
@@ -57,7 +63,7 @@ class Trouble(Exception):
 def _kind(status: int, reason: str) -> Kind:
     """Judges an answer by its status and, where that says too little, by its message.
 
-    A region that new projects may not build in is a failed precondition, which is a bad request; an account
+    A region that a project may not build in is a failed precondition, which is a bad request; an account
     or object that is not visible yet is one too. https://docs.cloud.google.com/build/docs/locations
     """
     match status:
@@ -69,6 +75,8 @@ def _kind(status: int, reason: str) -> Kind:
             return Kind.PROPAGATION
         case 429:
             return Kind.QUOTA
+        case 400 if "cannot run builds in this region" in reason:
+            return Kind.REGION
         case 400 if "quota" in reason:
             return Kind.QUOTA
     return Kind.OUTAGE if status >= 500 else Kind.REJECTED

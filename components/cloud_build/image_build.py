@@ -19,12 +19,14 @@ class ImageBuildArgs:
     """Arguments of `ImageBuild`.
 
     Args:
-        location: Region in which the build runs and its source lies.
+        location: Region in which the build's source lies.
+        build_region: Region in which the build runs.
         context: Folder with the Dockerfile; a `.dockerignore` in it is honoured.
     """
 
     project: pulumi.Input[str]
     location: str
+    build_region: str
     context: Path
     repository: ContainerRepository
     image_name: str
@@ -79,7 +81,7 @@ class ImageBuild(Component):
             f"{name}-build",
             BuildInputs(
                 project=args.project,
-                location=args.location,
+                location=args.build_region,
                 image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
                 repository_created=args.repository.created,
                 source_bucket=bucket.name,

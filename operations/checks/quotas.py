@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cloud import records
+from cloud.cloudbuild import API as CLOUD_BUILD
+from cloud.cloudbuild import BUILD, CPU_QUOTA, OPEN_REGIONS
 from cloud.compute import API as COMPUTE
 from cloud.run import API as RUN
 from components.capacity import CapacityType
@@ -38,12 +40,14 @@ class Quota:
         metric: Its metric, without the API.
         family: The dimension that it has besides the region, such as `gpu_family`, and its value.
         everywhere: Whether it holds for all regions together.
+        region: The region, where that is not the stack's.
     """
 
     service: str = COMPUTE
     metric: str
     family: tuple[str, str] | None = None
     everywhere: bool = False
+    region: str = ""
 
     def __str__(self) -> str:
         family = f" {self.family[1]}" if self.family else ""
@@ -63,6 +67,11 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
         needs[Quota(service=RUN, metric="mem_allocation")] += round(pods.memory_gib * _GIB) * pods.most
         if pods.accelerators:
             needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.most
+    for build in plan.of_type(BUILD.type):
+        # Cloud Build's machines have their CPUs in the name, such as E2_HIGHCPU_8.
+        cpus = int(build.inputs["machineType"].rpartition("_")[2])
+        origin, region = ("build_origin", "default"), str(build.inputs["location"])
+        needs[Quota(service=CLOUD_BUILD, metric=CPU_QUOTA, family=origin, region=region)] += cpus
     for resource in plan.resources:
         record = records.every().get(resource.type)
         if record and record.quota:
@@ -110,7 +119,7 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     }
     for quota, need in sorted(needs.items(), key=lambda item: str(item[0])):
         limit, usage = listed.get(quota.metric) or (
-            _limit(metrics.get(quota.service, []), quota, plan.region),
+            _limit(metrics.get(quota.service, []), quota, quota.region or plan.region),
             None,
         )
         yield _judged(plan, quota, need, limit, usage)
@@ -153,7 +162,7 @@ def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | 
 
 
 def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage: float | None) -> Finding:
-    where = "all regions" if quota.everywhere else plan.region
+    where = "all regions" if quota.everywhere else quota.region or plan.region
     needed = _amount(quota, need)
     console = (
         f"https://console.cloud.google.com/iam-admin/quotas?project={plan.project} : "
@@ -161,6 +170,10 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
     )
     granted = quota.metric == _L4_ON_RUN and need <= _GRANTED_L4
     grants = f"Google grants {_GRANTED_L4} with the first deployment there"
+    elsewhere = f"pulumi config set buildRegion {OPEN_REGIONS[0]} --stack {plan.stack}"
+    if limit is None and quota.metric == CPU_QUOTA and where not in OPEN_REGIONS:
+        text = f"some projects may not build in {where}, only in {', '.join(OPEN_REGIONS)}"
+        return warning(text, f"if the build is refused: {elsewhere}")
     if limit is None and granted:
         return warning(f"{quota}: no value for {where} yet; {grants}", f"if `pulumi up` fails: {console}")
     if limit is None:
@@ -173,7 +186,7 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
         return fine(text)
     if granted and not limit:
         return warning(f"{text}; {grants}", console)
-    return problem(text, f"ask for more: {console}")
+    return problem(text, elsewhere if quota.metric == CPU_QUOTA else f"ask for more: {console}")
 
 
 def _amount(quota: Quota, amount: float) -> str:

@@ -105,9 +105,13 @@ class Api:
         except ResourceNotFoundError:
             raise ApiError(404, f'no matches for kind "{kind}" in version "{version}"') from None
 
-    def apply(self, tree: Mapping[str, Any], *, dry_run: bool = False) -> Object:
-        """Creates or updates an object by server-side apply with strict field validation."""
-        options = {"content_type": _APPLY, "force_conflicts": True, "dry_run": "All" if dry_run else None}
+    def apply(self, tree: Mapping[str, Any], *, dry_run: bool = False, force: bool = True) -> Object:
+        """Creates or updates an object by server-side apply with strict field validation.
+
+        Args:
+            force: Whether fields that others have written are taken over; else they are a conflict.
+        """
+        options = {"content_type": _APPLY, "force_conflicts": force, "dry_run": "All" if dry_run else None}
         try:
             return self.request("PATCH", self.path_of(tree), dict(tree), **options, **_strictly())
         except ApiError as error:

@@ -181,7 +181,7 @@ def test_an_interrupt_between_two_attempts_starts_nothing_more(bench: Bench) -> 
     ("failure", "remedy", "earliest_s", "latest_s"),
     [
         (QUOTA, "a quota of Cloud Build is used up", 0, 60),
-        (REGION, "build in another region", 0, 60),
+        (REGION, "`pulumi config set buildRegion us-central1`", 0, 0),
         (FORBIDDEN, "roles/iam.serviceAccountUser", 420, 480),
         (DOWN, "https://status.cloud.google.com", 240, 300),
         (WRONG, "", 0, 0),

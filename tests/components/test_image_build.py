@@ -31,11 +31,13 @@ class Building:
     Args:
         context: Folder with the Dockerfile.
         labels: Labels of the repository.
+        build_region: Where it is built.
         scanned: Whether images are scanned.
     """
 
     context: Path
     labels: Mapping[str, str] = field(default_factory=dict)
+    build_region: str = "us-central1"
     scanned: bool = False
 
     def __call__(self) -> None:
@@ -55,6 +57,7 @@ class Building:
             ImageBuildArgs(
                 project=services.project_with(*ImageBuild.apis),
                 location="us-central1",
+                build_region=self.build_region,
                 context=self.context,
                 repository=repository,
                 image_name="finetune",
@@ -124,6 +127,20 @@ def test_another_build_machine_changes_nothing_that_exists(
     monkeypatch.setitem(defaults, "machine_type", "E2_HIGHCPU_32")
     assert rehearsal.preview().changed == rehearsal.up().changed == 0
     assert resource(rehearsal, BUILD)["inputs"]["machineType"] == "E2_HIGHCPU_32"
+
+
+def test_another_region_builds_the_next_image_for_the_same_repository_and_nothing_again(
+    rehearsal: Rehearsal, program: Building
+) -> None:
+    rehearsal.up()
+    program.build_region = "europe-west1"
+    assert rehearsal.preview().changed == rehearsal.up().changed == 0
+    assert len(rehearsal.builds.builds) == 1
+    (program.context / "train.py").write_text("print('changed')\n")
+    rehearsal.up()
+    first, second = rehearsal.builds.builds
+    assert "/locations/europe-west1/" in second["name"]
+    assert second["images"][0].rpartition(":")[0] == first["images"][0].rpartition(":")[0]
 
 
 def test_a_build_that_fails_ends_the_deployment_with_its_message_and_is_tried_again(

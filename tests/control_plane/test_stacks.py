@@ -61,6 +61,29 @@ def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mende
     assert api.list("v1", "Node") == []
 
 
+def test_what_somebody_else_wrote_is_a_conflict_for_a_provider_that_may_not_force(
+    plane: ControlPlane, api: Api
+) -> None:
+    def program() -> None:
+        cluster, provider = make_cluster()
+        options = pulumi.ResourceOptions(provider=provider, deleted_with=cluster)
+        metadata = kubernetes.meta.v1.ObjectMetaArgs(name="pods", labels={"said": "ours"})
+        kubernetes.core.v1.ServiceAccount("pods", metadata=metadata, opts=options)
+
+    with Rehearsal("small", SETTINGS, program, plane=plane) as rehearsal:
+        rehearsal.up()
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": "pods", "namespace": "default"},
+        }
+        api.patch(account, {"metadata": {"labels": {"said": "theirs"}}})
+        assert rehearsal.refresh().changed == 1
+        with pytest.raises(RehearsalError, match=r"conflict with .*labels\.said"):
+            rehearsal.up()
+        rehearsal.destroy()
+
+
 @pytest.mark.parametrize("stack", ["a4-ray", "tpu-maxtext"])
 def test_a_training_that_fails_is_tried_three_times_and_fails_the_up_that_waits_for_it(
     plane: ControlPlane, stack: str

@@ -135,13 +135,14 @@ class GoodProject:
             "cpu_allocation": 20_000,
             "mem_allocation": 60 * _GIB,
             "nvidia_l4_gpu_allocation_no_zonal_redundancy": 3,
+            "concurrent_public_pool_build_cpus": 10,
             **limits,
         }
         families = [
             _metric("compute.googleapis.com/gpus_per_gpu_family", 16, gpu_family="NVIDIA_B200"),
             _metric("compute.googleapis.com/tpus_per_tpu_family", 16, tpu_family="CT6E"),
         ]
-        for service in ("compute.googleapis.com", "run.googleapis.com"):
+        for service in ("compute.googleapis.com", "run.googleapis.com", "cloudbuild.googleapis.com"):
             metrics = [_metric(f"{service}/{name}", limit) for name, limit in usual.items()]
             answer = {"metrics": [*metrics, *families]}
             self.server.plant("serviceusage.v1beta1", METRICS, answer, servicesId=service)

@@ -136,6 +136,8 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "quotas?project=my-project"),
     ],
     ("l4-kueue", "quotas"): [
+        (lambda it: it.quotas(concurrent_public_pool_build_cpus=0), PROBLEM, "8 needed, limit 0"),
+        (lambda it: it.quotas(concurrent_public_pool_build_cpus=0), PROBLEM, "set buildRegion us-central1"),
         (lambda it: it.region(NVIDIA_L4_GPUS=(8.0, 3.0)), PROBLEM, "6 needed, limit 8, 3 in use"),
         (lambda it: it.region(SSD_TOTAL_GB=(500.0, 0.0)), PROBLEM, "700 GB needed, limit 500 GB, 0 GB in"),
     ],

@@ -33,6 +33,14 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "the two",
     ),
     (
+        {"llm-stacks:buildRegion": "us-central1"},
+        "buildRegion: with imageUri nothing is built; remove one of the two",
+    ),
+    (
+        {"llm-stacks:buildRegion": "us-central1-a"},
+        "buildRegion: 'us-central1-a' is not a region such as us-central1 (not a zone)",
+    ),
+    (
         {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
         "imageUri: 'us-docker.pkg.dev/p/i/finetune:latest' is not an image by digest, "
         "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
@@ -83,8 +91,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
-        "capacity.reservation: unknown key; this scenario has bucketName, forceDestroy, gcp:project, "
-        "gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, recipe, "
+        "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
+        "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
+        "recipe, "
         "scanImages, scenario, subnet",
     ),
     (
@@ -207,9 +216,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has bucketName, capacity.reservation, capacity.type, "
-        "clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
-        "maxRunHours, recipe, scanImages, scenario, topology, waitForTraining, zone",
+        "workers: unknown key; this scenario has bucketName, buildRegion, capacity.reservation, "
+        "capacity.type, clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, "
+        "holdUpgrades, imageUri, maxRunHours, recipe, scanImages, scenario, topology, waitForTraining, zone",
     ),
 ]
 
