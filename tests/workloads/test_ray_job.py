@@ -71,7 +71,7 @@ def test_bad_input_is_told_and_not_tried_again_whether_the_driver_or_a_worker_fi
 
 
 def test_what_may_pass_is_a_failure(submit: Submit, store: Path) -> None:
-    """Another job of Ray's operator tries again."""
-    (store / "broken" / "metrics.jsonl").mkdir(parents=True)
+    """KubeRay tries again."""
+    (store / "broken" / "ended.json").mkdir(parents=True)  # a file that cannot be read
     status, _ = submit("broken")
     assert status == "FAILED"
