@@ -30,11 +30,12 @@ def _hub() -> "Hub":
 
 @pytest.fixture
 def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
-    """A Hub of this machine, without a repository, which this process may ask."""
+    """A Hub of this machine, without a repository, which this process and those that it starts may ask."""
     import datasets.config
     import huggingface_hub
 
     _hub.reset()
+    monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     return _hub

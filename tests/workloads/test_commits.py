@@ -115,15 +115,21 @@ def test_a_run_of_a_version_that_recorded_no_commits_keeps_those_of_its_next_sta
     assert trained[1].model.revision == json.loads(file.read_text())["commits"]["model"] == now
 
 
-def test_every_file_of_a_training_is_of_the_recorded_commits_and_the_result_names_them(
-    hub: Hub, repositories: tuple[Repository, Repository], from_hub: list[str], tmp_path: Path
+def test_every_process_of_a_training_reads_the_recorded_commits_and_the_result_names_them(
+    hub: Hub, repositories: tuple[Repository, Repository], from_hub: list[str], tiny: Path, tmp_path: Path
 ) -> None:
-    """The merge included."""
+    """The merge included. Both repositories move on as soon as the run has its commits."""
     commits = [repository.branches["main"] for repository in repositories]
-    assert main(from_hub) == 0
-    files = [request for request in hub.requests if "/resolve/" in request]
-    assert files
-    assert all(commit in request for request in files for commit in commits[("datasets" in request) :][:1])
+
+    def move_on(path: str) -> None:
+        if "/resolve/" in path and len(repositories[0].commits) == 1:
+            for repository in repositories:
+                repository.push(tiny / "model")
+
+    hub.refusal = move_on
+    assert main(["torchrun", *from_hub[1:], "--processes=2"]) == 0
+    read = [request.split("/resolve/")[1].split("/")[0] for request in hub.requests if "/resolve/" in request]
+    assert set(read) == set(commits)
     mine = tmp_path / "store" / "mine"
     assert list(json.loads((mine / "COMPLETE.json").read_text())["commits"].values()) == commits
     assert json.loads((mine / "adapter" / "adapter_config.json").read_text())["revision"] == commits[0]
