@@ -16,12 +16,10 @@ from cloud.quantity import quantity
 from cloud.record import Inputs, Minutes, Record, verbs
 
 # Kinds that live outside any namespace.
-CLUSTER_SCOPED: Final = frozenset(
-    {
-        *("ClusterQueue", "ClusterRole", "ClusterRoleBinding", "ComputeClass", "CustomResourceDefinition"),
-        *("Namespace", "PersistentVolume", "PriorityClass", "ResourceFlavor", "StorageClass"),
-        "WorkloadPriorityClass",
-    }
+CLUSTER_SCOPED: Final = (
+    *("ClusterQueue", "ClusterRole", "ClusterRoleBinding", "ComputeClass", "CustomResourceDefinition"),
+    *("Namespace", "PersistentVolume", "PriorityClass", "ResourceFlavor", "StorageClass"),
+    "WorkloadPriorityClass",
 )
 _WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-object")
 
@@ -109,28 +107,20 @@ _RAY_JOB: Final = _kind(
         ),
     ),
 )
+_OF_A_CHART: Final = (
+    *("clusterRoleBindings", "customResourceDefinitions", "mutatingWebhookConfigurations", "roleBindings"),
+    *("roles", "validatingWebhookConfigurations"),
+)
 # A chart brings definitions, webhooks and roles of its own, and waits for its pods.
 RELEASE: Final = Record(
     type="kubernetes:helm.sh/v3:Release",
     api=API,
     id="{namespace}/{name}",
     replaced_by="name namespace",
-    minutes=(
-        Minutes(
-            create=1,
-            update=1,
-            delete=0.3,
-            assumption="minutes-kueue",
-        ),
-    ),
+    minutes=(Minutes(create=1, update=1, delete=0.3, assumption="minutes-kueue"),),
     permissions=(
-        "container.clusterRoleBindings.create",
         *verbs("container.clusterRoles", "bind", "create", "escalate"),
-        "container.customResourceDefinitions.create",
-        "container.mutatingWebhookConfigurations.create",
-        "container.roleBindings.create",
-        "container.roles.create",
-        "container.validatingWebhookConfigurations.create",
+        *(f"container.{kind}.create" for kind in _OF_A_CHART),
     ),
     role=ADMIN,
 )

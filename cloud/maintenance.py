@@ -15,12 +15,6 @@ from cloud.rules import one_of
 _POLICY: Final = "maintenancePolicy"
 _EXCLUSIONS: Final = f"{_POLICY}.maintenanceExclusions[]"
 _WINDOWS: Final = ("dailyMaintenanceWindow", "recurringWindow", "recurringMaintenanceWindow")
-_ON_A_CHANNEL: Final = ("NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES")
-_TIMES: Final = tuple(
-    f"{each}.{end}"
-    for each in (_EXCLUSIONS, f"{_POLICY}.recurringWindow")
-    for end in ("startTime", "endTime")
-)
 _UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -32,14 +26,14 @@ def policy(inputs: Inputs) -> Iterator[Problem]:
     for exclusion in objects(inputs, _EXCLUSIONS):
         if given(exclusion, "endTime") == given(exclusion, "exclusionOptions.endTimeBehavior"):
             yield _EXCLUSIONS, "needs exactly one of endTime and exclusionOptions.endTimeBehavior"
-    scope = f"{_EXCLUSIONS}.exclusionOptions.scope"
-    yield from one_of(inputs, scope, "NO_UPGRADES", *_ON_A_CHANNEL)
-    yield from one_of(inputs, f"{_EXCLUSIONS}.exclusionOptions.endTimeBehavior", "UNTIL_END_OF_SUPPORT")
-    if "UNSPECIFIED" in texts(inputs, "releaseChannel.channel"):
-        for text in texts(inputs, scope):
-            if text in _ON_A_CHANNEL:
-                yield scope, f"{text} is for clusters on a release channel"
-    for path in _TIMES:
-        for text in texts(inputs, path):
+    options = f"{_EXCLUSIONS}.exclusionOptions"
+    yield from one_of(inputs, f"{options}.endTimeBehavior", "UNTIL_END_OF_SUPPORT")
+    scopes = ("NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES")
+    yield from one_of(inputs, f"{options}.scope", *scopes)
+    for scope in texts(inputs, f"{options}.scope"):
+        if scope in scopes[1:] and "UNSPECIFIED" in texts(inputs, "releaseChannel.channel"):
+            yield f"{options}.scope", f"{scope} is for clusters on a release channel"
+    for path in (f"{_POLICY}.recurringWindow", _EXCLUSIONS):
+        for text in (*texts(inputs, f"{path}.startTime"), *texts(inputs, f"{path}.endTime")):
             if not _UTC.fullmatch(text):  # others come back in UTC, and differ for ever
                 yield path, f"{text!r} is no time such as 2026-01-31T00:00:00Z"

@@ -131,12 +131,7 @@ class Billed:
 
 
 # What holds for every type whose own entries do not say more.
-_ANY_CALL: Final = Minutes(
-    create=0.1,
-    update=0.1,
-    delete=0.1,
-    assumption="minutes-call",
-)
+_ANY_CALL: Final = Minutes(create=0.1, update=0.1, delete=0.1, assumption="minutes-call")
 
 
 class Made:

@@ -118,14 +118,12 @@ class Cluster(Component):
             network=args.network,
             subnetwork=args.subnet,
             ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE,
-                services_secondary_range_name=SERVICES_RANGE,
+                cluster_secondary_range_name=PODS_RANGE, services_secondary_range_name=SERVICES_RANGE
             ),
             private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_RELEASE_CHANNEL),
             maintenance_policy=gcp.container.ClusterMaintenancePolicyArgs(
-                recurring_window=_ANY_TIME,
-                maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else [],
+                recurring_window=_ANY_TIME, maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else []
             ),
             resource_labels=args.labels,
             # By default `pulumi destroy` would fail; what must not be lost is in the bucket, which has a

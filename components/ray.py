@@ -157,10 +157,7 @@ def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
 
 def _volume(bucket: pulumi.Input[str] | None) -> dict[str, Any]:
     attributes = {"bucketName": bucket, "mountOptions": _MOUNT_OPTIONS}
-    return {
-        "name": "bucket",
-        "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes},
-    }
+    return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,10 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
     """What the engine prints of a preview; nothing else goes to standard output."""
-    with (
-        redirect_stdout(sys.stderr),
-        Rehearsal(stack, overrides, checkout=base or project.ROOT) as rehearsal,
-    ):
+    with redirect_stdout(sys.stderr), Rehearsal(stack, overrides, checkout=base or project.ROOT) as rehearsal:
         if base:
             rehearsal.up()
             rehearsal.move(project.ROOT)

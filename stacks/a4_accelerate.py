@@ -42,8 +42,4 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
-    return {
-        "connect": ground.cluster.connect,
-        **job.commands(),
-        **ground.bucket.commands(run),
-    }
+    return {"connect": ground.cluster.connect, **job.commands(), **ground.bucket.commands(run)}

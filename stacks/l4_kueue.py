@@ -260,8 +260,7 @@ def _fine_tune(
     site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource], run: str
 ) -> BatchJob:
     names = HeadlessService(
-        site.name,
-        HeadlessServiceArgs(namespace=ground.namespace, service_name="finetune"),
+        site.name, HeadlessServiceArgs(namespace=ground.namespace, service_name="finetune")
     )
     return BatchJob(
         site.name,

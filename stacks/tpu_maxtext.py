@@ -17,14 +17,7 @@ from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
 from stacks.reader import Hint
-from stacks.training import (
-    HUB_TOKEN,
-    AwaitableSettings,
-    Ground,
-    Workload,
-    lay_ground,
-    named_recipe,
-)
+from stacks.training import HUB_TOKEN, AwaitableSettings, Ground, Workload, lay_ground, named_recipe
 from workloads.maxtext.maxtext_driver.errors import InputError
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 

@@ -13,18 +13,10 @@ from cloud.record import Problem
 from rehearsal.rules.kinds import pod_templates
 
 LEVEL: Final = "pod-security.kubernetes.io/enforce"
-_VOLUMES: Final = frozenset(
-    (
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    )
-)
+_VOLUMES: Final = {
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected"),
+    "secret",
+}
 _SECCOMP: Final = ("RuntimeDefault", "Localhost")
 
 

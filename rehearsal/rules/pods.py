@@ -71,16 +71,12 @@ def _container(path: str, container: Mapping[str, Any], volumes: list[str]) -> I
     paths = list(texts(container, "volumeMounts[].mountPath"))
     for mount_path in sorted({found for found in paths if paths.count(found) > 1}):
         yield f"{here}.volumeMounts", f"two volumes are mounted at {mount_path}"
-    yield from _resources(f"{here}.resources", container.get("resources"))
+    yield from _resources(f"{here}.resources", container)
 
 
-def _resources(path: str, resources: Any) -> Iterator[Problem]:
+def _resources(path: str, container: Mapping[str, Any]) -> Iterator[Problem]:
     """Requests do not exceed limits; of devices, such as nvidia.com/gpu, they are equal."""
-    if not isinstance(resources, Mapping):
-        return
-    requests, limits = (resources.get(key) or {} for key in ("requests", "limits"))
-    if not isinstance(requests, Mapping) or not isinstance(limits, Mapping):
-        return
+    requests, limits = (next(objects(container, f"resources.{key}"), {}) for key in ("requests", "limits"))
     for name in {**requests, **limits}:
         request, limit = quantity(requests.get(name)), quantity(limits.get(name))
         is_device = name not in _NATIVE and "/" in name

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
-from cloud.inputs import at, given, is_unknown, objects, texts
+from cloud.inputs import given, is_unknown, numbers, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
@@ -40,15 +40,14 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     )
     if kind == "RayJob":
         yield from _job(inputs)
-    for group in at(inputs, f"{cluster}.workerGroupSpecs[]"):
+    for group in objects(inputs, f"{cluster}.workerGroupSpecs[]"):
         yield from _replicas(group)
-        if isinstance(group, Mapping):
-            yield from _slice(group)
+        yield from _slice(group)
 
 
 def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Problem]:
-    hosts = (hosts for hosts in at(inputs, f"{cluster}.workerGroupSpecs[].numOfHosts"))
-    longest = _LONGEST[kind] - _LESS_OF_SLICES * any(isinstance(each, int) and each > 1 for each in hosts)
+    hosts = numbers(inputs, f"{cluster}.workerGroupSpecs[].numOfHosts")
+    longest = _LONGEST[kind] - _LESS_OF_SLICES * any(each > 1 for each in hosts)
     for name in texts(inputs, "metadata.name"):
         if not re.fullmatch(RFC1035 % (longest - 2), name):
             reason = f"{name!r} is not a valid name of a {kind}: {RFC1035_RULE % longest}"
@@ -73,9 +72,7 @@ def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         yield "spec.ttlSecondsAfterFinished", "needs shutdownAfterJobFinishes"
 
 
-def _replicas(group: Any) -> Iterator[Problem]:
-    if not isinstance(group, Mapping):
-        return
+def _replicas(group: Mapping[str, Any]) -> Iterator[Problem]:
     least, wanted, most = (group.get(key) for key in ("minReplicas", "replicas", "maxReplicas"))
     if not isinstance(least, int) or not isinstance(most, int):
         return
@@ -101,8 +98,8 @@ def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
         return
     hosts, stated = max(prod(map(int, topology.split("x"))) // chips, 1), group.get("numOfHosts", 1)
     if isinstance(stated, int) and stated != hosts:
+        reason = f"numOfHosts {stated}, but a {topology} slice has {hosts} hosts with {chips} chips: "
         yield (
             "spec.workerGroupSpecs",
-            f"numOfHosts {stated}, but a {topology} slice has {hosts} hosts with {chips} chips: "
-            "number of workers in worker group not equal to specified topology",
+            f"{reason}number of workers in worker group not equal to specified topology",
         )
