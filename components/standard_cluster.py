@@ -113,8 +113,11 @@ class NodePool(Component):
                 parent=self,
                 # Two pools at a time would need twice the quota.
                 delete_before_replace=args.scarce,
-                # The provider would resize the pool of a slice for another topology, and keep the wiring.
-                replace_on_changes=["placementPolicy"],
+                # For another topology the provider would resize a pool of several machines, and of one change
+                # the type. State from before the trigger has the policy alone; the engine decides by
+                # whole inputs, so the block and not its leaf.
+                replace_on_changes=["placementPolicy"] if args.tpu_topology else None,
+                replacement_trigger=args.tpu_topology,
                 # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
                 # them, as long as an hour where a disruption budget is in the way.
                 deleted_with=cluster.resource,
