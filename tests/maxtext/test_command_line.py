@@ -43,6 +43,15 @@ def test_a_bucket_that_is_not_mounted_is_told_before_anything_is_written(
     assert not (tmp_path / "data").exists()
 
 
+def test_a_bucket_that_fails_is_a_failure_after_which_another_try_may_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("maxtext_driver.__main__.dry_run", lambda _: 0)
+    (tmp_path / "mine").touch()
+    assert run(tmp_path) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, name="../other") == 2
     assert "--run must be at most 63 letters" in capsys.readouterr().err

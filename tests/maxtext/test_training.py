@@ -14,6 +14,7 @@ import faulty
 import pytest
 from tiny import PERIOD, STEPS, data_settings, make_recipe
 
+from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.run_folder import RunFolder
 
@@ -114,9 +115,23 @@ def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
     assert sorted(resubmitted.rglob("*")) == before
 
 
-def submit(recipe: Path, output: Path) -> int:
+def test_at_its_limit_a_run_saves_on_all_hosts_and_with_a_higher_one_it_goes_on(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit(recipe, tmp_path, "--max-run-hours=1e-9") == Exit.LIMIT_REACHED
+    assert "error: the run has trained for" in capsys.readouterr().err
+    reached = RunFolder(tmp_path, "mine").steps_saved()
+    assert 1 <= reached < STEPS
+    assert submit(recipe, tmp_path, "--max-run-hours=1e-9") == Exit.LIMIT_REACHED
+    assert RunFolder(tmp_path, "mine").steps_saved() == reached
+    assert submit(recipe, tmp_path, "--max-run-hours=9") == 0
+    assert max(losses(tmp_path / "mine")) == STEPS
+
+
+def submit(recipe: Path, output: Path, *options: str) -> int:
     """Submit the command as a job of the cluster."""
-    return command.main(["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"])
+    where = ["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"]
+    return command.main([*where, *options])
 
 
 def losses(run: Path) -> dict[int, float]:

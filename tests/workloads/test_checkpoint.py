@@ -1,13 +1,15 @@
 """A run's directory: what counts as complete. No library of training is imported."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from ending.files import MetricsLog
 from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
 from finetune.errors import InputError
-from finetune.metrics import MetricsLog, Pace, Progress, last_evaluation
+from finetune.metrics import Pace, Progress, last_evaluation
 from finetune.recipe import load_recipe
 from finetune.storage import Folder
 
@@ -177,10 +179,10 @@ def test_metrics_of_steps_that_are_trained_again_appear_once(tmp_path: Path) -> 
     folder = Folder(str(tmp_path))
     first = MetricsLog(folder, 0)
     for step in (1, 2, 3):
-        first.append(progress(step))
+        first.append(asdict(progress(step)))
     first.flush()
     second = MetricsLog(folder, 2)
-    second.append(progress(3))
+    second.append(asdict(progress(3)))
     second.flush()
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
@@ -191,7 +193,7 @@ def test_metrics_are_readable_while_the_run_goes_on_but_not_written_every_moment
     log = MetricsLog(Folder(str(tmp_path)), 0, clock=lambda: next(now))
     written = []
     for step in (1, 2, 3):
-        log.append(progress(step))
+        log.append(asdict(progress(step)))
         written.append(len((tmp_path / "metrics.jsonl").read_text().splitlines()))
     assert written == [1, 1, 3]
 
@@ -206,8 +208,8 @@ def test_an_evaluation_is_a_line_of_its_own_among_the_metrics(tmp_path: Path) ->
     assert evaluation
     assert evaluation.line() == "step 4 evaluation loss 1.5000 accuracy 0.500"
     log = MetricsLog(Folder(str(tmp_path)), 0)
-    log.append(progress(4))
-    log.append(evaluation)
+    log.append(asdict(progress(4)))
+    log.append(asdict(evaluation))
     log.flush()
     assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[1]) == {
         "step": 4,

@@ -1,1 +1,1 @@
-"""How a run ends: what both trainers, the manifests' tests and the documents share."""
+"""What both trainers share: how a run ends, its directory, its options. The manifests' tests read it too."""

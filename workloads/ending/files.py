@@ -1,6 +1,12 @@
 """The text files of a run's directory, in a bucket or on a disk."""
 
-from typing import Protocol
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+# Cloud Storage accepts about one write a second to one object.
+SECONDS_BETWEEN_WRITES = 1.0
 
 
 class TextFiles(Protocol):
@@ -13,3 +19,38 @@ class TextFiles(Protocol):
     def write_text(self, name: str, text: str) -> None:
         """Replace a file; no reader sees it half written."""
         ...
+
+
+class MetricsLog:
+    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
+
+    FILE = "metrics.jsonl"
+
+    def __init__(self, files: TextFiles, from_step: int, clock: Callable[[], float] = time.monotonic):
+        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
+        self._files, self._clock = files, clock
+        earlier = (files.read_text(self.FILE) or "").splitlines()
+        self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
+        self._written = float("-inf")
+
+    def append(self, values: dict[str, Any]) -> None:
+        """Add a line; it is written with the next one if the last write was less than a second ago."""
+        self._lines.append(json.dumps(values))
+        if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all lines so far."""
+        self._files.write_text(self.FILE, "".join(f"{line}\n" for line in self._lines))
+        self._written = self._clock()
+
+
+def differences(old: Any, new: Any, key: str = "") -> list[str]:
+    """The dotted keys at which two records of a run differ, as a recipe's author writes them."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return [
+            name
+            for part in {*old, *new}
+            for name in differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
+        ]
+    return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]

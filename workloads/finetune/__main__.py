@@ -16,6 +16,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from ending.command_line import add_common_options, count
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.remembered import remember, remembered
@@ -136,12 +137,13 @@ def make_parser() -> argparse.ArgumentParser:
         "torchrun", help="train in a process per GPU, on this node and perhaps others"
     )
     for command in (local, on_ray, torchrun):
-        _add_common_options(command)
+        add_common_options(command, "training.learning_rate=1e-4")
+        command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")
         command.set_defaults(nodes=1)
     local.set_defaults(processes=int(os.environ.get("WORLD_SIZE", "1")))
-    torchrun.add_argument("--processes", required=True, type=_count, help="processes on this node")
+    torchrun.add_argument("--processes", required=True, type=count, help="processes on this node")
     torchrun.add_argument(
-        "--nodes", default=1, type=_count, help="how many nodes run this command, in any order"
+        "--nodes", default=1, type=count, help="how many nodes run this command, in any order"
     )
     torchrun.add_argument(
         "--rendezvous", metavar="HOST:PORT", help="where several nodes meet, on one of them"
@@ -149,46 +151,13 @@ def make_parser() -> argparse.ArgumentParser:
     on_ray.add_argument(
         "--workers",
         required=True,
-        type=_count,
+        type=count,
         dest="processes",
         metavar="WORKERS",
         help="processes; one GPU each where there are GPUs",
     )
     on_ray.add_argument("--accelerator", help="accelerator type as Ray names it, for example B200")
     return parser
-
-
-def _add_common_options(command: argparse.ArgumentParser) -> None:
-    """The options that all commands share; each command also sets `processes`, how many train."""
-    command.add_argument(
-        "--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file"
-    )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="overrides",
-        metavar="KEY=VALUE",
-        help="a value in place of the recipe's, for example training.learning_rate=1e-4; may be repeated",
-    )
-    command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")
-    command.add_argument("--run", help="the run's directory in the storage; the same name resumes")
-    command.add_argument(
-        "--max-run-hours",
-        type=float,
-        metavar="HOURS",
-        help="how long the run may train, all its tries together; then it is saved and ends",
-    )
-    command.add_argument(
-        "--dry-run", action="store_true", help="print rows, tokens, steps and parameters; train nothing"
-    )
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 if __name__ == "__main__":

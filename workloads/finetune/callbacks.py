@@ -1,5 +1,6 @@
 """Callbacks of the trainer: saving on request, checkpoints to storage, progress."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ from accelerate.utils import gather, gather_object
 from peft import get_peft_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from finetune.driver import Driver, Request
-from finetune.metrics import MetricsLog, Pace, last_evaluation
+from finetune.metrics import Pace, last_evaluation
 from finetune.model import verify_adapter
 from finetune.sharding import save_gathered_adapter
 
@@ -86,11 +88,11 @@ class ShowProgress(TrainerCallback):
         if logs is not None and "loss" in logs:
             progress = self._pace.measure(state.global_step, state.max_steps, state.epoch or 0.0, logs)
             print(progress.line(), flush=True)
-            self._log.append(progress)
+            self._log.append(asdict(progress))
         elif logs is not None and (evaluation := last_evaluation([{**logs, "step": state.global_step}])):
             self._pace.leave_out(logs["eval_runtime"])
             print(evaluation.line(), flush=True)
-            self._log.append(evaluation)
+            self._log.append(asdict(evaluation))
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

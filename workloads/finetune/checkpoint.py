@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ending.files import differences
 from finetune.errors import InputError
 from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
@@ -64,7 +65,7 @@ class RunFolder:
         if recorded is None:
             self._write_record(wanted)
             return False
-        changed = sorted(_differences({key: recorded[key] for key in wanted}, wanted))
+        changed = sorted(differences({key: recorded[key] for key in wanted}, wanted))
         if changed:
             raise InputError(
                 f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "
@@ -182,14 +183,3 @@ class RunFolder:
 def checkpoint_name(step: int) -> str:
     """The name of a checkpoint's directory; names sort by step, then by time."""
     return f"checkpoint-{step:08d}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-
-
-def _differences(old: Any, new: Any, key: str = "") -> list[str]:
-    """The dotted keys at which two nested mappings differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            name
-            for part in {*old, *new}
-            for name in _differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
-        ]
-    return [] if old == new else [key.removeprefix("recipe.")]

@@ -1,14 +1,8 @@
-"""Progress of a run: a printed line per logged step, and the same as JSON lines in the run's directory."""
+"""Progress of a run, as a line per logged step."""
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-
-from finetune.storage import Folder
-
-# Cloud Storage accepts about one write a second to one object.
-SECONDS_BETWEEN_WRITES = 1.0
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,27 +86,3 @@ def last_evaluation(history: Iterable[Mapping[str, float]]) -> Evaluation | None
                 eval_token_accuracy=logs["eval_mean_token_accuracy"],
             )
     return None
-
-
-class MetricsLog:
-    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
-
-    FILE = "metrics.jsonl"
-
-    def __init__(self, folder: Folder, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
-        self._folder, self._clock = folder, clock
-        earlier = (folder.read_text(self.FILE) or "").splitlines()
-        self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
-        self._written = float("-inf")
-
-    def append(self, progress: Progress | Evaluation) -> None:
-        """Add a line; it is written with the next one if the last write was less than a second ago."""
-        self._lines.append(json.dumps(asdict(progress)))
-        if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write all lines so far."""
-        self._folder.write_text(self.FILE, "".join(f"{line}\n" for line in self._lines))
-        self._written = self._clock()

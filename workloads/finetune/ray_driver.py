@@ -15,6 +15,7 @@ from ray.train.torch import TorchTrainer
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
 from ending.exit_codes import Exit
+from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remember, remembered, submission
 from ending.time_limit import TimeLimit
 from finetune.checkpoint import RunFolder, checkpoint_name
@@ -22,20 +23,13 @@ from finetune.driver import Request
 from finetune.errors import InputError
 from finetune.recipe import Recipe
 
-# How many lost workers a run survives. Drained nodes are not counted.
-WORKER_FAILURES = 3
-# Seconds within which all workers must start, not Ray's 60: replacing a lost A4 node takes many minutes.
-WORKER_START_TIMEOUT = 1800
-
 
 def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
     """Train on `options.processes` workers; returns the exit code.
 
     Raises InputError, as workers do: Ray starts them once more, and they find it remembered.
     """
-    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
-    # Otherwise Ray shows a worker's output twice: as output and as a log record.
-    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    prepare_environment()
     ray.init()
     trainer = TorchTrainer(
         train_on_worker,
@@ -62,7 +56,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
     try:
         trainer.fit()
     except TrainingFailedError as error:
-        print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
+        print(f"error: run {run.name} failed: {cause(error)}", file=sys.stderr, flush=True)
         return Exit.FAILED
     if reason := remembered(run.folder):
         raise InputError(reason)
@@ -85,6 +79,9 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
     os.environ[SUBMISSION] = config["submission"]
     run = RunFolder(config["storage"], config["run"])
+    # The first look at the bucket from this node: it waits for rights that are new here.
+    if run.finished():
+        return
     first = ray.train.get_context().get_world_rank() == 0
     limit = TimeLimit(run.folder, config["max_run_hours"], counts=first)
     if limit.reached() or remembered(run.folder):
@@ -123,10 +120,3 @@ class RayDriver:
         self._run.save_checkpoint(Path(checkpoint.path), name)
         storage = ray.train.get_context().get_storage()
         return Checkpoint(storage.build_checkpoint_path_from_name(name), storage.storage_filesystem)
-
-
-def _cause(error: TrainingFailedError) -> str:
-    """The error of the first worker that failed, in one line, without the stack traces of the others."""
-    failures = getattr(error, "worker_failures", {})
-    first = failures[min(failures)] if failures else error
-    return " ".join(str(first).split())[-600:]

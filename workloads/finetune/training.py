@@ -16,6 +16,7 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
 from finetune.checkpoint import RunFolder, SavedCheckpoint
@@ -23,7 +24,7 @@ from finetune.data import load_conversations
 from finetune.driver import Driver, Request
 from finetune.errors import InputError
 from finetune.merge import merge_adapter, verify_model
-from finetune.metrics import Evaluation, MetricsLog, last_evaluation
+from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, lora_config
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ending.command_line import add_common_options, count
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from maxtext_driver.errors import InputError
@@ -41,6 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
+    except OSError as error:  # Of the mounted bucket, whose rights may be new: another try may succeed.
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        code = Exit.FAILED
     if code in FINAL and not options.dry_run:
         stop_own_job(code)
     return code
@@ -86,37 +90,14 @@ def make_parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="overrides",
-        metavar="KEY=VALUE",
-        help="a setting of MaxText in place of the recipe's, for example steps=200; may be repeated",
-    )
+    add_common_options(parser, "steps=200")
     parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
-    parser.add_argument("--run", help="the run's directory in it; the same name resumes")
-    parser.add_argument(
-        "--max-run-hours",
-        type=float,
-        metavar="HOURS",
-        help="how long the run may train, all its tries together; then it is saved and ends",
-    )
-    parser.add_argument("--workers", type=_count, help="processes: one for each host of the slice")
+    parser.add_argument("--workers", type=count, help="processes: one for each host of the slice")
     parser.add_argument("--topology", help="chips of the TPU slice as rows x columns, for example 4x4")
     parser.add_argument(
         "--accelerator", default="TPU-V6E", help="the slice's accelerator as Ray names it (TPU-V6E)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be trained; train nothing")
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 if __name__ == "__main__":

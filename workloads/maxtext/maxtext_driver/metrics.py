@@ -1,15 +1,7 @@
-"""Progress of a run: a printed line per step, and the same as JSON lines in the run's directory."""
+"""Progress of a run, as a line per step."""
 
-import json
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
-from maxtext_driver.run_folder import write_text
-
-# Cloud Storage accepts about one write a second to one object.
-SECONDS_BETWEEN_WRITES = 1.0
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,27 +43,3 @@ def progress_of(step: int, steps: int, scalars: Mapping[str, float]) -> Progress
         tflops_per_second_per_chip=float(scalars["perf/per_device_tflops_per_sec"]),
         tokens_per_second_per_chip=float(scalars["perf/per_device_tokens_per_sec"]),
     )
-
-
-class MetricsLog:
-    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
-
-    FILE = "metrics.jsonl"
-
-    def __init__(self, folder: Path, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
-        self._file, self._clock = folder / self.FILE, clock
-        earlier = self._file.read_text().splitlines() if self._file.exists() else []
-        self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
-        self._written = float("-inf")
-
-    def append(self, progress: Progress) -> None:
-        """Add a line; it is written with the next one if the last write was less than a second ago."""
-        self._lines.append(json.dumps(asdict(progress)))
-        if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write all lines so far."""
-        write_text(self._file, "".join(f"{line}\n" for line in self._lines))
-        self._written = self._clock()

@@ -1,6 +1,5 @@
 """Training under Ray Train's JaxTrainer: one worker per host; when one is lost, all restart."""
 
-import os
 import sys
 
 import ray
@@ -11,16 +10,12 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
 from ending.exit_codes import Exit
+from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.time_limit import TimeLimit
 from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
-
-# How many lost workers a run survives. Drained nodes are not counted.
-WORKER_FAILURES = 3
-# Seconds within which all workers must start, not Ray's 60: replacing a lost TPU node takes many minutes.
-WORKER_START_TIMEOUT = 1800
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
@@ -39,9 +34,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
         return Exit.FINISHED
     if TimeLimit(run, max_hours).reached():
         return _limit_reached(run, max_hours)
-    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
-    # Otherwise Ray shows a worker's output twice: as output and as a log record.
-    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
+    prepare_environment()
     ray.init(ignore_reinit_error=True)
     trainer = JaxTrainer(
         train_on_worker,
@@ -65,7 +58,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     try:
         trainer.fit()
     except TrainingFailedError as error:
-        print(f"error: run {run.name} failed: {_cause(error)}", file=sys.stderr, flush=True)
+        print(f"error: run {run.name} failed: {cause(error)}", file=sys.stderr, flush=True)
         return Exit.FAILED
     if not run.finished():
         return _limit_reached(run, max_hours)
@@ -108,10 +101,3 @@ def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
         # Only warnings and errors of XLA, which logs much about its coordination service.
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }
-
-
-def _cause(error: TrainingFailedError) -> str:
-    """The error of the first worker that failed, in one line, without stack traces."""
-    failures = getattr(error, "worker_failures", {})
-    first = failures[min(failures)] if failures else error
-    return " ".join(str(first).split())[-600:]

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from ending.files import differences
 from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe
 
@@ -47,19 +47,18 @@ class RunFolder:
     def claim(self, recipe: Recipe, placement: Placement) -> None:
         """Record the recipe and the slice, or compare them with the record.
 
-        Raises InputError when they differ, because the batches would change half-way, and when the directory
-        cannot be written.
+        Raises InputError when they differ, because the batches would change half-way.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
         file = self.path / "run.json"
         try:
             if not file.exists():
                 self.path.mkdir(exist_ok=True)
-                write_text(file, json.dumps(wanted, indent=2))
+                self.write_text(file.name, json.dumps(wanted, indent=2))
             recorded = json.loads(file.read_text())
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise InputError(f"{file} cannot be used: {error}") from error
-        changed = sorted(_differences(recorded, wanted))
+        changed = sorted(differences(recorded, wanted))
         if changed:
             raise InputError(
                 f"run {self.name} in {self.output} was started with another {', '.join(changed)}; "
@@ -80,7 +79,9 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file of the directory; no reader sees it half written."""
-        write_text(self.path / name, text)
+        part = self.path / f"{name}.part"
+        part.write_text(text)
+        part.replace(self.path / name)
 
     def finished(self) -> bool:
         """Whether the run has been marked as finished."""
@@ -89,22 +90,4 @@ class RunFolder:
     def finish(self, steps: int) -> None:
         """Mark the run as finished after `steps`."""
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
-        write_text(self.path / MARKER, json.dumps({"steps": steps, "finished_at": finished_at}, indent=2))
-
-
-def write_text(file: Path, text: str) -> None:
-    """Replace a file; no reader sees it half written."""
-    part = file.with_name(f"{file.name}.part")
-    part.write_text(text)
-    part.replace(file)
-
-
-def _differences(old: Any, new: Any, key: str = "") -> list[str]:
-    """The dotted keys at which two nested mappings differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            name
-            for part in {*old, *new}
-            for name in _differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
-        ]
-    return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]
+        self.write_text(MARKER, json.dumps({"steps": steps, "finished_at": finished_at}, indent=2))

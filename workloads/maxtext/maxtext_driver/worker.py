@@ -5,13 +5,15 @@ import signal
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import ray.train
 
+from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
-from maxtext_driver.metrics import MetricsLog, progress_of
+from maxtext_driver.metrics import progress_of
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
@@ -30,14 +32,14 @@ def train_on_worker(config: dict[str, Any]) -> None:
         return
     with limit.counted():
         train(recipe, run, placement, limit)
-    saved, steps = run.steps_saved(), recipe.steps
-    # Rank 0 has recorded its time before it stopped the others.
-    if saved < steps and TimeLimit(run, config["max_run_hours"]).reached():
+    # All stop after the same step, and rank 0, which counts the time, knows why.
+    if rank:
         return
-    if saved < steps:
-        raise RuntimeError(f"training stopped after step {saved} of {steps}")
-    if rank == 0:
+    saved, steps = run.steps_saved(), recipe.steps
+    if saved >= steps:
         run.finish(steps)
+    elif not limit.reached():
+        raise RuntimeError(f"training stopped after step {saved} of {steps}")
 
 
 def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit) -> None:
@@ -65,7 +67,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         # Ray has done so already.
         skip_jax_distributed_system=True,
     )
-    log = MetricsLog(run.path, from_step=saved) if limit.counts else None
+    log = MetricsLog(run, from_step=saved) if limit.counts else None
     with _reporting_to(log, limit):
         try:
             pre_train.main(arguments)
@@ -86,7 +88,7 @@ def _reporting_to(log: MetricsLog | None, limit: TimeLimit) -> Generator[None]:
                 return
             progress = progress_of(step, self.config.steps, metrics["scalar"])
             print(progress.line(), flush=True)
-            log.append(progress)
+            log.append(asdict(progress))
             nonlocal stopping
             if limit.reached() and not stopping:
                 stopping = True

@@ -1,0 +1,32 @@
+"""The options that both trainers have."""
+
+import argparse
+
+
+def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
+    """What to train, where and for how long; `example` is a value that --set may replace."""
+    parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="overrides",
+        metavar="KEY=VALUE",
+        help=f"a value in place of the recipe's, for example {example}; may be repeated",
+    )
+    parser.add_argument("--run", help="the run's directory there; the same name resumes")
+    parser.add_argument(
+        "--max-run-hours",
+        type=float,
+        metavar="HOURS",
+        help="how long the run may train, all its tries together; then it is saved and ends",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print what would be trained; train nothing")
+
+
+def count(text: str) -> int:
+    """An option's value that is a number of things."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
