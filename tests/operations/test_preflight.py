@@ -241,7 +241,7 @@ def test_a_run_without_a_limit_is_a_warning_and_so_is_what_no_limit_ends(check: 
         "l4-kueue-l4-pool keeps 3 g2-standard-24, used or not",
     ]
     (fine,) = check(planned("a4-ray"), "run limit")
-    assert fine.what == "a run is ended after 4 hours"
+    assert fine.what == "a run may train for 4 hours"
 
 
 def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:

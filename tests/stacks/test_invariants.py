@@ -210,7 +210,8 @@ def test_the_autoscaler_evicts_no_pod_of_a_training_and_may_evict_a_server(plan:
     for resource in plan.resources:
         if resource.type.startswith("kubernetes:"):
             marks = list(plans.values(resource.inputs, "cluster-autoscaler.kubernetes.io/safe-to-evict"))
-            trains = resource.type.endswith((":Job", ":RayJob"))
+            spot = any(plans.values(resource.inputs, "cloud.google.com/gke-spot"))
+            trains = resource.type.endswith((":Job", ":RayJob")) and not spot
             pods = sum(each == resource for each, _ in plans.pods(plan))
             assert marks == (["false"] * pods if trains else []), resource.name
 

@@ -139,13 +139,14 @@ def test_the_driver_understands_what_it_is_asked(
 
 def test_the_job_runs_in_the_folder_of_its_code(plan: Plan) -> None:
     submitter = job(plan)["submitterPodTemplate"]["spec"]
-    (mount,) = submitter["containers"][0]["volumeMounts"]
+    (mount,) = (each for each in submitter["containers"][0]["volumeMounts"] if each["name"] == "code")
     assert yaml.safe_load(job(plan)["runtimeEnvYAML"]) == {"working_dir": mount["mountPath"]}
 
 
 def test_the_code_runs_as_it_is_laid_out(plan: Plan, tmp_path: Path) -> None:
     texts = plans.named(plan, "tpu-maxtext-code").inputs["data"]
-    (volume,) = job(plan)["submitterPodTemplate"]["spec"]["volumes"]
+    volumes = job(plan)["submitterPodTemplate"]["spec"]["volumes"]
+    (volume,) = (each for each in volumes if "configMap" in each)
     for item in volume["configMap"]["items"]:
         path = tmp_path / item["path"]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,6 +47,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "image": settings.image.uri,
                 "serviceAccount": platform.account.account_name,
                 "capacity": settings.capacity.pod_selectors(),
+                "eviction": settings.capacity.pod_annotations(),
                 "bucket": bucket.bucket_name,
                 "run": run,
             },
