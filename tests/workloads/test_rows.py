@@ -8,7 +8,6 @@ from tiny import TOKENS_PER_IMAGE, make_recipe
 
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
-from finetune.training import build_trainer, sft_arguments
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +22,9 @@ def rows(recipe: Recipe) -> Any:
 
 @pytest.fixture(scope="module")
 def trainer(recipe: Recipe, rows: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    # Imports the Hub's library, which reads the environment that conftest sets after this file is read.
+    from finetune.training import build_trainer, sft_arguments
+
     return build_trainer(recipe, sft_arguments(recipe, tmp_path_factory.mktemp("work")), rows, None, [])
 
 
