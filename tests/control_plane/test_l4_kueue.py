@@ -85,7 +85,7 @@ def test_a_server_gets_its_gpus_only_when_the_trainer_has_gone(scene: Demonstrat
     assert scene.servers()[0] == 1
     assert scene.training()[2] == 2
     scene.comes_to(scene.servers, (2, 0))
-    assert scene.training() == (True, 0, 0)
+    scene.comes_to(scene.training, (True, 0, 0))
 
 
 @pytest.mark.parametrize("wanted", ["Complete", "Failed"])
