@@ -131,7 +131,7 @@ class Billed:
 
 
 # What holds for every type whose own entries do not say more.
-_ANY_CALL: Final = Minutes(create=0.1, update=0.1, delete=0.1, assumption="minutes-call")
+ANY_CALL: Final = Minutes(create=0.1, update=0.1, delete=0.1, assumption="minutes-call")
 
 
 class Made:
@@ -254,7 +254,7 @@ class Record:
 
     def duration(self, operation: Operation, inputs: Inputs) -> float:
         """Minutes that an operation takes."""
-        stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, _ANY_CALL))
+        stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, ANY_CALL))
         return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
 
 

@@ -2,12 +2,16 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from cloud import records
+from cloud.record import ANY_CALL
 from documentation import picture, settings_reference
 from documentation.errors import DocumentationError
+from documentation.markdown import table
 from documentation.scenarios import scenarios
 from engine.plan import Plan
 from engine.project import ROOT
@@ -43,30 +47,46 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         )
     drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
     pictures = {f"plan of {stack}": picture.section(stack, plan_of(stack)) for stack in drawn}
-    found[README] = _filled(README, {"stacks": _table(), **pictures})
-    for page, minutes in (("gotchas", False), ("rehearsal", True)):
-        found[DOCS / f"{page}.md"] = _filled(DOCS / f"{page}.md", {"assumptions": _assumed(minutes)})
+    found[README] = _filled(README, {"stacks": _stacks(), **pictures})
+    minutes = _minutes()
+    for page, column, texts in (("gotchas", "otherwise", {}), ("rehearsal", "in minutes", minutes)):
+        rows = [
+            [f"`{id}`", row.assumed, texts.get(id, row.otherwise), row.source, row.look]
+            for id, row in assumptions().items()
+            if (id in minutes) is (page == "rehearsal")
+        ]
+        text = table("id", "assumed", column, "source", "look", rows=rows)
+        found[DOCS / f"{page}.md"] = _filled(DOCS / f"{page}.md", {"assumptions": text})
     return found
 
 
-def _assumed(minutes: bool) -> str:
-    """What nobody here has seen on the cloud: how many minutes something takes, or the rest of it."""
-    rows = [
-        f"| `{row.id}` | {row.assumed} | {row.source} | {row.look} |\n"
-        for row in assumptions().values()
-        if row.id.startswith("minutes-") is minutes
+def _minutes() -> dict[str, str]:
+    """By assumption, how long it is assumed to take to create, to update and to delete what."""
+    found = {id: defaultdict(list) for id in assumptions() if id.startswith("minutes-")}
+    every = [
+        ("anything else", ANY_CALL),
+        *((it.type, each) for it in records.every().values() for each in it.minutes),
     ]
-    return "".join(["| id | assumed | source | look |\n|---|---|---|---|\n", *rows])
+    for type_, each in every:
+        if each.assumption:
+            figures = ("-" if it is None else f"{it:g}" for it in (each.create, each.update, each.delete))
+            found[each.assumption][", ".join(figures)].append(type_.rpartition(":")[2])
+    return {
+        id: "; ".join(f"{', '.join(types)}: {text}" for text, types in figures.items())
+        for id, figures in found.items()
+    }
 
 
-def _table() -> str:
+def _stacks() -> str:
     """The stacks of every scenario with the title of its page."""
-    rows = [
-        f"| {', '.join(f'[`{stack}`]({page_of(scenario).relative_to(ROOT)})' for stack in stacks)} "
-        f"| {_title(scenario)} |\n"
+    rows = (
+        [
+            ", ".join(f"[`{stack}`]({page_of(scenario).relative_to(ROOT)})" for stack in stacks),
+            _title(scenario),
+        ]
         for scenario, stacks in scenarios().items()
-    ]
-    return "".join(["| stack | what it runs |\n|---|---|\n", *rows])
+    )
+    return table("stack", "what it runs", rows=rows)
 
 
 def _title(scenario: str) -> str:

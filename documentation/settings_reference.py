@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 
 import stacks
 from documentation.errors import DocumentationError
+from documentation.markdown import table
 from documentation.scenarios import scenarios
 from stacks.reader import ConfigModel, is_secret, keys_of, values_of
 
@@ -23,7 +24,6 @@ configuration is reported at once, before anything is created; an unknown key is
 What scenarios have in common comes first, then what each of them adds, or has other values or another
 default for.
 """
-_COLUMNS: Final = ("setting", "what it is", "values", "default")
 
 
 def page() -> str:
@@ -95,7 +95,7 @@ def _table(kind: type[ConfigModel]) -> str:
         ]
         for key, field in _declared(kind).items()
     ]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [_COLUMNS, ["---"] * len(_COLUMNS), *rows])
+    return table("setting", "what it is", "values", "default", rows=rows)
 
 
 def _default(field: FieldInfo) -> str:

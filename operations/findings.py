@@ -2,10 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,7 +21,7 @@ class Level(StrEnum):
     UNKNOWN = "not checked"
 
 
-_COLOURS: Final = dict(zip(Level, ("green", "yellow", "red", "magenta"), strict=True))
+COLOURS: Final = dict(zip(Level, ("green", "yellow", "red", "magenta"), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,25 +66,32 @@ def exit_status(found: object, unseen: object) -> int:
     return 1 if found else 2 if unseen else 0
 
 
-def as_json(findings: Sequence[Finding], **more: str) -> str:
-    """The findings for a program."""
-    return json.dumps({**more, "findings": [asdict(each) for each in findings]}, indent=2)
+def as_json(found: Sequence[Any], **more: str) -> str:
+    """Findings, or another command's rows, for a program."""
+    return json.dumps({**more, "findings": [asdict(each) for each in found]}, indent=2)
 
 
-def show(findings: Sequence[Finding], title: str, console: Console) -> None:
-    """Prints the findings as a table, and how many there are of each kind."""
+def show(
+    rows: Iterable[tuple[str, StrEnum, str, str]],
+    title: str,
+    console: Console,
+    *heads: str,
+    colours: Mapping[Any, str],
+) -> None:
+    """Prints rows of a topic, a level and two texts as a table, and how many there are of each level.
+
+    Args:
+        heads: What is above the topics and the two texts.
+        colours: Of every level, in the order in which they are counted.
+    """
     table = Table(title=title, title_justify="left", show_lines=True)
-    for name, ratio in (("check", None), ("", None), ("found", 3), ("what to do", 3)):
+    for name, ratio in zip((heads[0], "", *heads[1:]), (None, None, 3, 3), strict=True):
         table.add_column(name, overflow="fold", ratio=ratio)
-    shown = ""
-    for each in findings:
-        topic, shown = "" if each.topic == shown else each.topic, each.topic
-        level = f"[{_COLOURS[each.level]}]{each.level}[/]"
-        table.add_row(topic, level, escape(each.what), escape(each.remedy))
+    shown, counts = "", Counter[StrEnum]()
+    for topic, level, *texts in rows:
+        table.add_row("" if topic == shown else topic, f"[{colours[level]}]{level}[/]", *map(escape, texts))
+        shown, counts[level] = topic, counts[level] + 1
     console.print(table)
-    counts = Counter(each.level for each in findings)
-    console.print(", ".join(f"{counts[level]} {level}{_ending(level, counts[level])}" for level in Level))
-
-
-def _ending(level: Level, count: int) -> str:
-    return "s" if count != 1 and level in (Level.WARNING, Level.PROBLEM) else ""
+    plural = (Level.WARNING, Level.PROBLEM)
+    texts = (f"{counts[each]} {each}{'s' * (each in plural and counts[each] != 1)}" for each in colours)
+    console.print(", ".join(texts))

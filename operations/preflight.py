@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Final
 
 from rich.console import Console
@@ -62,7 +62,9 @@ def run(options: argparse.Namespace) -> int:
         print(findings.as_json(found, stack=planned.stack, project=planned.project, region=planned.region))
     else:
         title = f"preflight of {planned.stack} in {planned.project}, {planned.region}"
-        findings.show(found, title, Console(width=None if sys.stdout.isatty() else 110))
+        console = Console(width=None if sys.stdout.isatty() else 110)
+        rows = map(astuple, found)
+        findings.show(rows, title, console, "check", "found", "what to do", colours=findings.COLOURS)
     levels = {finding.level for finding in found}
     return findings.exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)
 

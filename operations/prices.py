@@ -64,7 +64,7 @@ def file_prices(file: Path) -> Prices:
 def catalog_prices(clients: Clients, region: str) -> Prices:
     """Google's list prices for a region, without free amounts and discounts.
 
-    They raise CallError when the catalog does not answer.
+    They raise OperationError when the catalog does not answer.
     """
 
     @cache
@@ -73,6 +73,8 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
         skus = clients.every(
             "cloudbilling.v1", "services.skus.list", parent=parent, currencyCode="USD", pageSize=5000
         )
+        if not skus:
+            raise OperationError(f"the catalog has nothing of {parent}")
         return [sku for sku in skus if {region, "global"} & {*sku.get("serviceRegions", ())}]
 
     def price(key: str, unit: str) -> Price:

@@ -1,20 +1,16 @@
 """`python -m operations first-run`."""
 
 import argparse
-import json
-from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from operations import findings, plan
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.first_run.assumptions import Assumption, assumptions
+from operations.first_run.assumptions import assumptions
 from operations.first_run.ground import Ground
 from operations.first_run.measurements import MEASUREMENTS
 from operations.options import add_kubeconfig, add_shared
@@ -47,6 +43,17 @@ class Row:
     seen: str
     look: str
 
+    @property
+    def cells(self) -> tuple[str, Verdict, str, str]:
+        """It as it is shown: how to look where that is left to do."""
+        settled = self.verdict in (Verdict.DIFFERS, Verdict.HOLDS)
+        return (
+            self.id,
+            self.verdict,
+            self.assumed,
+            self.seen if settled else f"{self.seen}\n{self.look}".strip(),
+        )
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
@@ -62,45 +69,31 @@ def run(options: argparse.Namespace) -> int:
         clients = Clients(planned.project, options.endpoint)
         ground = Ground(plan=planned, state=state, clients=clients, given=given)
         rows = []
-        for each in assumptions().values():
-            status.update(f"looking at {each.id}")
-            rows.append(look(each, ground))
+        for id in assumptions():
+            status.update(f"looking at {id}")
+            rows.append(look(id, ground))
     if options.json:
-        print(
-            json.dumps(
-                {"stack": planned.stack, "region": planned.region, "rows": list(map(asdict, rows))}, indent=2
-            )
-        )
+        print(findings.as_json(rows, stack=planned.stack, region=planned.region))
     else:
-        _show(rows, f"first run of {planned.stack} in {planned.region}")
+        cells = sorted((row.cells for row in rows), key=lambda each: [*Verdict].index(each[1]))
+        title = f"first run of {planned.stack} in {planned.region}"
+        heads = "id", "assumed", "seen, or how to look"
+        findings.show(cells, title, Console(), *heads, colours=_COLOURS)
     verdicts = {row.verdict for row in rows}
     return findings.exit_status(Verdict.DIFFERS in verdicts, Verdict.UNSEEN in verdicts)
 
 
-def look(assumption: Assumption, ground: Ground) -> Row:
+def look(id: str, ground: Ground) -> Row:
     """What is seen of an assumption, in words without secrets and the project's name: others read it."""
     verdict, said = Verdict.BY_HAND, ""
-    if assumption.id in MEASUREMENTS:
+    if id in MEASUREMENTS:
         try:
-            holds, said = MEASUREMENTS[assumption.id](ground)
+            holds, said = MEASUREMENTS[id](ground)
             verdict = Verdict.HOLDS if holds else Verdict.DIFFERS
         except OperationError as error:
             verdict, said = Verdict.UNSEEN, str(error)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             verdict, said = Verdict.UNSEEN, f"the answer is not understood ({type(error).__name__}: {error})"
     seen = Redaction().text(said).replace(ground.plan.project, "PROJECT")
-    return Row(verdict=verdict, seen=seen, **assumption.model_dump(include={"id", "assumed", "look"}))
-
-
-def _show(rows: list[Row], title: str) -> None:
-    table = Table(title=title, title_justify="left", show_lines=True)
-    for name, ratio in (("assumption", 3), ("", None), ("seen, or how to look", 3)):
-        table.add_column(name, overflow="fold", ratio=ratio)
-    for row in sorted(rows, key=lambda row: [*Verdict].index(row.verdict)):
-        seen = (
-            row.seen if row.verdict in (Verdict.DIFFERS, Verdict.HOLDS) else f"{row.seen}\n{row.look}".strip()
-        )
-        verdict = f"[{_COLOURS[row.verdict]}]{row.verdict}[/]"
-        table.add_row(f"[bold]{row.id}[/]\n{escape(row.assumed)}", verdict, escape(seen))
-    counts = Counter(row.verdict for row in rows)
-    Console().print(table, ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict))
+    known = assumptions()[id]
+    return Row(id=id, assumed=known.assumed, verdict=verdict, seen=seen, look=known.look)

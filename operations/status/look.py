@@ -113,7 +113,7 @@ def _noted(what: str, unseen: Unseen) -> Generator[None]:
         yield
     except OperationError as error:
         unseen.append(f"{what}: {error}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         # An object without a name, a number that is none: the server is not what we take it for.
         unseen.append(f"{what}: the answer is not understood ({type(error).__name__}: {error})")
 

@@ -108,12 +108,12 @@ def test_the_catalogs_units_are_turned_into_ours(google: GoogleServer, catalog: 
 @pytest.mark.parametrize(
     ("skus", "why"),
     [
-        ([], "no SKU matches"),
+        ([sku(CORE, 1, "europe-west4")], "no SKU matches"),
         ([sku(CORE, 1, unit="mo")], "no SKU matches"),
         ([sku(CORE, nanos) for nanos in (1, 2)], "2 prices match"),
         ([{"description": CORE, "serviceRegions": ["us-central1"]}], "no SKU"),
     ],
-    ids=["none", "unit", "two", "half"],
+    ids=["elsewhere", "unit", "two", "half"],
 )
 def test_without_exactly_one_price_there_is_none(
     skus: list[dict[str, Any]], why: str, google: GoogleServer, catalog: Prices

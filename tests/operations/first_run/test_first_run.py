@@ -41,7 +41,7 @@ def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Lo
         world.answer(google, cluster)
         clients, given = Clients(PROJECT, google.address, timeout_s=0.1), cluster.kubeconfig(tmp_path)
         ground = Ground(plan=planned(PLAN), state=state, clients=clients, given=from_kubeconfig(given))
-        rows = [look(each, ground) for each in assumptions().values()]
+        rows = [look(id, ground) for id in assumptions()]
         assert all(row.seen for row in rows if row.verdict is not BY_HAND)
         return {row.id: row.verdict for row in rows if row.verdict is not BY_HAND}
 
@@ -110,7 +110,7 @@ def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_se
     told = f"{HF_TOKEN} may not read projects/{PROJECT}"
     google.fail("iam.v1", "iam.permissions.queryTestablePermissions", Fault(code=403, message=told))
     ran = run("--json")
-    rows = {row["id"]: row for row in json.loads(ran.out)["rows"]}
+    rows = {row["id"]: row for row in json.loads(ran.out)["findings"]}
     assert list(rows) == list(assumptions())
     assert rows["cilium-end-port"]["verdict"] == DIFFERS and "1.16" in rows["cilium-end-port"]["seen"]
     assert "may not read projects/PROJECT" in rows["permission-names"]["seen"]
