@@ -1,19 +1,11 @@
 """One run of a Cloud Run job: started, watched, cancelled when need be."""
 
-from contextlib import suppress
 from typing import Any, Final
 
-from googleapiclient.errors import HttpError
-
-from cloud.client import CALL_ERRORS, client
-from cloud.credentials import find_credentials
+from components.calls import NO_PATIENCE, OUTAGE, Calls, Patience, Trouble, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
 
-_TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 10.0
-# Some minutes without a network, or without the API: each wait is twice as long as the one before.
-_RETRIES: Final = 8
 _RUNNING: Final = ("EXECUTION_RUNNING", "EXECUTION_PENDING")
 
 
@@ -22,7 +14,7 @@ def run(job: str, endpoint: str | None, clock: Clock) -> str:
 
     Args:
         job: `projects/P/locations/L/jobs/J`.
-        endpoint: Address of a server that answers in Google's place, None for Google.
+        endpoint: As of `google_api`.
 
     Returns:
         The name of the execution, which has succeeded.
@@ -31,54 +23,47 @@ def run(job: str, endpoint: str | None, clock: Clock) -> str:
         OnceError: When it has not. One that is still running is cancelled; where that fails too, the next
             `up` does it.
     """
+    jobs = google_api("run.v2", endpoint).projects().locations().jobs()
+    executions, calls = jobs.executions(), Calls(clock, _refused, _say)
     try:
-        host = endpoint and endpoint.removesuffix("v2/")
-        api = client("run.v2", find_credentials(endpoint), _TIMEOUT_S, host)
-        jobs = api.projects().locations().jobs()
-        _end_earlier(jobs, job, clock)
+        newest = calls.patiently(jobs.get(name=job)).get("latestCreatedExecution", {})
+        if newest.get("completionStatus") in _RUNNING:
+            # Left where an `up` was killed; two at a time would write one run.
+            _say(f"execution {_short(newest['name'])} is still running and is ended first")
+            earlier = f"{job}/executions/{_short(newest['name'])}"
+            calls.once(executions.cancel(name=earlier, body={}))
+            calls.until(_has_ended, executions.get(name=earlier))
         # Sent once: an execution of which the answer was lost is ended by the next `up`.
-        started = jobs.run(name=job, body={}).execute()["metadata"]
-    except (Interrupted, *CALL_ERRORS) as error:
-        raise OnceError(f"{job} was not run: {_reason(error)}") from None
+        started = calls.once(jobs.run(name=job, body={}))["metadata"]
+    except (Interrupted, Trouble) as error:
+        raise OnceError(f"{job} was not run: {error}") from None
     name, log = started["name"], f"log {started.get('logUri')}"
-    print(f"execution {_short(name)} started, {log}", flush=True)
+    execution = f"execution {_short(name)}"
+    _say(f"{execution} started, {log}")
     try:
-        completed = _completed(jobs, name, clock)
-    except (Interrupted, *CALL_ERRORS) as error:
-        with suppress(*CALL_ERRORS):
-            jobs.executions().cancel(name=name, body={}).execute()
-        raise OnceError(f"execution {_short(name)} is given up: {_reason(error)}; {log}") from None
+        ended = calls.until(_has_ended, executions.get(name=name))
+    except (Interrupted, Trouble) as error:
+        outcome = calls.ending(executions.cancel(name=name, body={}))
+        raise OnceError(f"{execution} is given up: {error}; it {outcome}; {log}") from None
+    completed = next((each for each in ended.get("conditions", ()) if each["type"] == "Completed"), {})
     if completed.get("state") != "CONDITION_SUCCEEDED":
         why = completed.get("message", "Cloud Run does not say why")
-        raise OnceError(
-            f"execution {_short(name)} has failed: {why}\n  {log}\n  `pulumi up` runs the job again"
-        )
+        raise OnceError(f"{execution} has failed: {why}\n  {log}\n  `pulumi up` runs the job again")
     return name
 
 
-def _end_earlier(jobs: Any, job: str, clock: Clock) -> None:
-    """One is left where an `up` was killed; two at a time would write one run."""
-    newest = jobs.get(name=job).execute(num_retries=_RETRIES).get("latestCreatedExecution", {})
-    if newest.get("completionStatus") in _RUNNING:
-        name = f"{job}/executions/{_short(newest['name'])}"
-        print(f"execution {_short(name)} is still running and is ended first", flush=True)
-        jobs.executions().cancel(name=name, body={}).execute()
-        _completed(jobs, name, clock)
+def _refused(status: int, _reason: str) -> Patience:
+    return OUTAGE if status == 429 else NO_PATIENCE
 
 
-def _completed(jobs: Any, name: str, clock: Clock) -> dict[str, Any]:
-    """The condition `Completed` of an execution once it has ended."""
-    while True:
-        execution = jobs.executions().get(name=name).execute(num_retries=_RETRIES)
-        if "completionTime" in execution:
-            return next((each for each in execution.get("conditions", ()) if each["type"] == "Completed"), {})
-        clock.wait(_POLL_S)
+def _has_ended(execution: dict[str, Any]) -> bool:
+    return "completionTime" in execution
 
 
 def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _reason(error: Exception) -> str:
-    """Without the address of the call around it."""
-    return error.reason if isinstance(error, HttpError) else str(error)
+def _say(line: str) -> None:
+    """The engine shows what a provider prints."""
+    print(line, flush=True)

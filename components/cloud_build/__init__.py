@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 import pulumi
 from pulumi import dynamic
 
-from components.cloud_build.inputs import BuildInputs
+from components.clock import Clock
 from components.once import OnceProvider
 
 _RESULTS: Final = ("uri", "build", "log")
@@ -24,22 +24,49 @@ class CloudBuildProvider(OnceProvider):
         """Builds and waits for the end.
 
         Raises:
-            BuildError: Without an image; the message says why and what to do.
+            OnceError: Without an image; the message says why and what to do.
         """
         # Here and not above, so that a preview does not load Google's client library.
-        from components.cloud_build.api import BuildApi
         from components.cloud_build.run import BuildRun
 
-        inputs = BuildInputs.of(props)
-        api = BuildApi(str(inputs.project), inputs.location, **self._endpoints)
-        results = BuildRun(api, inputs).run()
+        results = BuildRun(props, self._endpoints, Clock()).run()
         return dynamic.CreateResult(results["build"], {**props, **results})
 
 
 class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
-    """A build that has run."""
+    """A build that has run.
+
+    Args:
+        image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`; the tag stands for the content.
+        repository_created: When the repository was created; another one needs the image again.
+        source_object: The context, a `.tar.gz` with a Dockerfile at its root.
+        service_account: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
+    """
 
     uri: pulumi.Output[str]
 
-    def __init__(self, name: str, inputs: BuildInputs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(CloudBuildProvider(), name, {**inputs.properties(), **dict.fromkeys(_RESULTS)}, opts)
+    def __init__(
+        self,
+        name: str,
+        *,
+        project: pulumi.Input[str],
+        location: str,
+        image: pulumi.Input[str],
+        repository_created: pulumi.Input[str],
+        source_bucket: pulumi.Input[str],
+        source_object: pulumi.Input[str],
+        source_generation: pulumi.Input[int],
+        service_account: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        inputs = {
+            "project": project,
+            "location": location,
+            "image": image,
+            "repositoryCreated": repository_created,
+            "sourceBucket": source_bucket,
+            "sourceObject": source_object,
+            "sourceGeneration": source_generation,
+            "serviceAccount": service_account,
+        }
+        super().__init__(CloudBuildProvider(), name, {**inputs, **dict.fromkeys(_RESULTS)}, opts)

@@ -9,7 +9,6 @@ import pulumi_gcp as gcp
 
 from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
-from components.cloud_build.inputs import BuildInputs
 from components.component import Component
 from components.image import ContainerRepository, Image
 
@@ -79,16 +78,14 @@ class ImageBuild(Component):
         pushes = args.repository.grant_writer(f"{args.image_name}-builder", account.member)
         build = CloudBuild(
             f"{name}-build",
-            BuildInputs(
-                project=args.project,
-                location=args.build_region,
-                image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
-                repository_created=args.repository.created,
-                source_bucket=bucket.name,
-                source_object=source.name,
-                source_generation=source.generation,
-                service_account=account.name,
-            ),
+            project=args.project,
+            location=args.build_region,
+            image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
+            repository_created=args.repository.created,
+            source_bucket=bucket.name,
+            source_object=source.name,
+            source_generation=source.generation,
+            service_account=account.name,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)

@@ -2,51 +2,93 @@
 
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, wait_exponential
-from tenacity.retry import retry_base
-
+from cloud.cloudbuild import OPEN_REGIONS
+from components.calls import NO_PATIENCE, Calls, Patience, Trouble, google_api
 from components.clock import Clock, Interrupted
-from components.cloud_build.api import BuildApi, Kind, Trouble
-from components.cloud_build.inputs import BuildError, BuildInputs
+from components.once import OnceError
 
-# How long a build may wait for a machine, in seconds.
+# Cloud Build's own name of the machine, not Compute Engine's.
+_MACHINE: Final = "E2_HIGHCPU_8"
+# Base image, its layers unpacked and what is added must fit, about three times the 10 GB of a CUDA image.
+_DISK_GB: Final = 100
+# How long the build may wait for a machine, and then take, in seconds; Cloud Build itself ends it then.
 _QUEUE_S: Final = 1800
-# Beyond its own limits, before a build is taken for stuck.
-_MARGIN_S: Final = 300
-# Looks at a build: often at first, when it fails for simple reasons, then at a steady pace.
-_FIRST_LOOK_S: Final = 0.5
-_POLL_S: Final = 5.0
-_REPORT_S: Final = 60.0
-# 2, 4, 8 and 16 seconds, then always 30.
-_BACKOFF: Final = wait_exponential(multiplier=2, max=30)
+_BUILD_S: Final = 3600
 # The end of a log arrives some seconds after the end of the build.
 _LOG_READS: Final = 4
+_LOG_PAUSE_S: Final = 5.0
+_LOG_LINES: Final = 20
 
+_RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
 # A grant that IAM does not know everywhere yet ends a build that has started, before it has done anything.
 _TOO_EARLY: Final = ("FETCH_SOURCE_FAILED", "LOGGING_FAILURE")
-_RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
+_INVISIBLE: Final = re.compile("service account|could not resolve source")
+
+# IAM's changes reach every place within 2 minutes as a rule, and sometimes need more than 7:
+# https://docs.cloud.google.com/iam/docs/access-change-propagation
+_PROPAGATION: Final[Patience] = (
+    480.0,
+    "; tried for 8 minutes, so it is not a new project's delay; the caller needs "
+    "roles/cloudbuild.builds.editor on the project and roles/iam.serviceAccountUser on the build's service "
+    "account, that account must read the source and write the log, and the Cloud Build API must be on",
+)
+_QUOTA: Final[Patience] = (
+    60.0,
+    "; a quota of Cloud Build is used up: wait for other builds, ask for more at "
+    "https://console.cloud.google.com/iam-admin/quotas?service=cloudbuild.googleapis.com, or build in "
+    "another region: `pulumi config set buildRegion REGION`",
+)
+_REGION: Final[Patience] = (
+    0.0,
+    f"; this project may build in some regions only, often {', '.join(OPEN_REGIONS)}: "
+    f"`pulumi config set buildRegion {OPEN_REGIONS[0]}`, then `pulumi up`; the image stays where it is",
+)
 
 # A build as Cloud Build's API shows it.
 Build = dict[str, Any]
+
+
+class _TooEarly(Trouble):
+    """A build that another one may do better than."""
+
+
+def _refused(status: int, reason: str) -> Patience:
+    """Judges a refusal by its status and, where that says too little, by its message.
+
+    A region that a project may not build in is a failed precondition, which is a bad request; an account
+    or object that is not visible yet is one too. https://docs.cloud.google.com/build/docs/locations
+    """
+    if status in (403, 404) or (status == 400 and _INVISIBLE.search(reason)):
+        return _PROPAGATION
+    if "cannot run builds in this region" in reason:
+        return _REGION
+    return _QUOTA if status == 429 or "quota" in reason else NO_PATIENCE
 
 
 class BuildRun:
     """A build from the request to the image.
 
     Args:
-        clock: What time it is and how to wait.
+        inputs: Those of a `CloudBuild`; every number of the engine is a float.
+        servers: Addresses of servers that answer in Google's place, by `cloud_build` and `logging`.
+
+    Raises:
+        OnceError: Without Application Default Credentials.
     """
 
-    def __init__(self, api: BuildApi, inputs: BuildInputs, clock: Clock | None = None) -> None:
-        self._api = api
+    def __init__(self, inputs: Mapping[str, Any], servers: Mapping[str, str | None], clock: Clock) -> None:
         self._inputs = inputs
-        self._image = str(inputs.image)
-        self._clock = clock or Clock()
-        self._began = self._clock.now()
+        self._image: str = inputs["image"]
+        self._status = ""
+        self._calls = Calls(clock, _refused, self._log)
+        self._parent = f"projects/{inputs['project']}/locations/{inputs['location']}"
+        build = google_api("cloudbuild.v1", servers["cloud_build"])
+        self._builds = build.projects().locations().builds()
+        self._entries = google_api("logging.v2", servers["logging"]).entries()
 
     def run(self) -> dict[str, str]:
         """Builds, and prints how far it is.
@@ -55,88 +97,59 @@ class BuildRun:
             The outputs of `CloudBuild`: the image by digest, the build's id, the address of its log.
 
         Raises:
-            BuildError: Without an image; a build that was still running has been cancelled.
+            OnceError: Without an image; a build that was still running has been cancelled.
         """
         try:
-            too_early = retry_if_result(lambda ended: ended.get("failureInfo", {}).get("type") in _TOO_EARLY)
-            build = self._retrying(too_early)(lambda: self._watch(self._start()))
+            build = self._calls.retrying(_TooEarly)(self._attempt)
         except (Trouble, Interrupted) as error:
-            raise BuildError(f"{self._image} was not built: {error}") from None
+            raise OnceError(f"{self._image} was not built: {error}") from None
         if build["status"] != "SUCCESS":
-            raise BuildError(self._failure(build))
+            raise OnceError(self._failure(build))
         images = build.get("results", {}).get("images", [])
         digests = [image["digest"] for image in images if image["name"] == self._image]
         if len(digests) != 1 or not re.fullmatch(r"sha256:[0-9a-f]{64}", digests[0]):
-            raise BuildError(
+            raise OnceError(
                 f"build {build['id']} succeeded but names no digest of {self._image}, see {build['logUrl']}"
             )
-        self._log(f"built, {_minutes(self._clock.now() - self._began)}")
         path = self._image.rpartition(":")[0]
         return {"uri": f"{path}@{digests[0]}", "build": build["id"], "log": build["logUrl"]}
 
+    def _attempt(self) -> Build:
+        """A build that has ended; whatever else happens, it does not go on running."""
+        build = self._start()
+        name, log = f"build {build['id']}", f"log {build['logUrl']}"
+        self._log(f"{name} started, {log}")
+        named = f"{self._parent}/builds/{build['id']}"
+        try:
+            ended = self._calls.until(self._has_ended, self._builds.get(name=named))
+        except (Trouble, Interrupted) as error:
+            outcome = self._calls.ending(self._builds.cancel(name=named))
+            raise OnceError(f"{self._image} was not built: {error}; {name} {outcome}, {log}") from None
+        failure = ended.get("failureInfo", {})
+        if failure.get("type") in _TOO_EARLY:
+            raise _TooEarly(f"{failure.get('detail', failure['type'])} ({name}, {log})", _PROPAGATION)
+        return ended
+
     def _start(self) -> Build:
         tag = f"request-{uuid.uuid4().hex}"
-        retrying = self._retrying(retry_if_exception_type(Trouble))
+        retrying = self._calls.retrying()
 
         def create() -> Build:
             # An earlier attempt may have succeeded, and only its answer got lost.
-            found = self._api.find(tag) if retrying.statistics["attempt_number"] > 1 else None
-            return found or self._api.create(_message(self._inputs, tag))
+            if retrying.statistics["attempt_number"] > 1:
+                found = self._builds.list(parent=self._parent, filter=f'tags="{tag}"', pageSize=1)
+                for build in self._calls.once(found).get("builds", ()):
+                    return build
+            request = self._builds.create(parent=self._parent, body=_message(self._inputs, tag))
+            return self._calls.once(request)["metadata"]["build"]
 
         return retrying(create)
 
-    def _retrying(self, retry: retry_base) -> Retrying:
-        """Tries again for as long as that can help; then the last attempt's outcome stands."""
-        return Retrying(
-            retry=retry,
-            wait=_BACKOFF,
-            stop=self._is_hopeless_since(self._clock.now()),
-            sleep=self._clock.wait,
-            before_sleep=self._log_retry,
-            retry_error_callback=_outcome,
-        )
-
-    def _is_hopeless_since(self, began: float) -> Callable[[RetryCallState], bool]:
-        """Whether the next attempt would come after the time that its kind of failure can last."""
-
-        def is_hopeless(state: RetryCallState) -> bool:
-            error = state.outcome and state.outcome.exception()
-            timeout_s = error.timeout_s if isinstance(error, Trouble) else Kind.PROPAGATION.value[0]
-            return self._clock.now() - began + state.upcoming_sleep > timeout_s
-
-        return is_hopeless
-
-    def _watch(self, build: Build) -> Build:
-        """The build once it has ended; whatever else happens, it does not go on running."""
-        self._log(f"build {build['id']} started, log {build['logUrl']}")
-        try:
-            return self._ended(build)
-        except (Trouble, Interrupted, TimeoutError) as error:
-            raise BuildError(f"{self._image} was not built: {error}; {self._cancelled(build)}") from None
-
-    def _ended(self, build: Build) -> Build:
-        limit_s = self._inputs.timeout_s + _QUEUE_S + _MARGIN_S
-        began = reported = self._clock.now()
-        status, backoff = "", _FIRST_LOOK_S
-        while build["status"] in _RUNNING:
-            now = self._clock.now()
-            if now - began > limit_s:
-                raise TimeoutError(f"it had not ended after {_minutes(limit_s)}")
-            if build["status"] != status or now - reported >= _REPORT_S:
-                status, reported = build["status"], now
-                self._log(f"{status.lower()}, {_minutes(now - began)}")
-            self._clock.wait(backoff)
-            backoff = min(2 * backoff, _POLL_S)
-            # The build goes on without us; only a long silence ends the watch.
-            build = self._retrying(retry_if_exception_type(Trouble))(self._api.get, build["id"])
-        return build
-
-    def _cancelled(self, build: Build) -> str:
-        try:
-            self._api.cancel(build["id"])
-        except Trouble as trouble:
-            return f"build {build['id']} could not be cancelled ({trouble.reason}), see {build['logUrl']}"
-        return f"build {build['id']} has been cancelled, log {build['logUrl']}"
+    def _has_ended(self, build: Build) -> bool:
+        if build["status"] != self._status:
+            self._status = build["status"]
+            self._log(self._status.lower())
+        return self._status not in _RUNNING
 
     def _failure(self, build: Build) -> str:
         """The end of the log is what a person looks for first, then the whole of it."""
@@ -149,39 +162,32 @@ class BuildRun:
             for number, step in enumerate(build["steps"], start=1)
             if step.get("status", "SUCCESS") != "SUCCESS"
         ]
-        lines += [f"  | {line}" for line in self._log_end(build)]
+        # A log that cannot be read is no reason: the error that is being reported is the build's.
+        with suppress(Interrupted, Trouble):
+            lines += [f"  | {line}" for line in self._log_end(build)]
         return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
 
     def _log_end(self, build: Build) -> list[str]:
-        with suppress(Interrupted):
-            for _ in range(_LOG_READS):
-                if lines := self._api.log_end(build["id"]):
-                    return lines
-                self._clock.wait(_POLL_S)
+        """The last lines of a build's log, oldest first."""
+        query = {
+            "resourceNames": [f"projects/{self._inputs['project']}"],
+            "filter": f'resource.type="build" resource.labels.build_id="{build["id"]}"',
+            "orderBy": "timestamp desc",
+            "pageSize": _LOG_LINES,
+        }
+        for _ in range(_LOG_READS):
+            entries = self._calls.once(self._entries.list(body=query)).get("entries", [])
+            if lines := [entry["textPayload"] for entry in reversed(entries) if "textPayload" in entry]:
+                return lines
+            self._calls.clock.wait(_LOG_PAUSE_S)
         return []
-
-    def _log_retry(self, state: RetryCallState) -> None:
-        outcome = state.outcome
-        assert outcome
-        error = outcome.exception()
-        if isinstance(error, Trouble):
-            self._log(f"{error.reason}; trying again in {state.upcoming_sleep:.0f} s")
-        else:
-            failure = outcome.result()["failureInfo"]
-            detail = failure.get("detail", failure["type"])
-            self._log(f"{detail}; a new grant may need minutes, trying again")
 
     def _log(self, line: str) -> None:
         """The engine shows what a provider prints."""
         print(f"{self._image}: {line}", flush=True)
 
 
-def _outcome(state: RetryCallState) -> Any:
-    assert state.outcome
-    return state.outcome.result()
-
-
-def _message(inputs: BuildInputs, tag: str) -> Build:
+def _message(inputs: Mapping[str, Any], tag: str) -> Build:
     """The build as Cloud Build's API takes it.
 
     Args:
@@ -190,32 +196,28 @@ def _message(inputs: BuildInputs, tag: str) -> Build:
     return {
         "source": {
             "storageSource": {
-                "bucket": inputs.source_bucket,
-                "object": inputs.source_object,
-                "generation": f"{inputs.source_generation:.0f}",
+                "bucket": inputs["sourceBucket"],
+                "object": inputs["sourceObject"],
+                "generation": f"{inputs['sourceGeneration']:.0f}",
             }
         },
         "steps": [
             {
                 "id": "docker build",
                 "name": "gcr.io/cloud-builders/docker",
-                "args": ["build", "--tag", inputs.image, "."],
+                "args": ["build", "--tag", inputs["image"], "."],
                 "env": ["DOCKER_BUILDKIT=1"],
             }
         ],
-        "images": [inputs.image],
-        "serviceAccount": inputs.service_account,
-        "timeout": f"{inputs.timeout_s:.0f}s",
+        "images": [inputs["image"]],
+        "serviceAccount": inputs["serviceAccount"],
+        "timeout": f"{_BUILD_S}s",
         "queueTtl": f"{_QUEUE_S}s",
         "tags": [tag],
         "options": {
             # The other places for a log ask for more than the right to write entries.
             "logging": "CLOUD_LOGGING_ONLY",
-            "machineType": inputs.machine_type,
-            "diskSizeGb": f"{inputs.disk_gb:.0f}",
+            "machineType": _MACHINE,
+            "diskSizeGb": f"{_DISK_GB}",
         },
     }
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

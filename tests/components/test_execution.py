@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import RefreshError, TransportError
 
 from components.job_run import run
 from components.once import OnceError
@@ -51,7 +53,7 @@ def bench() -> Iterator[Bench]:
 def test_a_job_is_watched_to_its_end_and_its_log_is_named_at_once(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench.server.looks = 200
+    bench.server.looks = 400
     name = bench.run()
     (execution,) = bench.server.executions.values()
     assert name == execution["name"]
@@ -86,16 +88,46 @@ def test_one_that_an_up_left_running_is_ended_before_another_starts(bench: Bench
     assert bench.ends == ["cancelled", ""]
 
 
-def test_minutes_without_the_api_do_not_end_the_watch_and_an_hour_does(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What the client library waits with between two attempts.
-    monkeypatch.setattr("googleapiclient.http.time.sleep", lambda _seconds: None)
+def test_minutes_without_the_api_do_not_end_the_watch_and_an_hour_does(bench: Bench) -> None:
     bench.server.fail("executions.get", DOWN, times=8)
     bench.run()
     bench.server.fail("executions.get", DOWN, times=100)
     assert "is given up: The service is currently unavailable" in bench.failure()
     assert bench.ends == ["", "cancelled"]
+
+
+def no_new_token(monkeypatch: pytest.MonkeyPatch, error: Exception, times: int) -> None:
+    """The watch of an execution finds that its token cannot be renewed, a few times."""
+    errors = [error] * times
+
+    def fails(_self: object, _request: object, method: str, url: str, _headers: object) -> None:
+        if method == "GET" and "/executions/" in url and errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(AnonymousCredentials, "before_request", fails)
+
+
+# How the ways to a token end without a network: gcloud's and a key's, a virtual machine's, a busy server's.
+NO_WAY = TransportError("Failed to establish a new connection")
+ON_A_MACHINE = RefreshError(NO_WAY)
+ON_A_MACHINE.__cause__ = NO_WAY
+
+
+@pytest.mark.parametrize("error", [NO_WAY, ON_A_MACHINE, RefreshError("internal_failure", retryable=True)])
+def test_a_token_that_cannot_be_fetched_for_minutes_does_not_end_the_watch(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    no_new_token(monkeypatch, error, 8)
+    bench.run()
+    assert bench.ends == [""]
+    assert bench.clock.time > 2 * 60
+
+
+def test_credentials_that_were_revoked_end_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_new_token(monkeypatch, RefreshError("invalid_grant: Token has been revoked"), 1)
+    failure = bench.failure()
+    assert "Token has been revoked; run `gcloud auth application-default login`" in failure
+    assert "it has been cancelled" in failure
 
 
 def test_a_refusal_is_said_at_once(bench: Bench) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from components.cloud_build.context import BuildContext
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
-from components.cloud_build.inputs import BuildInputs
 from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from rehearsal import Rehearsal
@@ -122,11 +121,8 @@ def test_another_build_machine_changes_nothing_that_exists(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsal.up()
-    defaults = BuildInputs.__init__.__kwdefaults__
-    assert defaults
-    monkeypatch.setitem(defaults, "machine_type", "E2_HIGHCPU_32")
+    monkeypatch.setattr("components.cloud_build.run._MACHINE", "E2_HIGHCPU_32")
     assert rehearsal.preview().changed == rehearsal.up().changed == 0
-    assert resource(rehearsal, BUILD)["inputs"]["machineType"] == "E2_HIGHCPU_32"
 
 
 def test_another_region_builds_the_next_image_for_the_same_repository_and_nothing_again(
