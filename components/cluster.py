@@ -45,7 +45,8 @@ class ClusterArgs:
     """Arguments of every `Cluster`.
 
     Args:
-        location: Region; of a Standard cluster also a zone.
+        location: Region; of a Standard cluster also a zone, which its control plane is then in alone.
+        zones: Zones of a Standard cluster's nodes, all in its location.
         network: Id of the VPC.
         subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
         images: Images that the nodes pull; the node identity may read their repositories.
@@ -56,6 +57,7 @@ class ClusterArgs:
 
     project: pulumi.Input[str]
     location: str
+    zones: Sequence[str] = ()
     network: pulumi.Input[str]
     subnet: pulumi.Input[str]
     labels: Mapping[str, str]

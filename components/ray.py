@@ -39,8 +39,6 @@ _MOUNT_OPTIONS: Final = (
 _ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed' || @ == 'ValidationFailed']}"
 # New clusters for a job whose own was lost, before it counts as failed; each one resumes.
 _RETRIES: Final = 2
-# Of the grace period, for Ray's processes to end once their node is drained.
-_SECONDS_AFTER_DRAIN: Final = 20
 # Long enough for the log collector to ship the last lines before the pods go.
 _SECONDS_UNTIL_SHUTDOWN: Final = 60
 
@@ -51,21 +49,19 @@ class RayWorkers:
 
     Args:
         replicas: Number of workers, or of slices.
-        slice_hosts: Workers of a TPU slice, None without one.
+        slice_hosts: Pods that come and go as one replica, the hosts of a TPU slice.
         capacity: Where its nodes come from.
         size: What a worker requests and is limited to, by the names of Kubernetes' resources.
-        grace_s: Seconds that a pod has for its end.
     """
 
     group: str
     replicas: int
-    slice_hosts: int | None = None
+    slice_hosts: int = 1
     capacity: Capacity
     size: Mapping[str, str]
     node_selector: Mapping[str, str]
     shared_memory: str
     scratch: str
-    grace_s: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +70,7 @@ class RayClusterArgs:
 
     Args:
         service_account: Kubernetes service account of its pods.
-        head_storage: Ephemeral storage of the head; Autopilot's general-purpose pods may have 10 GiB.
-        token_optional: Whether pods start without the secret with the Hugging Face token; None when the
-            manifest need not say it, and they do not.
+        token_optional: Whether pods start without the secret with the Hugging Face token.
         bucket: Name of a bucket that all of its pods see as the folder `BUCKET_MOUNT`.
         depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
     """
@@ -86,8 +80,7 @@ class RayClusterArgs:
     image: Image
     service_account: str
     workers: RayWorkers
-    head_storage: str = "9Gi"
-    token_optional: bool | None = None
+    token_optional: bool = False
     bucket: pulumi.Input[str] | None = None
     depends_on: Sequence[pulumi.Resource]
 
@@ -102,18 +95,15 @@ class RayClusterArgs:
                 "rayVersion": self.ray_version,
                 "serviceAccount": self.service_account,
                 "image": self.image.uri,
-                "tokenOptional": _given(optional=self.token_optional),
-                "headStorage": self.head_storage,
+                "tokenOptional": self.token_optional,
                 "headAnnotations": {**NOT_EVICTED, **(_sidecar(_HEAD_SIDECAR) if mounted else {})},
                 "workers": workers.group,
                 "replicas": workers.replicas,
-                "hosts": _given(numOfHosts=workers.slice_hosts),
+                "hosts": workers.slice_hosts,
                 "workerAnnotations": {
                     **workers.capacity.pod_annotations(),
                     **(_sidecar(_WORKER_SIDECAR) if mounted else {}),
                 },
-                "grace": workers.grace_s,
-                "drain": str(workers.grace_s - _SECONDS_AFTER_DRAIN),
                 "workerNodes": dict(workers.node_selector),
                 "workerSize": dict(workers.size),
                 "workerSharedMemory": workers.shared_memory,
@@ -142,11 +132,6 @@ class RayCluster(Component):
             f"{name}-ray-cluster", args.namespace.running_in(self, args.depends_on)
         )
         self.register_outputs({"name": self.cluster_name})
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    """Fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ class NodePoolArgs:
     Args:
         cluster: A Standard cluster.
         machine: Machine type of the nodes; a pool with GPUs is kept free of pods without one.
-        minimum: Nodes in all zones together that are kept.
+        minimum: Nodes in all zones together that are kept; without an autoscaler the same number in each.
         maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
         disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
         capacity: Where the machines come from, None for on demand.
@@ -47,13 +47,6 @@ class NodePoolArgs:
     tpu_topology: str | None = None
     capacity: Capacity | None = None
     run_hours: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.fixed_size and self.maximum % len(self.zones):
-            raise ValueError(
-                f"{self.maximum} nodes do not spread evenly over {len(self.zones)} zones; "
-                "give one zone, a multiple, or a smaller minimum"
-            )
 
     @property
     def fixed_size(self) -> bool:
@@ -157,18 +150,6 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StandardClusterArgs(ClusterArgs):
-    """Arguments of `StandardCluster`, besides those of every cluster.
-
-    Args:
-        location: Region, or a zone: the control plane is then in that zone alone, as all nodes must be.
-        zones: Zones of the cluster's nodes, all in its location.
-    """
-
-    zones: Sequence[str]
-
-
 class StandardCluster(Cluster):
     """A cluster with a pool for the system; node pools for workloads are added to it."""
 
@@ -179,16 +160,10 @@ class StandardCluster(Cluster):
     # configuration, which must not count as a difference.
     _not_compared: ClassVar = ["nodeConfig"]
 
-    def __init__(
-        self, name: str, args: StandardClusterArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        self._zones = list(args.zones)
-        super().__init__(name, args, opts)
-
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         return {
             # A zone's own cluster would take it for a second zone.
-            "node_locations": self._zones if args.location not in self._zones else None,
+            "node_locations": list(args.zones) if args.location not in args.zones else None,
             "initial_node_count": 1,
             "remove_default_node_pool": True,
             # The default account, which may be disabled and may do too much, has no node even for minutes.
@@ -209,13 +184,13 @@ class StandardCluster(Cluster):
         }
 
     def _nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
-        nodes = max(_SYSTEM_NODES, len(self._zones))
+        nodes = max(_SYSTEM_NODES, len(args.zones))
         system = NodePool(
             f"{name}-system",
             NodePoolArgs(
                 cluster=self,
                 machine=_SYSTEM_MACHINE,
-                zones=self._zones,
+                zones=args.zones,
                 minimum=nodes,
                 maximum=nodes,
                 disk_gb=_SYSTEM_DISK_GB,

@@ -19,8 +19,6 @@ from components.fingerprint import fingerprint
 from components.namespace import Namespace
 
 _SHIPPED: Final = ("*.py", "recipes/*.yaml")
-# Kubernetes rejects a ConfigMap whose data is over 1 MiB.
-_MAX_BYTES: Final = 1_048_576
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +40,6 @@ class TrainingCode(Component):
         digest: Of every shipped file's name and text.
         volume: The `configMap` volume source that lays each package out as a folder.
         access: What a pod that mounts it must wait for.
-
-    Raises:
-        ValueError: When the code does not fit into a ConfigMap.
     """
 
     group = "storage"
@@ -52,12 +47,6 @@ class TrainingCode(Component):
     def __init__(self, name: str, args: TrainingCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         files = package_files(*args.packages)
-        size = sum(len(path) + len(text.encode()) for path, text in files.items())
-        if size > _MAX_BYTES:
-            raise ValueError(
-                f"{args.packages[0]} is {size:,} bytes and a ConfigMap holds {_MAX_BYTES:,}; "
-                "move what is not code out of it"
-            )
         self.digest = fingerprint(files)
         config_map_name = f"{name}-code-{self.digest}"
         self.volume: dict[str, Any] = {
@@ -117,14 +106,7 @@ class BucketCode(Component):
 
 
 def package_files(*packages: Path) -> dict[str, str]:
-    """Path below a package's parent to text, of every module and recipe that is shipped, sorted.
-
-    Raises:
-        ValueError: When a folder is not a Python package.
-    """
-    for package in packages:
-        if not (package / "__init__.py").is_file():
-            raise ValueError(f"{package} is not a Python package: it has no __init__.py")
+    """Path below a package's parent to text, of every module and recipe that is shipped, sorted."""
     return {
         path.relative_to(package.parent).as_posix(): path.read_text()
         for package in packages

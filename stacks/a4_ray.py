@@ -6,8 +6,7 @@ import pulumi
 from pydantic import Field
 
 from cloud.machines import GPU_LABEL, GPU_RESOURCE
-from components.namespace import INGRESS_FROM_INSIDE
-from components.ray import INGRESS_FROM_PLATFORM, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
+from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.a4 import A4Settings
 from stacks.platform import Site
@@ -34,7 +33,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         site,
         settings,
         namespace="ray",
-        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
         ray_operator=True,
     )
     ray = RayClusterArgs(
@@ -92,6 +90,4 @@ def _workers(settings: Settings) -> RayWorkers:
         },
         shared_memory="64Gi",
         scratch="200Gi",
-        # Time for the checkpoint that a SIGTERM asks for.
-        grace_s=120,
     )

@@ -18,7 +18,8 @@ from components.image import Image
 from components.namespace import INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
-from components.standard_cluster import NodePool, StandardCluster, StandardClusterArgs
+from components.ray import INGRESS_FROM_PLATFORM
+from components.standard_cluster import NodePool, StandardCluster
 from stacks.reader import GoogleSettings, Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
@@ -165,7 +166,7 @@ def gke_platform(
     namespace: str,
     account: str,
     images: Sequence[Image],
-    network_policies: Sequence[Path] = (INGRESS_FROM_INSIDE,),
+    network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
     zones: Sequence[str] = (),
     tpu: bool = False,
@@ -175,6 +176,7 @@ def gke_platform(
     Args:
         account: Name of the pods' Kubernetes service account.
         images: What pods run; the cluster's nodes may read the repositories.
+        network_policies: By default pods of the namespace reach each other, and the platform reaches Ray's.
         zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
         tpu: Whether there is a TPU slice. Such a slice is in one zone, and then so is the whole cluster.
     """
@@ -186,24 +188,24 @@ def gke_platform(
             project=site.project_for(Network), region=settings.region, secondary_ranges=KUBERNETES_RANGES
         ),
     )
-    args = ClusterArgs(
-        project=site.services.project_with(*kind.apis, *(NodePool.tpu_apis if tpu else ())),
-        location=zones[0] if tpu else settings.region,
-        network=network.network_id,
-        subnet=network.subnet_id,
-        labels=site.labels,
-        images=images,
-        ray_operator=ray_operator,
-        hold_upgrades=settings.hold_upgrades,
-        cluster_name=settings.cluster_name,
+    cluster = kind(
+        site.name,
+        ClusterArgs(
+            project=site.services.project_with(*kind.apis, *(NodePool.tpu_apis if tpu else ())),
+            location=zones[0] if tpu else settings.region,
+            zones=zones,
+            network=network.network_id,
+            subnet=network.subnet_id,
+            labels=site.labels,
+            images=images,
+            ray_operator=ray_operator,
+            hold_upgrades=settings.hold_upgrades,
+            cluster_name=settings.cluster_name,
+        ),
     )
-    cluster: Cluster = (
-        StandardCluster(site.name, StandardClusterArgs(**vars(args), zones=zones))
-        if zones
-        else AutopilotCluster(site.name, args)
-    )
+    policies = network_policies or [INGRESS_FROM_INSIDE, *([INGRESS_FROM_PLATFORM] if ray_operator else [])]
     inside = Namespace(
-        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=network_policies)
+        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=policies)
     )
     pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(

@@ -11,13 +11,12 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
-from components.namespace import INGRESS_FROM_INSIDE
-from components.ray import BUCKET_MOUNT, INGRESS_FROM_PLATFORM, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
+from components.ray import BUCKET_MOUNT, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
 from stacks.reader import Hint
-from stacks.training import HUB_TOKEN, AwaitableSettings, Ground, Workload, lay_ground, named_recipe
+from stacks.training import HUB_TOKEN, AwaitableSettings, Ground, lay_ground, named_recipe
 from workloads.maxtext.maxtext_driver.errors import InputError
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
@@ -146,10 +145,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         site,
         settings,
         namespace="ray",
-        network_policies=[INGRESS_FROM_INSIDE, INGRESS_FROM_PLATFORM],
         ray_operator=True,
         zones=[settings.zone],
-        workload=Workload(folder=MAXTEXT, package=MAXTEXT / "maxtext_driver", mounts_bucket=True, tpu=True),
+        folder=MAXTEXT,
+        package=MAXTEXT / "maxtext_driver",
+        tpu=True,
     )
     nodes = [_head_pool(site, settings, ground).ready, _slice_pool(site, settings, ground).ready]
     ray = RayClusterArgs(
@@ -158,7 +158,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         image=ground.image,
         service_account=ground.account.account_name,
         workers=_workers(settings),
-        head_storage="10Gi",
         token_optional=settings.hf_token is None,
         bucket=ground.bucket.bucket_name,
         depends_on=[*ground.depends_on, *nodes],
@@ -208,7 +207,6 @@ def _workers(settings: Settings) -> RayWorkers:
         node_selector=tpu_slice.node_labels,
         shared_memory="32Gi",
         scratch="40Gi",
-        grace_s=120,
     )
 
 

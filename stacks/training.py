@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pulumi
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
@@ -13,7 +13,7 @@ from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
-from components.namespace import INGRESS_FROM_INSIDE, Namespace
+from components.namespace import Namespace
 from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.platform import (
     WORKLOADS,
@@ -94,21 +94,12 @@ class TrainingSettings(StackSettings):
             raise ValueError("is empty or holds white space")
         return token
 
-    @field_validator("build_region")
+    @field_validator("build_region", "scan_images")
     @classmethod
-    def _something_is_built(cls, build_region: str | None, info: ValidationInfo) -> str | None:
-        if build_region and info.data.get("image"):
+    def _something_is_built(cls, value: Any, info: ValidationInfo) -> Any:
+        if value and info.data.get("image"):
             raise ValueError("with imageUri nothing is built; remove one of the two")
-        return build_region
-
-    @field_validator("scan_images")
-    @classmethod
-    def _one_is_built(cls, scan_images: bool, info: ValidationInfo) -> bool:
-        if scan_images and info.data.get("image"):
-            raise ValueError(
-                "the image that is built would be scanned, and with imageUri none is; remove one of the two"
-            )
-        return scan_images
+        return value
 
 
 class GemmaSettings(TrainingSettings):
@@ -182,23 +173,6 @@ def hugging_face_token(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
-    """What trains.
-
-    Args:
-        folder: Folder with the Dockerfile of its image; its name is the image's and the service account's.
-        package: Folder of its Python package, which the pods get as their code.
-        mounts_bucket: Whether it writes to the bucket as to a disk.
-        tpu: Whether it runs on a TPU slice.
-    """
-
-    folder: Path
-    package: Path
-    mounts_bucket: bool = False
-    tpu: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ground(GkePlatform):
     """A platform with all that training on it needs: where pods write, what they run, and in which image."""
 
@@ -216,37 +190,37 @@ def lay_ground(
     settings: GkeTrainingSettings,
     *,
     namespace: str,
-    network_policies: Sequence[Path] = (INGRESS_FROM_INSIDE,),
+    network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
     zones: Sequence[str] = (),
-    workload: Workload | None = None,
+    folder: Path = FINETUNE,
+    package: Path = FINETUNE,
+    tpu: bool = False,
 ) -> Ground:
     """Declares a platform, and image, bucket, code and, if the settings have one, the token on it.
 
     Args:
-        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
-        workload: What trains; by default the fine-tuning of Gemma models.
+        network_policies: As the other arguments that are not said here, of `gke_platform`.
+        folder: Folder with the Dockerfile; its name is the image's and the service account's.
+        package: Folder of the Python package that the pods get as their code.
+        tpu: Whether it is trained on a TPU slice, whose hosts write to the bucket as to a disk.
     """
-    workload = workload or Workload(folder=FINETUNE, package=FINETUNE)
-    image = training_image(site, settings, workload.folder)
+    image = training_image(site, settings, folder)
     platform = gke_platform(
         site,
         settings,
         namespace=namespace,
-        account=workload.folder.name,
+        account=folder.name,
         images=[image],
         network_policies=network_policies,
         ray_operator=ray_operator,
         zones=zones,
-        tpu=workload.tpu,
+        tpu=tpu,
     )
-    bucket = site.bucket(
-        {platform.account.account_name: platform.account}, hierarchical=workload.mounts_bucket
-    )
+    bucket = site.bucket({platform.account.account_name: platform.account}, hierarchical=tpu)
     platform.depends_on.extend(bucket.access)
     if settings.hf_token is not None:
         token = hugging_face_token(site, settings.hf_token, namespace=platform.namespace)
         platform.depends_on.extend(token.access)
-    packages = [workload.package, ENDING]
-    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=packages))
+    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=[package, ENDING]))
     return Ground(**vars(platform), bucket=bucket, code=code, image=image)

@@ -29,8 +29,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"llm-stacks:scanImages": "true"},
-        "scanImages: the image that is built would be scanned, and with imageUri none is; remove one of "
-        "the two",
+        "scanImages: with imageUri nothing is built; remove one of the two",
     ),
     (
         {"llm-stacks:buildRegion": "us-central1"},
