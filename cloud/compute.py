@@ -70,7 +70,7 @@ NETWORK: Final = Record(
     outputs={"selfLink": _LINK},
     name=_NAME,
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
-    minutes=(Minutes(create=0.35, delete=0.5, assumption="minutes-network"),),
+    minutes=(Minutes(create=0.35, delete=0.5, assumption="minutes-call"),),
     listing=listing("network", "networks", "networks"),
     permissions=verbs("compute.networks", "create", "delete", "get"),
     role=_ADMIN,
@@ -91,7 +91,7 @@ SUBNETWORK: Final = Record(
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     rules=(_ranges,),
-    minutes=(Minutes(create=0.3, delete=0.3, assumption="minutes-network"),),
+    minutes=(Minutes(create=0.3, delete=0.3, assumption="minutes-call"),),
     listing=listing("subnet", "subnetworks", "networks subnets"),
     permissions=(
         "compute.networks.updatePolicy",

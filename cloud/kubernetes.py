@@ -21,7 +21,7 @@ CLUSTER_SCOPED: Final = (
     *("Namespace", "PersistentVolume", "PriorityClass", "ResourceFlavor", "StorageClass"),
     "WorkloadPriorityClass",
 )
-_WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-object")
+_WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-call")
 
 
 def is_awaited(inputs: Inputs) -> bool:

@@ -26,7 +26,7 @@ ACCOUNT: Final = Record(
         longest=30,
     ),
     replaced_by="accountId project",
-    minutes=(Minutes(create=0.2, assumption="minutes-account"),),
+    minutes=(Minutes(create=0.2, assumption="minutes-call"),),
     listing=Listing(
         title="service account",
         api="iam.v1",

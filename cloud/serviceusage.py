@@ -38,7 +38,7 @@ SERVICE: Final = Record(
     id="{project}/{service}",
     replaced_by="project service",
     rules=(_service,),
-    minutes=(Minutes(create=0.3, delete=0, assumption="minutes-api"),),
+    minutes=(Minutes(create=0.3, delete=0, assumption="minutes-call"),),
     permissions=verbs("serviceusage.services", "enable", "get", "list"),
     role="roles/serviceusage.serviceUsageAdmin",
 )

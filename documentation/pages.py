@@ -13,7 +13,7 @@ from documentation import picture, settings_reference
 from documentation.errors import DocumentationError
 from documentation.markdown import table
 from documentation.scenarios import scenarios
-from engine.plan import Plan
+from engine.plan import Plan, short_type
 from engine.project import ROOT
 from operations.first_run.assumptions import assumptions
 from workloads.finetune import recipe as gemma
@@ -63,16 +63,13 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
 def _minutes() -> dict[str, str]:
     """By assumption, how long it is assumed to take to create, to update and to delete what."""
     found = {id: defaultdict(list) for id in assumptions() if id.startswith("minutes-")}
-    every = [
-        ("anything else", ANY_CALL),
-        *((it.type, each) for it in records.every().values() for each in it.minutes),
-    ]
-    for type_, each in every:
+    typed = ((f"`{short_type(it.type)}`", each) for it in records.every().values() for each in it.minutes)
+    for what, each in (("anything else", ANY_CALL), *typed):
         if each.assumption:
             figures = ("-" if it is None else f"{it:g}" for it in (each.create, each.update, each.delete))
-            found[each.assumption][", ".join(figures)].append(type_.rpartition(":")[2])
+            found[each.assumption][", ".join(figures)].append(what)
     return {
-        id: "; ".join(f"{', '.join(types)}: {text}" for text, types in figures.items())
+        id: "; ".join(f"{', '.join(whats)}: {text}" for text, whats in figures.items())
         for id, figures in found.items()
     }
 

@@ -168,14 +168,13 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
         f"https://console.cloud.google.com/iam-admin/quotas?project={plan.project} : "
         f"{quota} in {where}, {needed} at least"
     )
-    granted = quota.metric == _L4_ON_RUN and need <= _GRANTED_L4
-    grants = f"Google grants {_GRANTED_L4} with the first deployment there"
     elsewhere = f"pulumi config set buildRegion {OPEN_REGIONS[0]} --stack {plan.stack}"
     if limit is None and quota.metric == CPU_QUOTA and where not in OPEN_REGIONS:
         text = f"some projects may not build in {where}, only in {', '.join(OPEN_REGIONS)}"
         return warning(text, f"if the build is refused: {elsewhere}")
-    if limit is None and granted:
-        return warning(f"{quota}: no value for {where} yet; {grants}", f"if `pulumi up` fails: {console}")
+    if not limit and quota.metric == _L4_ON_RUN and need <= _GRANTED_L4:
+        text = f"{quota}: none for {where} yet; Google grants {_GRANTED_L4} with the first deployment there"
+        return warning(text, f"if `pulumi up` fails: {console}")
     if limit is None:
         return unknown(f"{quota}: Google lists no value for {where}; {needed} needed", console)
     if limit == _NO_LIMIT:
@@ -184,8 +183,6 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
     text = f"{quota} in {where}: {needed} needed, limit {_amount(quota, limit)}, {used}"
     if (usage or 0.0) + need <= limit:
         return fine(text)
-    if granted and not limit:
-        return warning(f"{text}; {grants}", console)
     return problem(text, elsewhere if quota.metric == CPU_QUOTA else f"ask for more: {console}")
 
 

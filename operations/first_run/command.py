@@ -39,20 +39,16 @@ class Row:
 
     id: str
     assumed: str
+    otherwise: str
     verdict: Verdict
     seen: str
     look: str
 
     @property
     def cells(self) -> tuple[str, Verdict, str, str]:
-        """It as it is shown: how to look where that is left to do."""
-        settled = self.verdict in (Verdict.DIFFERS, Verdict.HOLDS)
-        return (
-            self.id,
-            self.verdict,
-            self.assumed,
-            self.seen if settled else f"{self.seen}\n{self.look}".strip(),
-        )
+        """It as it is shown: with what it means that it differs, or how to look where that is left to do."""
+        more = {Verdict.DIFFERS: self.otherwise, Verdict.HOLDS: ""}.get(self.verdict, self.look)
+        return self.id, self.verdict, self.assumed, "\n".join(filter(None, (self.seen, more)))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,5 +91,4 @@ def look(id: str, ground: Ground) -> Row:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             verdict, said = Verdict.UNSEEN, f"the answer is not understood ({type(error).__name__}: {error})"
     seen = Redaction().text(said).replace(ground.plan.project, "PROJECT")
-    known = assumptions()[id]
-    return Row(id=id, assumed=known.assumed, verdict=verdict, seen=seen, look=known.look)
+    return Row(id=id, verdict=verdict, seen=seen, **assumptions()[id].model_dump(exclude={"source"}))

@@ -1,7 +1,7 @@
 """Puts a comment on a merge request: a single one, updated with every preview."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ LIMITS: Final = {"github": 65_536, "gitlab": 1_000_000}
 _TIMEOUT: Final = (10, 30)
 _ATTEMPTS: Final = 4
 _PAGE: Final = 100
+
+_Whose = Callable[[Mapping[str, Any]], bool]
 
 
 class _Api:
@@ -57,56 +59,40 @@ class _Api:
             if len(entries) < _PAGE:
                 return
 
+    def put(self, text: str, *, comments: str, comment: str, update: str, is_mine: _Whose) -> str:
+        """Writes the comment or replaces the one that is there; returns which of the two.
 
-@dataclass(frozen=True, kw_only=True)
-class _MergeRequest:
-    """One merge request at a forge.
+        Args:
+            comments: Path of a merge request's comments.
+            comment: Path above each of them.
+            update: HTTP method that replaces a comment.
+            is_mine: Whether the token's owner wrote a comment; anybody may quote one of ours.
+        """
 
-    Args:
-        api: The forge's API.
-        comments: Path of its comments.
-        comment: Path above each of them.
-        update: HTTP method that replaces a comment.
-        is_mine: Whether the token's owner wrote a comment; anybody may quote one of ours.
-    """
+        def ours() -> list[dict[str, Any]]:
+            marked = (each for each in self.listed(comments) if (each["body"] or "").startswith(MARKER))
+            return sorted(filter(is_mine, marked), key=lambda entry: entry["id"])
 
-    api: _Api
-    comments: str
-    comment: str
-    update: str
-    is_mine: Callable[[Mapping[str, Any]], bool]
-
-    def put(self, text: str) -> str:
-        """Writes the comment or replaces the one that is there; returns which of the two."""
-        done = "updated"
-        found = self._ours()
+        done, found = "updated", ours()
         if not found:
-            self.api.call("POST", self.comments, json={"body": text})
-            done = "created"
+            self.call("POST", comments, json={"body": text})
             # Two jobs that found none have made two: each looks again, and both keep the oldest.
-            found = self._ours()
+            done, found = "created", ours()
         for entry in found[:1]:
             if entry["body"].strip() != text.strip():
-                self.api.call(self.update, f"{self.comment}/{entry['id']}", json={"body": text})
+                self.call(update, f"{comment}/{entry['id']}", json={"body": text})
         for entry in found[1:]:
-            self.api.call("DELETE", f"{self.comment}/{entry['id']}")
+            self.call("DELETE", f"{comment}/{entry['id']}")
         return done
-
-    def _ours(self) -> list[dict[str, Any]]:
-        """The comments of this command, the oldest first."""
-        marked = (each for each in self.api.listed(self.comments) if (each["body"] or "").startswith(MARKER))
-        return sorted(filter(self.is_mine, marked), key=lambda entry: entry["id"])
 
 
 def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> str:
     """Puts the comment on the merge request of this job, and says what it did.
 
     Args:
-        forge: A key of `LIMITS`.
         environment: Variables that the forge sets for its jobs.
         commit: What the comment is about. At GitHub, where a workflow that runs after another one is not told
             the number of a fork's pull request, it finds the pull request.
-        text: The comment.
 
     Raises:
         OperationError: When the forge rejects it, or does not answer the last attempt either.
@@ -115,7 +101,7 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
     def attempt() -> str:
         found = _at_github(environment, commit) if forge == "github" else _at_gitlab(environment)
         if found:
-            return f"comment {found.put(text)}"
+            return f"comment {found(text)}"
         gone = f"no comment: no open pull request ends with {commit[:12]}"
         return f"{gone}, a newer commit has its own preview"
 
@@ -126,8 +112,8 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
         raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
 
 
-def _at_github(environment: Mapping[str, str], commit: str) -> _MergeRequest | None:
-    """The open pull request whose newest commit this is, None when it has a newer one or is closed."""
+def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], str] | None:
+    """Puts a comment on the open pull request whose newest commit this is; None when there is none."""
     api = _Api(
         _variable(environment, "GITHUB_API_URL"),
         {
@@ -141,8 +127,8 @@ def _at_github(environment: Mapping[str, str], commit: str) -> _MergeRequest | N
     numbers = [each["number"] for each in pulls if each["state"] == "open" and each["head"]["sha"] == commit]
     if not numbers:
         return None
-    return _MergeRequest(
-        api=api,
+    return partial(
+        api.put,
         comments=f"{repository}/issues/{min(numbers)}/comments",
         comment=f"{repository}/issues/comments",
         update="PATCH",
@@ -151,8 +137,8 @@ def _at_github(environment: Mapping[str, str], commit: str) -> _MergeRequest | N
     )
 
 
-def _at_gitlab(environment: Mapping[str, str]) -> _MergeRequest:
-    """The merge request whose pipeline this is."""
+def _at_gitlab(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Puts a comment on the merge request whose pipeline this is."""
     api = _Api(
         _variable(environment, "CI_API_V4_URL"),
         {"PRIVATE-TOKEN": _variable(environment, "GITLAB_TOKEN")},
@@ -161,8 +147,8 @@ def _at_gitlab(environment: Mapping[str, str]) -> _MergeRequest:
     project = _variable(environment, "CI_PROJECT_ID")
     notes = f"/projects/{project}/merge_requests/{_variable(environment, 'CI_MERGE_REQUEST_IID')}/notes"
     me = api.call("GET", "/user")["id"]
-    return _MergeRequest(
-        api=api,
+    return partial(
+        api.put,
         comments=notes,
         comment=notes,
         update="PUT",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from operations import plan, preflight
+from operations import preflight
 from operations.__main__ import main
 from operations.clients import Clients
 from operations.findings import Finding
@@ -19,6 +19,7 @@ from rehearsal import Rehearsal
 from tests import plans
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
+from tests.operations.planned import planned
 from tests.operations.project import PROJECT, REGION, Project
 
 HF_TOKEN = "hf_planted_in_a_test"
@@ -49,7 +50,7 @@ class Lived:
         return sorted(self.names(ending))[0]
 
 
-def _live(stack: str, folder: Path, **more: str) -> Lived:
+def _live(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
     settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
@@ -57,8 +58,8 @@ def _live(stack: str, folder: Path, **more: str) -> Lived:
         rehearsal.destroy()
         shutil.copytree(rehearsal.backend, folder / "backend")
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
-    planned = plan.load(stack, [f"{key}={value}" for key, value in settings.items()])
-    return Lived(backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=planned)
+    plan = planned(stack, *planned_with)
+    return Lived(backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=plan)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +69,8 @@ def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 
 @pytest.fixture(scope="session")
 def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"))
+    # Not in a subnet of others, as `planned` has it.
+    return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"), f"gcp:region={REGION}")
 
 
 @pytest.fixture(scope="session")
