@@ -12,7 +12,7 @@ from components.clock import Clock, Interrupted
 from components.once import OnceError
 
 # Cloud Build's own name of the machine, not Compute Engine's.
-_MACHINE: Final = "E2_HIGHCPU_8"
+MACHINE: Final = "E2_HIGHCPU_8"
 # Base image, its layers unpacked and what is added must fit, about three times the 10 GB of a CUDA image.
 _DISK_GB: Final = 100
 # How long the build may wait for a machine, and then take, in seconds; Cloud Build itself ends it then.
@@ -217,7 +217,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
         "options": {
             # The other places for a log ask for more than the right to write entries.
             "logging": "CLOUD_LOGGING_ONLY",
-            "machineType": _MACHINE,
+            "machineType": MACHINE,
             "diskSizeGb": f"{_DISK_GB}",
         },
     }

@@ -13,6 +13,7 @@ from cloud.cloudbuild import BUILD, CPU_QUOTA, OPEN_REGIONS
 from cloud.compute import API as COMPUTE
 from cloud.run import API as RUN
 from components.capacity import CapacityType
+from components.cloud_build.run import MACHINE
 from operations.clients import Clients
 from operations.findings import Finding, fine, problem, unknown, warning
 from operations.machines import Machines, machines_of
@@ -69,7 +70,7 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
             needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.most
     for build in plan.of_type(BUILD.type):
         # Cloud Build's machines have their CPUs in the name, such as E2_HIGHCPU_8.
-        cpus = int(build.inputs["machineType"].rpartition("_")[2])
+        cpus = int(MACHINE.rpartition("_")[2])
         origin, region = ("build_origin", "default"), str(build.inputs["location"])
         needs[Quota(service=CLOUD_BUILD, metric=CPU_QUOTA, family=origin, region=region)] += cpus
     for resource in plan.resources:
