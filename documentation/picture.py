@@ -27,6 +27,8 @@ _IDENTITIES: Final = ("Account", "Cluster")
 Edge = tuple[str, str]
 # Every component that has no component above it, with itself and everything inside, by its URN.
 Parts = Mapping[str, list[Planned]]
+# The component's name of every resource, by URN.
+Home = Mapping[str, str]
 
 
 def section(scenario: str, plan: Plan) -> str:
@@ -37,10 +39,10 @@ def section(scenario: str, plan: Plan) -> str:
     """
     parts = _parts(plan)
     services = sum(len(parts.pop(urn)) - 1 for urn in list(parts) if _kind(parts[urn][0]) == _SERVICES)
-    names = {urn: _name(scenario, found[0]) for urn, found in parts.items()}
+    home = {each.urn: _name(scenario, found[0]) for found in parts.values() for each in found}
     contents = {urn: Counter(map(_shown, filter(_is_no_component, found))) for urn, found in parts.items()}
     resources = sum(sum(found.values()) for found in contents.values())
-    waits = networkx.transitive_reduction(networkx.DiGraph(_waits(parts, names)))
+    waits = networkx.transitive_reduction(networkx.DiGraph(_waits(parts, home)))
     legend = (
         f"{resources} resources in {len(parts)} components, and {services} Google APIs that are switched on, "
         "each before what needs it. An arrow leads to what waits, but for arrows that follow from others. A "
@@ -49,9 +51,9 @@ def section(scenario: str, plan: Plan) -> str:
     lines = [
         "```mermaid",
         "flowchart LR",
-        *_subgraphs(parts, names, contents),
+        *_subgraphs(parts, home, contents),
         *(f"  {first} --> {then}" for first, then in sorted(waits.edges)),
-        *(f"  {member} -.-> {target}" for member, target in sorted(_grants(parts, names))),
+        *(f"  {member} -.-> {target}" for member, target in sorted(_grants(parts, home))),
         "```",
     ]
     return "\n".join([*textwrap.wrap(legend, 118), "", *lines, ""])
@@ -107,7 +109,7 @@ def _is_binding(resource: Planned) -> bool:
     return _kind(resource).lower().endswith("iammember")
 
 
-def _subgraphs(parts: Parts, names: Mapping[str, str], contents: Mapping[str, Counter[str]]) -> Iterator[str]:
+def _subgraphs(parts: Parts, home: Home, contents: Mapping[str, Counter[str]]) -> Iterator[str]:
     by_group: dict[str, list[str]] = {group: [] for group in get_args(Group)}
     for urn, part in parts.items():
         group = _groups().get(_kind(part[0]))
@@ -117,31 +119,29 @@ def _subgraphs(parts: Parts, names: Mapping[str, str], contents: Mapping[str, Co
     for group, urns in by_group.items():
         if urns:
             yield f"  subgraph the_{group} [{group}]"
-            for urn in sorted(urns, key=names.__getitem__):
-                title = names[urn].replace("_", " ")
+            for urn in sorted(urns, key=home.__getitem__):
+                title = home[urn].replace("_", " ")
                 counted = (f"{n} x {what}" if n > 1 else what for what, n in sorted(contents[urn].items()))
-                yield f'    {names[urn]}["{title}<br/>{", ".join(counted)}"]'
+                yield f'    {home[urn]}["{title}<br/>{", ".join(counted)}"]'
             yield "  end"
 
 
-def _waits(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
+def _waits(parts: Parts, home: Home) -> set[Edge]:
     """Which component has something in it that waits for something of which other one.
 
     Role bindings aside: one of them belongs to two components, and would make circles of them.
     """
-    home = _home(parts, names)
     return {
-        (home[needed], names[urn])
-        for urn, part in parts.items()
+        (home[needed], home[resource.urn])
+        for part in parts.values()
         for resource in part
         for needed in resource.dependencies
-        if not _is_binding(resource) and home.get(needed, names[urn]) != names[urn]
+        if not _is_binding(resource) and home.get(needed, home[resource.urn]) != home[resource.urn]
     }
 
 
-def _grants(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
+def _grants(parts: Parts, home: Home) -> set[Edge]:
     """Which component has an identity with a role on something of which other one."""
-    home = _home(parts, names)
     kinds = {resource.urn: _kind(resource) for part in parts.values() for resource in part}
     found = set()
     for part in parts.values():
@@ -151,8 +151,3 @@ def _grants(parts: Parts, names: Mapping[str, str]) -> set[Edge]:
             targets = {home[urn] for urn in ends if kinds[urn] not in _IDENTITIES}
             found |= {(member, target) for member in members for target in targets if member != target}
     return found
-
-
-def _home(parts: Parts, names: Mapping[str, str]) -> dict[str, str]:
-    """The component's name of every resource, by URN."""
-    return {resource.urn: names[urn] for urn, part in parts.items() for resource in part}

@@ -27,15 +27,7 @@ _COLUMNS: Final = ("per_hour", "per_run", "per_month")
 
 @dataclass(frozen=True, kw_only=True)
 class Line(Quantity):
-    """A quantity with its price; dollars are None where something of them is not known.
-
-    Args:
-        price: Of one unit.
-        source: Where the price is from, or why there is none.
-        per_hour: Dollars for an hour in which everything runs.
-        per_run: Dollars for a run.
-        per_month: Dollars for a month in which the stack is up and nobody does anything.
-    """
+    """A quantity with its price and the source of that; dollars are None where something is not known."""
 
     price: float | None
     source: str
@@ -54,10 +46,7 @@ class Estimate:
     """What a stack costs, as `--json` prints it.
 
     Args:
-        stack: Name of the stack.
-        region: Google Cloud region.
-        hours: Hours of training in a run; None when nobody says.
-        hours_from: Where the hours come from.
+        hours: Hours of training in a run, and where they come from; None when nobody says.
         trouble: Why no price could be asked for, empty otherwise.
         lines: What is billed by time.
         by_use: What is billed by use, with price and source.

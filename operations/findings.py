@@ -30,7 +30,6 @@ class Finding:
 
     Args:
         topic: What was checked, such as `quotas`.
-        level: How bad it is.
         what: What is so, in a sentence or less.
         remedy: What to do, a command where there is one; empty when there is nothing to do.
     """
@@ -71,6 +70,14 @@ def as_json(found: Sequence[Any], **more: str) -> str:
     return json.dumps({**more, "findings": [asdict(each) for each in found]}, indent=2)
 
 
+def folding(title: str, *heads: str, lines: bool = False) -> Table:
+    """An empty table; long words are broken rather than cut."""
+    table = Table(title=title, title_justify="left", show_lines=lines)
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    return table
+
+
 def show(
     rows: Iterable[tuple[str, StrEnum, str, str]],
     title: str,
@@ -84,9 +91,9 @@ def show(
         heads: What is above the topics and the two texts.
         colours: Of every level, in the order in which they are counted.
     """
-    table = Table(title=title, title_justify="left", show_lines=True)
-    for name, ratio in zip((heads[0], "", *heads[1:]), (None, None, 3, 3), strict=True):
-        table.add_column(name, overflow="fold", ratio=ratio)
+    table = folding(title, heads[0], "", *heads[1:], lines=True)
+    for column in table.columns[2:]:
+        column.ratio = 3
     shown, counts = "", Counter[StrEnum]()
     for topic, level, *texts in rows:
         table.add_row("" if topic == shown else topic, f"[{colours[level]}]{level}[/]", *map(escape, texts))

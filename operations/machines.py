@@ -17,14 +17,10 @@ class Machines:
     """Machines of one kind that a resource asks for.
 
     Args:
-        resource: Logical name of the resource.
         type: What they are; None where Autopilot has none that is large enough.
-        type_name: Name of the type.
         kept: How many are there whether they are used or not.
         most: How many there are at most.
         zones: Where, empty for any zone of the region.
-        capacity: How they are obtained.
-        reservation: The reservation that they consume.
         disk_gb: Boot disk of each; 0 when Google chooses it.
     """
 

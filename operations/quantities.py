@@ -21,15 +21,13 @@ _MOST_GATEWAYS: Final = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """Something that is billed by time.
+    """Something that is billed by time: how much in an hour.
 
     Args:
         key: What a price file calls it; prices.yaml and cloud/'s records know where its price is.
-        what: What it is, for a person.
-        unit: Such as `GPU-hour`.
-        most: Amount in an hour in which everything runs.
-        run: Amount in an hour of training.
-        kept: Amount in an hour in which nobody does anything.
+        most: When everything runs.
+        run: While it trains.
+        kept: When nobody does anything.
     """
 
     key: str

@@ -20,9 +20,6 @@ class Pods:
     """Pods of one template, or instances of a Cloud Run job or service.
 
     Args:
-        resource: Logical name of the resource that they belong to.
-        type: Its type.
-        spec: The pod spec.
         kept: How many there are whether they are used or not.
         most: How many there are at most.
     """

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from documentation.scenarios import stack_file
 from engine.plan import Plan, Planned
 from engine.secrets import SIGNATURE
+from operations.previews.stack_inputs import stack_file
 from rehearsal import Rehearsal
 from tests.plans import STACKS
 

@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any, Final
 
 import stacks
-from documentation.scenarios import stack_file
 from engine import plan as engine_plan
 from engine.plan import Plan, Planned
 from engine.project import known_stacks
+from operations.previews.stack_inputs import stack_file
 from rehearsal import Rehearsal
 from stacks.reader import keys_of
 

@@ -4,28 +4,22 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
 from operations import plan
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
-from operations.findings import exit_status
+from operations.findings import exit_status, folding
 from operations.leftovers.footprint import Footprint, footprint
 from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_set, add_shared
 from operations.state import Backend, State, read
 
 HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack is still in the project"
-
-# What gives an address back by itself, and when.
-_GIVEN_BACK: Final = {
-    "Cloud Run": "gives it back one to two hours after its last user; nothing hurries it",
-    "Cloud NAT": "gives it back with its gateway",
-}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +55,16 @@ def run(options: argparse.Namespace) -> int:
     wanted = footprint(stack, now, earlier, backend.others())
     findings = search(clients, wanted, _log)
     if options.json:
-        print(json.dumps(as_json(findings), indent=2))
+        left = [
+            {
+                "kind": each.kind.title,
+                **asdict(each.thing),
+                **each.belonging._asdict(),
+                "command": each.command,
+            }
+            for each in findings.left
+        ]
+        print(json.dumps({"left": left, "unseen": findings.unseen, "apisOff": findings.off}, indent=2))
     else:
         show(findings, wanted, now, Console())
     rest = [*findings.left]
@@ -74,38 +77,24 @@ def run(options: argparse.Namespace) -> int:
     return exit_status(rest, findings.unseen)
 
 
-def as_json(findings: Findings) -> dict[str, object]:
-    """The findings for a program."""
-    left = [
-        {
-            "kind": each.kind.title,
-            "name": each.thing.name,
-            "location": each.thing.location,
-            "detail": each.thing.detail,
-            "why": each.belonging.why,
-            "sure": each.belonging.sure,
-            "givenBackBy": each.thing.keeper,
-            "command": each.command,
-        }
-        for each in findings.left
-    ]
-    return {"left": left, "unseen": [*findings.unseen], "apisOff": [*findings.off]}
-
-
 def show(findings: Findings, wanted: Footprint, now: State, console: Console) -> None:
     """The findings for a person."""
     if findings.left:
-        console.print(_table(findings.left, wanted))
+        title = f"left of {wanted.stack} in {wanted.project}"
+        table = folding(title, "what", "name", "where", "why it is the stack's")
+        for each in findings.left:
+            name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
+            why = f"{'' if each.belonging.sure else 'perhaps: '}{each.belonging.why}"
+            table.add_row(each.kind.title, name, each.thing.location or "global", why)
+        console.print(table)
     # To copy: nothing may break their lines.
     for sure, title in ((True, "to delete, in this order:"), (False, "perhaps another stack's; look first:")):
         commands = [each.command for each in findings.left if each.command and each.belonging.sure is sure]
         if commands:
             print("\n  ".join((title, *commands)))
     for each in findings.left:
-        if each.thing.keeper:
-            print(
-                f"{each.kind.title} {each.thing.name}: {each.thing.keeper} {_GIVEN_BACK[each.thing.keeper]}"
-            )
+        if each.thing.given_back:
+            print(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}")
     for problem in findings.unseen:
         print(f"could not look for {problem}")
     if findings.off:
@@ -115,17 +104,6 @@ def show(findings: Findings, wanted: Footprint, now: State, console: Console) ->
         print(f"not listed: {count} resources in the state of {wanted.stack}; pulumi destroy removes them")
     if not findings.left and not findings.unseen:
         print(f"nothing is left of {wanted.stack} in {wanted.project}; its APIs stay enabled")
-
-
-def _table(left: Sequence[Leftover], wanted: Footprint) -> Table:
-    table = Table(title=f"left of {wanted.stack} in {wanted.project}", title_justify="left")
-    for title in ("what", "name", "where", "why it is the stack's"):
-        table.add_column(title, overflow="fold")
-    for each in left:
-        name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
-        why = each.belonging.why if each.belonging.sure else f"perhaps: {each.belonging.why}"
-        table.add_row(each.kind.title, name, each.thing.location or "global", why)
-    return table
 
 
 def remove(clients: Clients, project: str, left: Sequence[Leftover]) -> list[Leftover]:

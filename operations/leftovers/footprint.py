@@ -22,12 +22,7 @@ Names = Mapping[str, set[str]]
 
 
 class Belonging(NamedTuple):
-    """Why something belongs to the stack.
-
-    Args:
-        why: In words.
-        sure: False when only its name looks like it: another stack of the same program may own it.
-    """
+    """Why something belongs to the stack; not sure when only its name looks like it."""
 
     why: str
     sure: bool = True
@@ -38,8 +33,6 @@ class Footprint:
     """What to look for.
 
     Args:
-        stack: Name of the stack.
-        project: Project id.
         regions: Regions that it is or was in.
         labels: Labels that its program gives.
         logical: Logical names by type: what its program would make now.
@@ -121,14 +114,7 @@ class Footprint:
 
 
 def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]) -> Footprint:
-    """What to look for, from what the program would make and what the engine wrote down.
-
-    Args:
-        plan: The stack as its program declares it.
-        now: Its state.
-        earlier: States before.
-        others: States of other stacks.
-    """
+    """What to look for, by what the program would make and what the engine knows of this stack and others."""
     logical: dict[str, set[str]] = {}
     for planned in plan.resources:
         logical.setdefault(planned.type, set()).add(planned.name)

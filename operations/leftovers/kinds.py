@@ -26,9 +26,9 @@ Item = Mapping[str, Any]
 
 # Direct VPC's addresses have this purpose and are named serverless-ipv4-NUMBER.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
-_RUN_ADDRESS: Final = "SERVERLESS"
-_RUN_NAME: Final = "serverless-ipv4-"
-_NAT_ADDRESS: Final = "NAT_AUTO"
+_RUN_ADDRESS: Final = ("SERVERLESS", "serverless-ipv4-")
+_OF_RUN: Final = "Cloud Run gives it back one to two hours after its last user; nothing hurries it"
+_OF_NAT: Final = {"NAT_AUTO": "Cloud NAT gives it back with its gateway"}
 # Of the APIs whose deletions go on after the answer; Compute Engine's depend on the scope.
 _OPERATIONS: Final = "projects.locations.operations"
 _LOOK_S: Final = 5
@@ -145,11 +145,11 @@ class ListedKind:
 
     def _thing(self, item: Item, location: str, parent: str) -> Thing:
         interface = (item.get("networkInterfaces") or [item])[0]
-        purpose = item.get("purpose", "")
-        of_run = purpose == _RUN_ADDRESS or item.get("name", "").startswith(_RUN_NAME)
+        purpose, name = item.get("purpose", ""), last(item.get("name"))
+        of_run = purpose == _RUN_ADDRESS[0] or name.startswith(_RUN_ADDRESS[1])
         return Thing(
             type=self.type,
-            name=item.get("email") or last(item.get("name")),
+            name=item.get("email") or name,
             location=last(item.get("zone") or item.get("region")) or location,
             parent=parent or last(item.get("service")),
             labels=item.get("labels") or item.get("resourceLabels") or {},
@@ -157,7 +157,7 @@ class ListedKind:
             subnet=last(interface.get("subnetwork")),
             owner=last(item.get("service")),
             detail=self.listing.detail(item),
-            keeper="Cloud Run" if of_run else "Cloud NAT" if purpose == _NAT_ADDRESS else "",
+            given_back=_OF_RUN if of_run else _OF_NAT.get(purpose, ""),
         )
 
 

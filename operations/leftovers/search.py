@@ -12,14 +12,7 @@ from operations.leftovers.thing import Thing
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """Something that the stack left behind.
-
-    Args:
-        kind: What kind of thing.
-        thing: What.
-        belonging: Why it is the stack's.
-        command: What deletes it; empty when nobody has to.
-    """
+    """Something that the stack left behind; what deletes it is empty when nobody has to."""
 
     kind: Kind
     thing: Thing
@@ -29,13 +22,7 @@ class Leftover:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a look through the project showed.
-
-    Args:
-        left: What was left, in the order of deletion.
-        unseen: What could not be looked at, and why.
-        off: Kinds whose API is off.
-    """
+    """What was left, in the order of deletion; what was not seen and why; kinds whose API is off."""
 
     left: tuple[Leftover, ...]
     unseen: tuple[str, ...]
@@ -63,7 +50,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
         for thing in found:
             belonging = wanted.belongs(thing)
             if belonging and thing.owner not in owners:
-                command = "" if thing.keeper else kind.command(thing, wanted.project)
+                command = "" if thing.given_back else kind.command(thing, wanted.project)
                 left.append(Leftover(kind=kind, thing=thing, belonging=belonging, command=command))
     return Findings(left=tuple(left), unseen=tuple(unseen), off=tuple(off))
 

@@ -11,15 +11,12 @@ class Thing:
 
     Args:
         type: Type token of the resource that a program declares it by, empty for what others make.
-        name: Its name, for people and for gcloud.
         location: Zone, region, or empty where it has none.
         parent: What it is a part of: the cluster of a node pool, the resource of a role binding.
-        labels: Its labels.
-        network: Name of the VPC that it is in, empty for none.
-        subnet: Name of the subnet that it is in, empty for none.
+        network: Name of the VPC that it is in, empty for none, as of the subnet.
         owner: Address of the service account, or name of the service, that it is about.
         detail: What else a person wants to know before it is deleted.
-        keeper: Who gives it back by itself, empty when somebody must delete it.
+        given_back: Who gives it back by itself, and when; empty when somebody must delete it.
     """
 
     type: str
@@ -31,7 +28,7 @@ class Thing:
     subnet: str = ""
     owner: str = ""
     detail: str = ""
-    keeper: str = ""
+    given_back: str = ""
 
 
 def last(path: Any) -> str:

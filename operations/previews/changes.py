@@ -17,13 +17,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """A property that changes.
+    """A property that changes; its values are short texts, empty for none.
 
-    Args:
-        path: Where it is, such as `nodeConfig.machineType`.
-        old: Its value as a short text, empty when there was none.
-        new: The value that it gets, empty when there will be none.
-        forces: Whether its change replaces the resource.
+    `forces` says whether its change replaces the resource.
     """
 
     path: str
@@ -36,12 +32,7 @@ class Property:
 class Change:
     """What happens to one resource.
 
-    Args:
-        kind: What happens.
-        type: Type token, such as `gcp:storage:Bucket`.
-        name: Logical name.
-        reason: Why, where no property of its own says so.
-        properties: What changes; of a created resource everything that the program states.
+    `reason` says why where no property of its own does; of a created one `properties` are all that is stated.
     """
 
     kind: Kind
@@ -53,14 +44,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class StackPreview:
-    """The preview of one stack.
+    """The preview of one stack, `against` what is said in words.
 
-    Args:
-        stack: Its name.
-        against: What it was compared with, in words.
-        changes: What would change, in the engine's order, which is another one every time.
-        unchanged: Number of resources and components that stay as they are.
-        failure: Why there is no preview; there are no changes then.
+    Changes are in the engine's order, which is another one every time; there are none with a `failure`, which
+    says why there is no preview. `unchanged` counts resources and components.
     """
 
     stack: str
@@ -76,13 +63,9 @@ class StackPreview:
 
 
 class Previews(BaseModel, frozen=True):
-    """The previews of a merge request.
+    """The previews of a merge request: of each stack whose inputs changed, by name; other stacks are named.
 
-    Args:
-        commit: What was previewed, by its full name.
-        stacks: A preview for each stack whose inputs changed, in the order of their names.
-        untouched: The other stacks.
-        removed: Stacks whose files the merge request removes.
+    `commit` is what was previewed, by its full name; stacks are `removed` with their files.
     """
 
     commit: str

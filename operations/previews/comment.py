@@ -29,14 +29,8 @@ class _Detail(IntEnum):
 
 
 def render(previews: Previews, limit: int, title: str = "What this merge request changes") -> str:
-    """The comment in Markdown, without secrets.
-
-    Args:
-        limit: Greatest length in characters.
-        title: Its heading.
-    """
-    redaction = Redaction()
-    text = ""
+    """The comment in Markdown, without secrets, of as many characters as the limit at most."""
+    redaction, text = Redaction(), ""
     for detail in (_Detail.STATED, _Detail.VALUES, _Detail.CREATED, _Detail.LOSSES):
         text = redaction.text(_comment(previews, title, detail))
         if len(text) <= limit:

@@ -36,14 +36,7 @@ def run(
     redaction: Redaction,
     environment: Mapping[str, str] | None = None,
 ) -> StackPreview:
-    """Lets the engine preview a stack.
-
-    Args:
-        arguments: Of the engine, such as `["preview", "--json"]`.
-        folder: Where the program is.
-        redaction: Takes out what must not be seen.
-        environment: Variables for the engine on top of this process's own.
-    """
+    """Lets the engine preview a stack, with arguments such as `["preview", "--json"]`."""
     done = engine.call([*arguments, "--stack", stack], folder, environment or {})
     # It fails without a report, or with one that has the errors.
     reported = not done.code or done.stdout.startswith("{")
@@ -55,11 +48,7 @@ def run(
 
 
 def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
-    """The preview of a stack.
-
-    Args:
-        report: The engine's standard output.
-        redaction: Takes out what must not be seen.
+    """The preview of a stack, from the engine's standard output.
 
     Raises:
         OperationError: When it is no report; it is not repeated, it may hold anything.

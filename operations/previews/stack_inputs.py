@@ -2,44 +2,46 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from engine.checkouts import PACKAGES
-from engine.project import known_stacks, project_name
+from engine.project import ROOT, known_stacks, project_name
 
 # What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
 # the operator's commands) does not reach a stack.
 _PROGRAM: Final = ("__main__.py", "Pulumi.yaml", "requirements.txt", *(f"{name}/" for name in PACKAGES))
 
 
-def scenarios(checkout: Path) -> dict[str, str]:
+def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
+    """The committed configuration of a stack, by key; the project's own keys without its name."""
+    content = yaml.safe_load((checkout / f"Pulumi.{stack}.yaml").read_text()) or {}
+    values = content.get("config") or {}
+    return {key.removeprefix(f"{project_name()}:"): value for key, value in values.items()}
+
+
+def scenarios(checkout: Path = ROOT) -> dict[str, str]:
     """The stacks of a checkout and the scenario that each runs."""
-    found: dict[str, str] = {}
-    for stack in known_stacks(checkout):
-        content = yaml.safe_load((checkout / f"Pulumi.{stack}.yaml").read_text()) or {}
-        found[stack] = str((content.get("config") or {}).get(f"{project_name()}:scenario", ""))
-    return found
+    return {stack: str(stack_file(stack, checkout).get("scenario", "")) for stack in known_stacks(checkout)}
 
 
 def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:
     """The stacks whose inputs are among the files, in the order of their names.
 
     A stack's file is an input of that stack; a scenario's module and its folder of manifests are inputs of
-    the stacks that run it; everything else that the program is made of is an input of every stack.
-
-    Args:
-        files: Paths from the root of the repository.
-        known: The stacks and their scenarios.
+    the stacks that run it; everything else that the program is made of is an input of every stack. Files are
+    paths from the root of the repository, stacks have the scenario that they run.
     """
     changed: set[str] = set()
     for file in files:
         of = {scenario for scenario in known.values() if _is_of(file, scenario)}
-        for stack, scenario in known.items():
-            shared = file.startswith(_PROGRAM) and not of
-            if shared or scenario in of or file == f"Pulumi.{stack}.yaml":
-                changed.add(stack)
+        shared = file.startswith(_PROGRAM) and not of
+        changed |= {
+            stack
+            for stack, scenario in known.items()
+            if shared or scenario in of or file == f"Pulumi.{stack}.yaml"
+        }
     return sorted(changed)
 
 

@@ -24,11 +24,7 @@ _RETRIES: Final = urllib3.Retry(
 
 
 class Cluster:
-    """What the API server knows, as JSON: kinds of operators have no classes in the library.
-
-    Args:
-        settings: How to reach it.
-    """
+    """What the API server knows, as JSON: kinds of operators have no classes in the library."""
 
     def __init__(self, settings: client.Configuration) -> None:
         settings.retries = _RETRIES

@@ -13,11 +13,11 @@ from typing import Final
 import pygal
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from operations.clients import Clients
 from operations.errors import OperationError
+from operations.findings import folding
 from operations.options import add_kubeconfig, add_shared
 from operations.state import Backend, State
 from operations.status.cluster import from_kubeconfig
@@ -81,9 +81,8 @@ def follow(looks: Callable[[], Report], console: Console, pause: Callable[[float
 
 def drawn(report: Report, now: datetime) -> RenderableType:
     """A report for a person; what to do is said once for all that wait for the same."""
-    table = Table(title=f"{report.stack}, {now:%Y-%m-%d %H:%M:%S} UTC", title_justify="left")
-    for title in ("what", "name", "state", "", "why"):
-        table.add_column(title, overflow="fold")
+    title = f"{report.stack}, {now:%Y-%m-%d %H:%M:%S} UTC"
+    table = folding(title, "what", "name", "state", "", "why")
     remedies: dict[str, list[Line]] = {}
     for line in report.lines:
         state = Text(line.state, style=_STYLES[line.health])
@@ -106,16 +105,8 @@ def _plot(report: Report, file: Path) -> None:
     progress = report.progress
     if not progress or not progress.losses:
         raise OperationError(f"--plot {file}: the training has not logged a loss yet")
-    chart = pygal.XY(
-        js=[],
-        width=900,
-        height=480,
-        title=progress.run,
-        x_title="step",
-        y_title="loss",
-        show_dots=False,
-        legend_at_bottom=True,
-    )
+    titles = {"title": progress.run, "x_title": "step", "y_title": "loss"}
+    chart = pygal.XY(js=[], width=900, height=480, show_dots=False, legend_at_bottom=True, **titles)
     chart.add("training", [*progress.losses])
     if progress.evaluations:
         chart.add("evaluation", [*progress.evaluations], show_dots=True)

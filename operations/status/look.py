@@ -27,11 +27,7 @@ Unseen = list[str]
 def look(stack: str, state: State, clients: Clients, given: Cluster | None = None) -> Report:
     """What there is now; what cannot be looked at is named and does not stop the rest.
 
-    Args:
-        stack: Name of the stack.
-        state: Its state.
-        clients: Google's APIs.
-        given: Its cluster, where GKE's own answer does not do.
+    The cluster may be given, where GKE's own answer does not do.
     """
     unseen: Unseen = []
     lines: list[Line] = []

@@ -19,16 +19,7 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """A run so far.
-
-    Args:
-        run: Its folder in the bucket.
-        last: The newest logged step, as the training wrote it.
-        losses: Step and loss of every logged step.
-        evaluations: Step and loss of every evaluation.
-        finished: Whether the run is finished.
-        written: When the file was last written, None when the bucket does not say.
-    """
+    """A run so far, by its folder; `written` is None where the bucket does not say when its file was."""
 
     run: str
     last: Mapping[str, float]

@@ -37,13 +37,7 @@ def nodes(found: Sequence[Object]) -> Iterator[Line]:
 
 
 def pods(found: Sequence[Object], events: Sequence[Object], log: Log) -> Iterator[Line]:
-    """A line for each pod.
-
-    Args:
-        found: The pods.
-        events: Events of their namespace.
-        log: The end of the log of a container that has ended.
-    """
+    """A line for each pod, by the events of its namespace and the end of an ended container's log."""
     about: defaultdict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=_time, reverse=True):
         about[(event.get("involvedObject") or {}).get("uid", "")].append(event)

@@ -17,13 +17,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """Why something waits or has failed.
-
-    Args:
-        text: In plain words.
-        remedy: What to do; empty when it passes by itself.
-        bad: Whether it does not pass by itself.
-    """
+    """Why something waits or has failed, and what to do; `bad` when it does not pass by itself."""
 
     text: str
     remedy: str = ""
@@ -32,16 +26,7 @@ class Why:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One thing and how it is.
-
-    Args:
-        kind: What it is, such as `pod`.
-        name: Its name.
-        state: How it is, in a word or two.
-        detail: What else there is to know.
-        health: Whether somebody must look at it.
-        why: Why it waits or has failed.
-    """
+    """One thing, such as a `pod`, how it is in a word or two, and why it waits or has failed."""
 
     kind: str
     name: str
@@ -63,14 +48,7 @@ def line(
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One look.
-
-    Args:
-        stack: Name of the stack.
-        lines: Everything, in the order in which it is shown.
-        progress: What the training has logged, None before its first step.
-        unseen: What could not be looked at, and why.
-    """
+    """One look: everything in the order in which it is shown, and what could not be looked at, and why."""
 
     stack: str
     lines: tuple[Line, ...]

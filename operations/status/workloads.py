@@ -81,10 +81,7 @@ KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
 def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Iterator[Line]:
     """Kueue's workloads that are not finished.
 
-    Args:
-        found: The workloads.
-        positions: Place in the cluster's queue by name, from zero, as Kueue itself counts; None when it
-            does not say.
+    Their positions in the cluster's queue count from zero, as Kueue does; None when it does not say.
     """
     living = sorted((each for each in found if not holds(each, "Finished")), key=_order)
     pending = [each for each in living if not holds(each, "QuotaReserved")]

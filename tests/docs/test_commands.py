@@ -18,11 +18,12 @@ import yaml
 
 import bootstrap.settings
 import stacks
-from documentation.scenarios import scenarios, stack_file
+from documentation.scenarios import scenarios
 from engine.configuration import configuration
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
+from operations.previews.stack_inputs import stack_file
 from stacks.reader import is_secret, keys_of
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands

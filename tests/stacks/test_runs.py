@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import stacks
-from documentation.scenarios import stack_file
 from engine.plan import Plan
 from engine.project import ROOT
+from operations.previews.stack_inputs import stack_file
 from rehearsal import Rehearsal, RehearsalError
 from stacks import pins
 from tests import inventory, plans

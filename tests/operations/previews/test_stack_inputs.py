@@ -11,7 +11,7 @@ from engine.project import ROOT, known_stacks
 from operations.previews import stack_inputs
 from rehearsal import Rehearsal
 
-KNOWN = stack_inputs.scenarios(ROOT)
+KNOWN = stack_inputs.scenarios()
 
 
 @pytest.mark.parametrize(
