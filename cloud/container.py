@@ -7,7 +7,7 @@ provider's schema (hashicorp/terraform-provider-google-beta, google-beta/service
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cloud import maintenance, nodes
+from cloud import nodes
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.inputs import at, given, objects, texts
 from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
@@ -20,6 +20,9 @@ _NAME: Final = Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40)
 _BILLING: Final = "CCD8-9BF1-090E"
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
 _STREAMING: Final = {"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"}
+
+_EXCLUSIONS: Final = "maintenancePolicy.maintenanceExclusions[]"
+_WINDOWS: Final = ("dailyMaintenanceWindow", "recurringWindow", "recurringMaintenanceWindow")
 
 # What an Autopilot cluster decides by itself.
 NOT_ON_AUTOPILOT: Final = (
@@ -85,6 +88,23 @@ def _cluster(inputs: Inputs) -> Iterator[Problem]:
         yield "initialNodeCount", "a Standard cluster starts with a pool: set initialNodeCount (or nodePools)"
     if given(inputs, "removeDefaultNodePool") and given(inputs, "nodePools"):
         yield "removeDefaultNodePool", "conflicts with nodePools"
+
+
+def _maintenance(inputs: Inputs) -> Iterator[Problem]:
+    """One window, and exclusions that say what they exclude and until when.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions
+    """
+    for stated in objects(inputs, "maintenancePolicy"):
+        if sum(given(stated, window) for window in _WINDOWS) != 1:
+            yield "maintenancePolicy", f"needs exactly one of {', '.join(_WINDOWS)}"
+    for exclusion in objects(inputs, _EXCLUSIONS):
+        if given(exclusion, "endTime") == given(exclusion, "exclusionOptions.endTimeBehavior"):
+            yield _EXCLUSIONS, "needs exactly one of endTime and exclusionOptions.endTimeBehavior"
+    options = f"{_EXCLUSIONS}.exclusionOptions"
+    yield from one_of(inputs, f"{options}.endTimeBehavior", "UNTIL_END_OF_SUPPORT")
+    scopes = ("NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES")
+    yield from one_of(inputs, f"{options}.scope", *scopes)
 
 
 def _autopilot(inputs: Inputs) -> Iterator[Problem]:
@@ -169,7 +189,7 @@ CLUSTER: Final = Record(
     },
     holds=(NETWORK.type, SUBNETWORK.type),
     apis=_STREAMING,
-    rules=(_cluster, maintenance.policy, nodes.node_zones, nodes.machine_type, nodes.node_config),
+    rules=(_cluster, _maintenance, nodes.node_zones, nodes.machine_type, nodes.node_config),
     admission=(_ranges_of_subnetwork,),
     minutes=(
         Minutes(create=6, when=_is_autopilot, source="Autopilot 6 min, ahmet.im/blog/gke-autopilot (2021)"),

@@ -7,7 +7,6 @@ from typing import Final
 
 import pulumi
 
-from components.component import Component
 from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
 from components.run import Run, RunArgs
@@ -23,12 +22,15 @@ class BatchJobArgs(RunArgs):
     Args:
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
+        service: Name of a Service by which its pods, which have it as their label `app`, find each other:
+            each is POD.SERVICE, whichever node it is on. None where they need not.
         depends_on: What its pods need and the manifest names.
     """
 
     namespace: Namespace
     manifest: Path
     values: Values
+    service: str | None = None
     depends_on: Sequence[pulumi.Resource]
 
 
@@ -40,7 +42,12 @@ class BatchJob(Run):
     def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, opts)
         annotations = {} if args.wait else _DO_NOT_WAIT
-        options = args.namespace.running_in(self, args.depends_on)
+        needed = list(args.depends_on)
+        if args.service:
+            holes = {"name": args.service, "namespace": args.namespace.namespace}
+            service = Manifest(MANIFESTS / "headless-service.yaml", holes)
+            needed.append(service.create(f"{name}-{args.service}-service", args.namespace.inside(self)))
+        options = args.namespace.running_in(self, needed)
         self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
         self.register_outputs({"name": self.job_name})
 
@@ -51,36 +58,3 @@ class BatchJob(Run):
             "watchJob": f"{self._kubectl} get job {self.job_name} --watch",
             "watchTraining": f"{self._kubectl} logs --follow --tail=-1 {pods}",
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeadlessServiceArgs:
-    """Arguments of `HeadlessService`.
-
-    Args:
-        service_name: Its name, and the label `app` of the pods.
-    """
-
-    namespace: Namespace
-    service_name: str
-
-
-class HeadlessService(Component):
-    """A Service without an address of its own: each pod is POD.SERVICE, whichever node it is on.
-
-    Attributes:
-        access: What pods that look for each other must wait for.
-    """
-
-    group = "workload"
-
-    def __init__(
-        self, name: str, args: HeadlessServiceArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
-        self.service_name = args.service_name
-        values = {"name": args.service_name, "namespace": args.namespace.namespace}
-        self.access: pulumi.Resource = Manifest(MANIFESTS / "headless-service.yaml", values).create(
-            f"{name}-{args.service_name}-service", args.namespace.inside(self)
-        )
-        self.register_outputs({"name": self.service_name})

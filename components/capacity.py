@@ -19,7 +19,7 @@ NOT_EVICTED: Final[Mapping[str, str]] = {"cluster-autoscaler.kubernetes.io/safe-
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
 _PATH: Final = re.compile(
-    rf"projects/(?P<project>{_PROJECT})/reservations/(?P<name>{_NAME})"
+    rf"(?:projects/(?P<project>{_PROJECT})/reservations/)?(?P<name>{_NAME})"
     rf"(?:/reservationBlocks/(?P<block>{_NAME})(?:/reservationSubBlocks/(?P<sub_block>{_NAME}))?)?"
 )
 
@@ -50,13 +50,11 @@ class Reservation:
 
     @classmethod
     def parse(cls, text: str) -> "Reservation":
-        """Reads `R` or `projects/P/reservations/R[/reservationBlocks/B[/reservationSubBlocks/S]]`.
+        """Reads `[projects/P/reservations/]R[/reservationBlocks/B[/reservationSubBlocks/S]]`.
 
         Raises:
             ValueError: For every other shape.
         """
-        if re.fullmatch(_NAME, text):
-            return cls(name=text)
         path = _PATH.fullmatch(text)
         if not path:
             raise ValueError(
@@ -68,14 +66,9 @@ class Reservation:
     @property
     def path(self) -> str:
         """As a node pool names it: short in the own project, a path when shared."""
-        path = self.name
-        if self.project:
-            path = f"projects/{self.project}/reservations/{path}"
-        if self.block:
-            path = f"{path}/reservationBlocks/{self.block}"
-        if self.sub_block:
-            path = f"{path}/reservationSubBlocks/{self.sub_block}"
-        return path
+        parts = {"reservationBlocks": self.block, "reservationSubBlocks": self.sub_block}
+        shared = f"projects/{self.project}/reservations/" if self.project else ""
+        return shared + self.name + "".join(f"/{kind}/{part}" for kind, part in parts.items() if part)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -23,68 +22,43 @@ _PAUSE_VARIABLE: Final = "REHEARSAL_PAUSE_S"
 # pkg/tfbridge/provider.go and of pulumi-kubernetes' provider/pkg/provider/provider.go.
 _MADE: Final = re.compile(r"creating urn:pulumi:|was successfully (created|updated)")
 
+# How often a resource is tried again, ten seconds apart; Kubernetes' provider takes half a minute for a try.
+_TRIES: Final[Mapping[str, int]] = {"gcp": 48, "kubernetes": 12}
 
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """A refusal that passes by itself (assumption not-there-yet), and that came before anything was made.
-
-    Args:
-        package: Package of the resources that meet it.
-        text: What the message has in it.
-        told: What the person who waits is told.
-        tries: How often a resource is tried again, ten seconds apart.
-    """
-
-    package: str
-    text: re.Pattern[str]
-    told: str
-    tries: int = 48
-
-
-REFUSALS: Final[Sequence[Refusal]] = (
-    Refusal(
-        package="gcp",
-        # https://github.com/hashicorp/terraform-provider-google/issues/10510
-        # https://github.com/jamesward/kubernetes-the-easy-way/pull/1
-        text=re.compile(
-            r"has not been used in project .* or it is disabled|API is not enabled for this project"
-            r"|should enable service:"
-        ),
-        told="its Google API was enabled a moment ago",
+# Refusals that pass by themselves (assumption not-there-yet) and come before anything was made: the package
+# of the resources that meet them, what the message has in it, and what the person who waits is told.
+_REFUSALS: Final = (
+    # https://github.com/hashicorp/terraform-provider-google/issues/10510
+    # https://github.com/jamesward/kubernetes-the-easy-way/pull/1
+    (
+        "gcp",
+        r"has not been used in project .* or it is disabled|API is not enabled for this project"
+        r"|should enable service:",
+        "its Google API was enabled a moment ago",
     ),
-    Refusal(
-        package="gcp",
-        # https://docs.cloud.google.com/iam/docs/service-accounts-create says 60 seconds "or more".
-        # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/2002
-        # https://github.com/hashicorp/terraform-provider-google/issues/16350
-        text=re.compile(
-            r"[Ss]ervice account \S+ does not exist"
-            r"|iam\.service[aA]ccounts\.actAs' denied on service account \S+ \(or it may not exist\)"
-        ),
-        told="a service account was made a moment ago, and IAM does not know it everywhere",
+    # https://docs.cloud.google.com/iam/docs/service-accounts-create says 60 seconds "or more".
+    # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/2002
+    # https://github.com/hashicorp/terraform-provider-google/issues/16350
+    (
+        "gcp",
+        r"[Ss]ervice account \S+ does not exist"
+        r"|iam\.service[aA]ccounts\.actAs' denied on service account \S+ \(or it may not exist\)",
+        "a service account was made a moment ago, and IAM does not know it everywhere",
     ),
-    Refusal(
-        package="gcp",
-        # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916
-        text=re.compile(r"Identity Pool does not exist"),
-        told="the project's first cluster was made a moment ago, and with it the workload identity pool",
+    # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916
+    (
+        "gcp",
+        "Identity Pool does not exist",
+        "the project's first cluster was made a moment ago, and with it the workload identity pool",
     ),
-    Refusal(
-        package="kubernetes",
-        text=re.compile(r'no matches for kind "Ray\w+" in version "ray\.io/'),
-        told="GKE's Ray add-on has not installed its definitions yet",
-        # Before each the provider itself tries for half a minute.
-        tries=12,
+    (
+        "kubernetes",
+        r'no matches for kind "Ray\w+" in version "ray\.io/',
+        "GKE's Ray add-on has not installed its definitions yet",
     ),
-    Refusal(
-        package="kubernetes",
-        # Kueue says it is ready once its certificates are in place and its webhook listens, but the way from
-        # the API server to it may need some seconds more.
-        # https://github.com/kubernetes-sigs/kueue/issues/13036
-        text=re.compile(r"failed calling webhook"),
-        told="Kueue's webhook does not answer yet",
-        tries=12,
-    ),
+    # Kueue says it is ready once its certificates are in place and its webhook listens, but the way from
+    # the API server to it may need some seconds more. https://github.com/kubernetes-sigs/kueue/issues/13036
+    ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),
 )
 
 
@@ -115,26 +89,31 @@ def wait_out_refusals() -> None:
 
 async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
     """Whether a resource is tried once more, after a pause; the newest of its errors is the first."""
-    refusal = refusal_of(failed.type, failed.errors[0])
-    if refusal is None or len(failed.errors) > refusal.tries:
+    told = why_it_passes(failed.type, failed.errors[0])
+    tries = _TRIES.get(_package(failed.type), 0)
+    if not told or len(failed.errors) > tries:
         return False
     pause_s = float(os.environ.get(_PAUSE_VARIABLE, _PAUSE_S))
     # Not the error itself: it may quote what it is about.
     pulumi.log.info(
-        f"{failed.name} waits: {refusal.told}; tried again in {pause_s:g} s, "
-        f"{len(failed.errors)} of at most {refusal.tries} times"
+        f"{failed.name} waits: {told}; tried again in {pause_s:g} s, "
+        f"{len(failed.errors)} of at most {tries} times"
     )
     await asyncio.sleep(pause_s)
     return True
 
 
-def refusal_of(kind: str, message: str) -> Refusal | None:
-    """The refusal that a message is, if it is one that passes.
+def why_it_passes(kind: str, message: str) -> str:
+    """What is told of a refusal that passes; nothing of another message.
 
     Args:
         kind: Type token of the resource.
     """
     if _MADE.search(message):
-        return None
-    package = kind.partition(":")[0]
-    return next((each for each in REFUSALS if each.package == package and each.text.search(message)), None)
+        return ""
+    meant = (each for each in _REFUSALS if each[0] == _package(kind) and re.search(each[1], message))
+    return next((told for _, _, told in meant), "")
+
+
+def _package(kind: str) -> str:
+    return kind.partition(":")[0]

@@ -7,7 +7,7 @@ import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
-from components.batch_job import BatchJob, BatchJobArgs, HeadlessService, HeadlessServiceArgs
+from components.batch_job import BatchJob, BatchJobArgs
 from components.capacity import CapacityType
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
@@ -25,6 +25,7 @@ TRAINING_PODS: Final = 2
 
 # Boot disk of a node: images, and the scratch space of its pods.
 _DISK_GB: Final = 200
+_SERVICE: Final = "finetune"
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
     "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},
@@ -259,9 +260,6 @@ def _server(
 def _fine_tune(
     site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource], run: str
 ) -> BatchJob:
-    names = HeadlessService(
-        site.name, HeadlessServiceArgs(namespace=ground.namespace, service_name="finetune")
-    )
     return BatchJob(
         site.name,
         BatchJobArgs(
@@ -281,10 +279,11 @@ def _fine_tune(
                 "limitArguments": settings.limit_arguments,
                 "pods": TRAINING_PODS,
                 "gpus": str(GPUS_PER_POD),
-                "service": names.service_name,
+                "service": _SERVICE,
                 "code": ground.code.volume,
             },
-            depends_on=[*ground.depends_on, ground.code.access, names.access, *queue.access, *nodes],
+            service=_SERVICE,
+            depends_on=[*ground.depends_on, ground.code.access, *queue.access, *nodes],
             # It may wait for GPUs for as long as serving needs them.
             wait=False,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),

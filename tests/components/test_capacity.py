@@ -17,6 +17,7 @@ PATH = "projects/owner-project/reservations/b200/reservationBlocks/block-1/reser
     ("text", "reservation"),
     [
         ("b200", OWN),
+        ("b200/reservationBlocks/block-1", Reservation(name="b200", block="block-1")),
         ("projects/owner-project/reservations/b200", Reservation(name="b200", project="owner-project")),
         (
             "projects/owner-project/reservations/b200/reservationBlocks/block-1",
@@ -38,7 +39,6 @@ def test_a_reservation_is_a_name_or_a_path_and_a_node_pool_names_it_so(
         "",
         "B200",
         "b200-",
-        "b200/reservationBlocks/block-1",
         "projects/owner-project/b200",
         "projects/owner-project/zones/us-central1-b/reservations/b200",
         "projects/owner-project/reservations/b200/reservationBlocks/",

@@ -121,7 +121,7 @@ def test_another_build_machine_changes_nothing_that_exists(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsal.up()
-    monkeypatch.setattr("components.cloud_build.run._MACHINE", "E2_HIGHCPU_32")
+    monkeypatch.setattr("components.cloud_build.run.MACHINE", "E2_HIGHCPU_32")
     assert rehearsal.preview().changed == rehearsal.up().changed == 0
 
 
