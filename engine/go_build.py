@@ -4,6 +4,7 @@ Each is got once, into the ignored `.tools/bin`. Files of a module that are need
 there too, so that Go's module cache need not stay.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -21,6 +22,8 @@ Log = Callable[[str], None]
 
 TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
+# Seconds: for the connection, which may hang where there is no way out, and between two parts of the answer.
+_TIMEOUT: Final = (5.0, 30.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +37,8 @@ class GoModule:
         minutes: How long building takes on 2 cores, about.
         files: Folder or file of the module, and where under `.tools/` its copy goes.
         version_variable: Variable that the linker sets to the pinned version.
-        published: Asks where each program of the pinned version can be downloaded (`download.fetch`); None
-            where that is nowhere.
+        published: Asks where each program of the pinned version can be downloaded, with its SHA-256 digest in
+            a file beside it; None where that is nowhere.
     """
 
     folder: str
@@ -98,18 +101,25 @@ class GoModule:
         if not self.published:
             return False
         # Imported where it is needed: mostly everything is there.
-        from requests import RequestException
-
-        from engine.download import fetch
+        import requests
 
         addresses = self.published()
+
+        def fetch(address: str) -> bytes:
+            answer = requests.get(address, timeout=_TIMEOUT)
+            answer.raise_for_status()
+            return answer.content
+
         try:
             for name in self.commands:
                 log(f"downloading {addresses[name]} into {TOOLS / 'bin'}, once")
+                content, digest = fetch(addresses[name]), fetch(f"{addresses[name]}.sha256").decode()
+                if hashlib.sha256(content).hexdigest() != digest.strip():
+                    raise EngineError(f"{addresses[name]} is not what its publisher released: another digest")
                 with _unfinished(path_of(name)) as target:
-                    target.write_bytes(fetch(addresses[name]))
+                    target.write_bytes(content)
                     target.chmod(0o755)
-        except RequestException as error:
+        except requests.RequestException as error:
             log(f"not downloaded: {error}")
             return False
         self._finish()

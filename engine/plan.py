@@ -55,10 +55,12 @@ class Plan:
     Args:
         resources: What would change, in the engine's order; in the first plan of a stack everything.
         changes: How many resources would be created, updated, stay the same, ...
+        report: What `pulumi preview --json` prints.
     """
 
     resources: tuple[Planned, ...]
     changes: dict[str, int]
+    report: str = field(default="", repr=False)
 
     @property
     def changed(self) -> int:
@@ -86,7 +88,7 @@ def read(report: str, calls: Iterable[str] = ()) -> Plan:
     first = set(_deleted_first(calls))
     for resource in resources:
         resource.options.update({"deleteBeforeReplace": True} if resource.urn in first else {})
-    return Plan(resources=tuple(resources), changes=parsed.get("changeSummary", {}))
+    return Plan(resources=tuple(resources), changes=parsed.get("changeSummary", {}), report=report)
 
 
 def _deleted_first(calls: Iterable[str]) -> Iterator[str]:

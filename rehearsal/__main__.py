@@ -89,7 +89,7 @@ def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
         if base:
             rehearsal.up()
             rehearsal.move(project.ROOT)
-        return rehearsal.report()
+        return rehearsal.preview().report
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
-from rehearsal.fake_kubernetes import FakeKubernetes, computed_outputs, require_awaited_end
+from rehearsal.fake_kubernetes import FakeKubernetes
 from rehearsal.fake_provider import Inputs, Outputs, Resource
 from rehearsal.faults import Faults
 from rehearsal.live_cluster import LiveCluster
@@ -35,19 +35,18 @@ class ApplyingKubernetes(FakeKubernetes):
             self._cluster.try_out(_tree(inputs), force=_forces(resource))
         return super().preview(resource, inputs, olds)
 
-    def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
         """Writes the object and waits until it is ready; the outputs are what the API server then has."""
         if len(list(self.cloud.of_type(CLUSTER))) > 1:
             raise Rejected("the stack has several clusters, and a local control plane can be one only")
-        item_id, outputs = computed_outputs(resource, inputs)
+        item_id, outputs = self.outputs(resource, inputs)
         if resource.type == RELEASE:
             self._cluster.install(inputs)
             return item_id, outputs
-        live = self._cluster.write(_tree(inputs), force=_forces(resource))
+        live = self._cluster.write(_tree(inputs), new=new, force=_forces(resource))
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         if inputs.get("kind") == "RayJob" and is_awaited(inputs):
             live = self._cluster.finish(live)
-            require_awaited_end(inputs, live["status"])
         outputs["metadata"] = {**outputs["metadata"], **_identity(live)}
         if live.get("status"):
             outputs["status"] = live["status"]

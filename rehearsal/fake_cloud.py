@@ -73,7 +73,7 @@ class FakeCloud:
         """
         with self._lock:
             if item.key in self._items:
-                raise Rejected(f"{item.type} {item.id!r} already exists")
+                raise Rejected(f"Error 409: {item.type} {item.id!r} already exists")
             self._items[item.key] = item
 
     def find(self, key: tuple[str, str, str]) -> Item | None:

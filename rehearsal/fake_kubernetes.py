@@ -61,11 +61,34 @@ class FakeKubernetes(FakeProvider):
         return before == now and not _is_named_by_provider(news)
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
-        """What the API server computes; a job ends as the cloud has it."""
-        item_id, outputs = computed_outputs(resource, inputs)
+        """What the API server computes of an object or a release; the same for the same inputs."""
+        if resource.type == RELEASE:
+            release, namespace = str(inputs.get("name") or resource.name), namespace_of(inputs)
+            status = {"name": release, "namespace": namespace, "revision": 1, "status": "deployed"}
+            return f"{namespace}/{release}", {
+                "name": release,
+                "namespace": namespace,
+                **inputs,
+                "status": status,
+            }
+        metadata: dict[str, Any] = {"name": resource.name, **(inputs.get("metadata") or {})}
+        kind = str(inputs.get("kind") or resource.type.split(":")[-1])
+        if kind not in CLUSTER_SCOPED:
+            metadata.setdefault("namespace", "default")
+        path = "/".join(str(metadata[key]) for key in ("namespace", "name") if key in metadata)
+        uid = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{path}"))
+        metadata |= {"uid": uid, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        status = {"status": _STATUS[kind]} if kind in _STATUS else {}
+        return path, {**inputs, "metadata": metadata, **status}
+
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
+        """A job ends as the cloud has it; an end that the program's expression does not name is no end."""
+        item_id, outputs = self.outputs(resource, inputs)
         if inputs.get("kind") == "RayJob":
             outputs["status"] = RAY_ENDS[self.cloud.outcome]
-            require_awaited_end(inputs, outputs["status"])
+            end, expression = outputs["status"]["jobDeploymentStatus"], json.dumps(inputs["metadata"])
+            if is_awaited(inputs) and end not in expression:
+                raise Rejected(f"timed out waiting for RayJob {item_id}: it is {end}")
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
             raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs
@@ -139,33 +162,3 @@ class FakeKubernetes(FakeProvider):
 
 def _is_named_by_provider(inputs: Mapping[str, Any]) -> bool:
     return AUTONAMED in ((inputs.get("metadata") or {}).get("annotations") or {})
-
-
-def require_awaited_end(ray_job: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-    """Rejects an end that the program does not wait for, if it waits: its expression names each end."""
-    end = status["jobDeploymentStatus"]
-    if is_awaited(ray_job) and end not in json.dumps(
-        ray_job["metadata"]["annotations"]["pulumi.com/waitFor"]
-    ):
-        raise Rejected(f"timed out waiting for RayJob {ray_job['metadata']['name']}: it is {end}")
-
-
-def computed_outputs(resource: Resource, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Id and properties of an object or a release that is as it should be; the same for the same inputs."""
-    if resource.type == RELEASE:
-        return _release_outputs(resource.name, inputs)
-    metadata: dict[str, Any] = {"name": resource.name, **(inputs.get("metadata") or {})}
-    kind = str(inputs.get("kind") or resource.type.split(":")[-1])
-    if kind not in CLUSTER_SCOPED:
-        metadata.setdefault("namespace", "default")
-    path = "/".join(str(metadata[key]) for key in ("namespace", "name") if key in metadata)
-    uid = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{path}"))
-    metadata |= {"uid": uid, "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    status = {"status": _STATUS[kind]} if kind in _STATUS else {}
-    return path, {**inputs, "metadata": metadata, **status}
-
-
-def _release_outputs(name: str, inputs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    release, namespace = str(inputs.get("name") or name), namespace_of(inputs)
-    status = {"name": release, "namespace": namespace, "revision": 1, "status": "deployed"}
-    return f"{namespace}/{release}", {"name": release, "namespace": namespace, **inputs, "status": status}

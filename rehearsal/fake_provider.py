@@ -76,11 +76,7 @@ class FakeProvider(ABC):
 
     @abstractmethod
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
-        """Id and outputs of the resource once it exists.
-
-        Raises:
-            Rejected: When it is created but does not become ready.
-        """
+        """Id and outputs of the resource once it exists."""
 
     @abstractmethod
     def admit(self, resource: Resource, inputs: Inputs) -> None:
@@ -111,8 +107,11 @@ class FakeProvider(ABC):
             delete_before_replace=bool(replacing) and self.is_fixed(record, olds, news),
         )
 
-    def apply(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
         """Writes the resource; where nothing is written its outputs are all there is to it.
+
+        Args:
+            new: Whether it is created, else updated.
 
         Raises:
             Rejected: When it cannot be written or does not become ready.
@@ -145,7 +144,7 @@ class FakeProvider(ABC):
         self.admit(resource, inputs)
         if reason := self._faults.take(resource.name):
             raise Rejected(reason)
-        item_id, outputs = self.apply(resource, inputs)
+        item_id, outputs = self.apply(resource, inputs, new=True)
         self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, self.cluster(resource)))
         return item_id, outputs
 
@@ -164,7 +163,7 @@ class FakeProvider(ABC):
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
-        _, item.outputs = self.apply(resource, inputs)
+        _, item.outputs = self.apply(resource, inputs, new=False)
         item.inputs = inputs
         return item.outputs
 

@@ -37,8 +37,3 @@ class Faults:
     def waiting(self) -> set[str]:
         """Names of the resources whose creation has not failed yet."""
         return {file.name for file in self._folder.iterdir()}
-
-    def clear(self) -> None:
-        """Drops those that have not come to pass."""
-        for name in self.waiting:
-            self.take(name)

@@ -102,7 +102,8 @@ class Lifecycle:
         """The first `up`, which must fail; returns how many resources it had created by then."""
         _head(f"up that fails at {name}")
         try:
-            rehearsal.up(fail_at=name)
+            rehearsal.faults.add([name])
+            rehearsal.up()
         except RehearsalError as error:
             _log(f"failed as it should: {error}")
             return rehearsal.last.changes.get("create", 0)
@@ -115,7 +116,7 @@ class Lifecycle:
         if cluster := rehearsal.cluster:
             objects = cluster.left()
             _log(
-                f"control plane: {cluster.written} objects written, {cluster.nodes_made} nodes simulated, "
+                f"control plane: {cluster.written} objects written, {cluster.nodes.made} nodes simulated, "
                 f"{len(objects)} left in the API server"
             )
             left += objects

@@ -6,7 +6,8 @@ What GKE itself installs is missing.
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from engine.go_build import Log
@@ -42,30 +43,25 @@ class LiveCluster:
 
     Attributes:
         written: How many objects have been created or updated.
+        nodes: What adds and removes its nodes.
     """
 
     def __init__(self, plane: ControlPlane, cloud: FakeCloud, log: Log) -> None:
         self._plane = plane
         self._api: Api = plane.api
         self._cloud = cloud
-        self._log = log
-        self._lock = threading.Lock()
+        self._log_once = cache(log)
         self._stopped = threading.Event()
-        self._applied: list[Object] = []
-        self._unchecked: set[str] = set()
+        # By path, in the order in which they came.
+        self._applied: dict[str, Object] = {}
         self._before = self.inventory()
-        self._nodes = NodeKeeper(self._api, cloud)
+        self.nodes = NodeKeeper(self._api, cloud)
         self.written = 0
-
-    @property
-    def nodes_made(self) -> int:
-        """How many nodes have been added."""
-        return self._nodes.made
 
     def stop(self) -> None:
         """Ends everything that waits, and refuses to wait from now on."""
         self._stopped.set()
-        self._nodes.stop()
+        self.nodes.stop()
 
     def try_out(self, tree: Mapping[str, Any], *, force: bool) -> None:
         """Applies an object as a dry run.
@@ -83,49 +79,68 @@ class LiveCluster:
             if error.code != 404:
                 raise
 
-    def write(self, tree: Object, *, force: bool) -> Object:
+    def write(self, tree: Object, *, new: bool, force: bool) -> Object:
         """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
 
         Args:
+            new: Whether it must not be there yet. The provider takes nothing over since 4.29, unless
+                `upsertExistingObjects` says so: https://github.com/pulumi/pulumi-kubernetes/pull/4278.
             force: Whether fields that others have written are taken over.
 
         Raises:
             ApiError: With the API server's message.
-            WaitError: When the object does not become ready. It is then deleted again, if it was not there
-                before; as it is when it can never become ready, which is Rejected.
+            WaitError: When the object does not become ready. A new one is then deleted again, as when it can
+                never become ready, which is Rejected.
         """
         if not self._is_served(tree):
             return tree
-        before = self._api.get(tree)
-        live = self._api.apply(tree, force=force)
+        path = self._api.path_of(tree)
+        if new and self._api.get(tree):
+            kind, name = path.rsplit("/", 2)[1:]
+            raise ApiError(409, f'{kind} "{name}" already exists')
+        live = self._applied[path] = self._api.apply(tree, force=force)
         self.written += 1
-        with self._lock:
-            self._applied.append(live)
+        missing = readiness.awaited(tree)
+        if missing is None:
+            return live
+
+        def lacks() -> str:
+            nonlocal live
+            live = self._api.get(tree) or live
+            return missing(self._api, live)
+
+        def is_up() -> bool:
+            if tree["kind"] == "Job":
+                self._end_pods(live)
+            return not lacks()
+
+        name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
         try:
-            self._bring_up(tree, live)
+            self._until(lambda: f"{name}: {lacks()}", is_up)
         except RehearsalError:
-            if before is None:
+            if new:
                 self.delete(tree)
             raise
-        return self._api.get(tree) or live
+        return live
 
     def read(self, tree: Mapping[str, Any]) -> Object | None:
         """The object as it is, None when there is none; `tree` itself when its kind is not served."""
         return self._api.get(tree) if self._is_served(tree) else dict(tree)
 
-    def delete(self, tree: Mapping[str, Any]) -> None:
-        """Deletes an object and what it owns, and waits until all of it is gone.
+    def delete(self, *trees: Mapping[str, Any]) -> None:
+        """Deletes objects and what they own, and waits until all of it is gone.
 
         Raises:
-            WaitError: When it is not gone in time; the message names its finalizers.
+            WaitError: When it is not gone in time; the message names the finalizers.
         """
-        if not self._is_served(tree):
-            return
-        self._api.delete(tree)
-        self._until(lambda: self._held(tree), lambda: self._api.get(tree) is None)
-        with self._lock:
-            key = self._api.path_of(tree)
-            self._applied = [each for each in self._applied if self._api.path_of(each) != key]
+        served = [tree for tree in trees if self._is_served(tree)]
+        for tree in served:
+            self._api.delete(tree)
+        self._until(
+            lambda: self._held(served), lambda: not any(map(self._api.get, served)), _TIMEOUT * len(served)
+        )
+        for tree in served:
+            self._applied.pop(self._api.path_of(tree), None)
 
     def install(self, release: Mapping[str, Any]) -> None:
         """Installs a Helm release, if it is of Kueue; any other is only logged.
@@ -160,21 +175,11 @@ class LiveCluster:
         Raises:
             WaitError: When something cannot be deleted.
         """
-        with self._lock:
-            applied = list({self._api.path_of(tree): tree for tree in self._applied}.values())
-        spaces = [tree for tree in applied if tree["kind"] == "Namespace"]
-        others = [tree for tree in reversed(applied) if tree["kind"] != "Namespace"]
-        self._delete_all(others)
+        applied = list(self._applied.values())
+        self.delete(*(tree for tree in reversed(applied) if tree["kind"] != "Namespace"))
         self._plane.kueue.uninstall()
-        self._delete_all(spaces)
-        self._nodes.clear()
-
-    def _delete_all(self, trees: list[Object]) -> None:
-        """Begins to delete all of them before it waits for the first."""
-        for tree in trees:
-            self._api.delete(tree)
-        for tree in trees:
-            self.delete(tree)
+        self.delete(*(tree for tree in applied if tree["kind"] == "Namespace"))
+        self.nodes.clear()
 
     def left(self) -> list[str]:
         """Objects that were not there at the beginning; waits some time until there are none."""
@@ -191,21 +196,6 @@ class LiveCluster:
                     metadata = item["metadata"]
                     found.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
         return found
-
-    def _bring_up(self, tree: Object, live: Object) -> None:
-        missing = readiness.awaited(tree)
-        if missing is None:
-            return
-        name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
-        self._until(
-            lambda: f"{name}: {missing(self._api, self._api.get(tree) or live)}",
-            lambda: self._is_up(tree, live, missing),
-        )
-
-    def _is_up(self, tree: Object, live: Object, missing: Callable[[Api, Object], str]) -> bool:
-        if tree["kind"] == "Job":
-            self._end_pods(live)
-        return not missing(self._api, self._api.get(tree) or live)
 
     def _end_pods(self, job: Object) -> None:
         """Ends the pods of a Job that is waited for, as `FakeCloud.outcome` says: nothing runs in them."""
@@ -226,10 +216,12 @@ class LiveCluster:
         self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
         return live
 
-    def _held(self, tree: Mapping[str, Any]) -> str:
-        live = self._api.get(tree) or {"metadata": {}}
+    def _held(self, trees: Sequence[Mapping[str, Any]]) -> str:
+        """Why the first that is still there is."""
+        gone: Object = {"kind": "", "metadata": {"name": ""}}
+        live = next(filter(None, map(self._api.get, trees)), gone)
         finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
-        return f"the deletion of {tree['kind']} {tree['metadata']['name']}; finalizers: {finalizers}"
+        return f"the deletion of {live['kind']} {live['metadata']['name']}; finalizers: {finalizers}"
 
     def _is_served(self, tree: Mapping[str, Any]) -> bool:
         """Whether the API server serves the kind of an object.
@@ -246,13 +238,6 @@ class LiveCluster:
             self._log_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
             return False
         return True
-
-    def _log_once(self, text: str) -> None:
-        with self._lock:
-            if text in self._unchecked:
-                return
-            self._unchecked.add(text)
-        self._log(text)
 
     def _until(self, what: Callable[[], str], ask: Callable[[], _T], timeout: float = _TIMEOUT) -> _T:
         def answer() -> _T:

@@ -135,37 +135,32 @@ class Rehearsal:
         self._workspace.use(checkout)
         self.configure(self._overrides)
 
-    def report(self) -> str:
-        """What `pulumi preview --json` prints.
-
-        Raises:
-            RehearsalError: With the engine's message, or with what is wrong with a first plan.
-        """
-        return self._previewed()[0]
-
     def preview(self) -> Plan:
         """What `up` would do.
 
         Raises:
-            RehearsalError: As `report`.
+            RehearsalError: With the engine's message, or why a first plan would work by luck or not at all.
         """
-        return self._previewed()[1]
+        calls = Path(self._workspace.work_dir, "calls.json")
+        self._workspace.environment["PULUMI_DEBUG_GRPC"] = str(calls)
+        try:
+            report = self._run(self._stack.preview, json=True).stdout
+            found = plan.read(report, calls.read_text().splitlines())
+        finally:
+            del self._workspace.environment["PULUMI_DEBUG_GRPC"]
+            calls.unlink(missing_ok=True)
+        wrong = [] if self.cloud.items else plan_checks.problems(found)
+        if wrong:
+            raise RehearsalError("\n".join(wrong))
+        return found
 
-    def up(self, fail_at: str = "") -> Result:
+    def up(self) -> Result:
         """Makes the stack as the program says.
-
-        Args:
-            fail_at: Logical name of a resource whose creation fails, in this `up` only.
 
         Raises:
             RehearsalError: With the engine's message.
         """
-        self.faults.add([fail_at] if fail_at else ())
-        try:
-            return self._operate(self._stack.up)
-        finally:
-            if fail_at:
-                self.faults.clear()
+        return self._operate(self._stack.up)
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
@@ -200,21 +195,6 @@ class Rehearsal:
 
         self.cluster = LiveCluster(self._plane, self.cloud, self._log)
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
-
-    def _previewed(self) -> tuple[str, Plan]:
-        """A preview, which rejects a first plan that would work by luck, or not at all."""
-        calls = Path(self._workspace.work_dir, "calls.json")
-        self._workspace.environment["PULUMI_DEBUG_GRPC"] = str(calls)
-        try:
-            report = self._run(self._stack.preview, json=True).stdout
-            found = plan.read(report, calls.read_text().splitlines())
-        finally:
-            del self._workspace.environment["PULUMI_DEBUG_GRPC"]
-            calls.unlink(missing_ok=True)
-        wrong = [] if self.cloud.items else plan_checks.problems(found)
-        if wrong:
-            raise RehearsalError("\n".join(wrong))
-        return report, found
 
     def _operate(self, operation: Callable[..., Any]) -> Result:
         self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True)

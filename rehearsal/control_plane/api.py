@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -216,6 +216,16 @@ def condition(tree: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
 def is_true(tree: Mapping[str, Any] | None, name: str) -> bool:
     """Whether a condition of an object's status holds."""
     return condition(tree, name).get("status") == "True"
+
+
+def establish(api: Api, kinds: Collection[Object]) -> None:
+    """Waits until the API server serves CRDs."""
+    names = ", ".join(crd["metadata"]["name"] for crd in kinds)
+    until(
+        lambda: f"{names} to be served",
+        lambda: all(is_true(api.get(crd), "Established") for crd in kinds),
+        _TIMEOUT,
+    )
 
 
 def _strictly() -> dict[str, Any]:

@@ -12,12 +12,12 @@ from typing import Final, Self
 
 from engine import go_build
 from engine.go_build import Log
-from rehearsal.control_plane import programs
+from rehearsal.control_plane import programs, ray_operator
 from rehearsal.control_plane.api import Api, Object, until
+from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.control_plane.kwokctl import Kwokctl
 from rehearsal.control_plane.ray_dashboards import RayDashboards
-from rehearsal.control_plane.ray_operator import RayOperator
 from rehearsal.errors import RehearsalError
 
 _TIMEOUT: Final = 60.0
@@ -48,7 +48,7 @@ class ControlPlane:
     api: Api
     kueue: KueueRelease
     ray: RayDashboards
-    ray_operator: RayOperator
+    ray_operator: Controller
     kubeconfig: Path
 
     def __init__(self, log: Log = print) -> None:
@@ -86,12 +86,13 @@ class ControlPlane:
         self.kubeconfig = kwokctl.kubeconfig
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
-        started.callback(self.kueue.stop)
+        started.callback(self.kueue.manager.stop)
         until(lambda: "the control plane to be ready", lambda: self._is_ready(kwokctl), _TIMEOUT)
         self.ray = started.enter_context(RayDashboards(self.api))
-        self.ray_operator = RayOperator(self.api, folder / "ray-operator", self.kubeconfig)
+        (folder / "ray").mkdir()
+        self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)
-        self.ray_operator.start(self.ray.address)
+        ray_operator.install(self.api, self.ray_operator, self.ray.address)
 
     def _is_ready(self, kwokctl: Kwokctl) -> bool:
         kwokctl.check()

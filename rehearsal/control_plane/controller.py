@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import requests
@@ -15,6 +16,7 @@ from rehearsal.control_plane.kwokctl import LOG_LINES
 from rehearsal.errors import RehearsalError
 
 _TIMEOUT: Final = 60.0
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Controller:
@@ -37,15 +39,27 @@ class Controller:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(
-        self, api: Api, account: Object, arguments: Sequence[str], environment: Mapping[str, str]
+        self,
+        api: Api,
+        account: Object,
+        arguments: Sequence[str],
+        *,
+        health: int,
+        environment: Mapping[str, str] = _NOTHING,
+        prepare: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Starts it with the rights of a service account.
+        """Starts it with the rights of a service account, and waits until it says that it is ready.
 
         Args:
             api: The API server.
             account: The service account.
             arguments: Beside its kubeconfig.
+            health: The port that it says so on.
             environment: On top of this process's own.
+            prepare: Does what it needs before that; whether that is done.
+
+        Raises:
+            RehearsalError: With the end of its log, when it ends or does not become ready; it is ended then.
         """
         tree = yaml.safe_load(self._administrator.read_text())
         tree["users"][0]["user"] = {"token": api.token(account)}
@@ -59,6 +73,15 @@ class Controller:
                 env={**os.environ, **environment},
                 start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
             )
+        try:
+            until(
+                lambda: f"{self._program} to be ready; the end of its log:\n{self._tail()}",
+                lambda: self._runs() and prepare() and self._is_ready(health),
+                _TIMEOUT,
+            )
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Ends it, if it runs."""
@@ -66,22 +89,6 @@ class Controller:
             self._process.kill()
             self._process.wait()
         self._process = None
-
-    def await_ready(self, port: int, prepare: Callable[[], bool] = lambda: True) -> None:
-        """Waits until it says on a port that it is ready.
-
-        Args:
-            port: The port.
-            prepare: Does what it needs before that; whether that is done.
-
-        Raises:
-            RehearsalError: With the end of its log, when it has ended or does not become ready.
-        """
-        until(
-            lambda: f"{self._program} to be ready; the end of its log:\n{self._tail()}",
-            lambda: self._runs() and prepare() and self._is_ready(port),
-            _TIMEOUT,
-        )
 
     def _runs(self) -> bool:
         if self._process and self._process.poll() is not None:

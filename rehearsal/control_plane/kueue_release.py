@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from engine import go_build
-from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true, until
+from rehearsal.control_plane.api import Api, ApiError, Object, condition, establish, until
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kwokctl import error_in, free_ports
 from rehearsal.errors import RehearsalError
@@ -39,18 +39,16 @@ class KueueRelease:
         api: The API server.
         folder: For certificates, configuration and log.
         administrator: Path of the administrator's kubeconfig.
+
+    Attributes:
+        manager: Its manager.
     """
 
     def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
         self._api = api
         self._folder = folder
-        self._manager = Controller("kueue", folder, administrator)
+        self.manager = Controller("kueue", folder, administrator)
         self._objects: list[Object] = []
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Path of the manager's own kubeconfig, once there is a release."""
-        return self._manager.kubeconfig
 
     @property
     def installed(self) -> bool:
@@ -77,15 +75,14 @@ class KueueRelease:
         self._objects = _adapt(objects, health, port, self._folder)
         for each in self._objects:
             self._api.apply(each)
-        for each in self._objects:
-            if each["kind"] == _CRD:
-                establish(self._api, each)
-        try:
-            self._start()
-            self._manager.await_ready(health, self._mount_certificates)
-        except BaseException:
-            self.stop()
-            raise
+        establish(self._api, [each for each in self._objects if each["kind"] == _CRD])
+        # As the chart's Deployment does.
+        (container,) = _one(self._objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+        path = self._folder / _CONFIGURATION
+        path.write_text(_one(self._objects, "ConfigMap")["data"][_CONFIGURATION])
+        arguments = [each.replace(f"/{_CONFIGURATION}", str(path)) for each in container["args"]]
+        account = _one(self._objects, "ServiceAccount")
+        self.manager.start(self._api, account, arguments, health=health, prepare=self._mount_certificates)
 
     def uninstall(self) -> None:
         """Stops the manager and deletes what `install` created; waits until all of it is gone.
@@ -93,7 +90,7 @@ class KueueRelease:
         Raises:
             WaitError: When a CRD does not go, because an object has a finalizer and the manager is gone.
         """
-        self.stop()
+        self.manager.stop()
         for each in reversed(self._objects):
             self._api.delete(each)
         until(
@@ -103,17 +100,14 @@ class KueueRelease:
         )
         self._objects = []
 
-    def stop(self) -> None:
-        """Ends the manager, if it runs."""
-        self._manager.stop()
-
     def _render(self, values: Mapping[str, Any], namespace: str) -> list[Object]:
         """The objects of the chart, in the order in which Helm creates them."""
         chart = go_build.file("kueue/chart")
         unknown = list(_unknown(values, yaml.safe_load((chart / _VALUES).read_text()), "values"))
         if unknown:
             raise RehearsalError(f"{', '.join(unknown)}: the chart of Kueue has no such value")
-        path = self._write(_VALUES, values)
+        path = self._folder / _VALUES
+        path.write_text(yaml.safe_dump(dict(values)))
         done = self._run(
             "helm", "template", CHART, str(chart), f"--namespace={namespace}", f"--values={path}"
         )
@@ -141,14 +135,6 @@ class KueueRelease:
             env={"HOME": str(self._folder), "PATH": ""},  # no kubeconfig and no settings to be found
         )
 
-    def _start(self) -> None:
-        """Starts the manager as the chart's Deployment does, with the rights of its service account."""
-        (container,) = _one(self._objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-        path = self._folder / _CONFIGURATION
-        path.write_text(_one(self._objects, "ConfigMap")["data"][_CONFIGURATION])
-        arguments = [each.replace(f"/{_CONFIGURATION}", str(path)) for each in container["args"]]
-        self._manager.start(self._api, _one(self._objects, "ServiceAccount"), arguments, {})
-
     def _mount_certificates(self) -> bool:
         """Writes the certificates that the manager has put into its Secret to files, as a kubelet does.
 
@@ -160,11 +146,6 @@ class KueueRelease:
         for name, content in data.items():
             (self._folder / name).write_bytes(base64.b64decode(content))
         return bool(data)
-
-    def _write(self, name: str, tree: Mapping[str, Any]) -> Path:
-        path = self._folder / name
-        path.write_text(yaml.safe_dump(dict(tree)))
-        return path
 
     def _left(self) -> list[Object]:
         """What is not gone yet."""
@@ -222,12 +203,6 @@ def _adapt(objects: list[Object], health: int, port: int, certificates: Path) ->
         configuration["featureGates"] = {**(configuration.get("featureGates") or {}), _VISIBILITY: False}
     data[_CONFIGURATION] = yaml.safe_dump(configuration)
     return objects
-
-
-def establish(api: Api, crd: Object) -> None:
-    """Waits until the API server serves a CRD."""
-    name = crd["metadata"]["name"]
-    until(lambda: f"CRD {name} to be served", lambda: is_true(api.get(crd), "Established"), _TIMEOUT)
 
 
 def _unknown(values: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Iterator[str]:

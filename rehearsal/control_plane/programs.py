@@ -7,11 +7,10 @@ from rehearsal.control_plane import kwokctl
 
 
 def _published() -> dict[str, str]:
-    """Where Kubernetes and etcd publish their programs, by name: kwokctl knows it."""
-    versions = {"KWOK_KUBE_VERSION": _KUBERNETES.version, "KWOK_ETCD_VERSION": _ETCD.version}
-    artifacts = kwokctl.run(["get", "artifacts", "--runtime=binary", "--filter=binary"], versions)
-    # `https://HOST/FILE`, or `https://HOST/ARCHIVE#FILE`.
-    return {address.replace("#", "/").rpartition("/")[2]: address for address in artifacts.split()}
+    """Where Kubernetes publishes its programs, by name: kwokctl knows it."""
+    version = {"KWOK_KUBE_VERSION": _KUBERNETES.version}
+    artifacts = kwokctl.run(["get", "artifacts", "--runtime=binary", "--filter=binary"], version)
+    return {address.rpartition("/")[2]: address for address in artifacts.split()}
 
 
 _ETCD: Final = GoModule(
@@ -19,7 +18,6 @@ _ETCD: Final = GoModule(
     module="go.etcd.io/etcd/server/v3",
     commands={"etcd": "go.etcd.io/etcd/server/v3"},
     minutes=1,
-    published=_published,
 )
 _KUBERNETES: Final = GoModule(
     folder="kubernetes",
@@ -58,5 +56,5 @@ KUBERAY: Final = GoModule(
     minutes=2,
     files={"config/crd/bases": "kuberay/crd", "config/rbac": "kuberay/rbac"},
 )
-# kwokctl, which knows where the others are published, is built first.
+# kwokctl, which knows where Kubernetes is published, is built first.
 MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)

@@ -4,15 +4,13 @@ CRDs, role and operator are the real ones. Ray itself is played: `ray_dashboards
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from engine import go_build
-from rehearsal.control_plane.api import Api, Object
+from rehearsal.control_plane.api import Api, Object, establish
 from rehearsal.control_plane.controller import Controller
-from rehearsal.control_plane.kueue_release import establish
 from rehearsal.control_plane.kwokctl import free_ports
 
 # What its own installation has: kinds it watches, and who it is. Its kustomization names the namespace.
@@ -21,59 +19,36 @@ _RIGHTS: Final = ("service_account", "role", "role_binding")
 _NAMESPACE: Final = "default"
 
 
-class RayOperator:
-    """The operator of one control plane.
+def install(api: Api, operator: Controller, ray: str) -> None:
+    """Installs it and waits until it is ready.
 
     Args:
         api: The API server.
-        folder: For its kubeconfig and its log.
-        administrator: Path of the administrator's kubeconfig.
+        operator: Its process.
+        ray: Address of what plays Ray.
 
-    Attributes:
-        kubeconfig: Path of its own kubeconfig, once it has been started.
+    Raises:
+        RehearsalError: With the end of its log, when it does not become ready.
     """
-
-    def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
-        self._api = api
-        self._folder = folder
-        self._process = Controller("ray-operator", folder, administrator)
-        self.kubeconfig = self._process.kubeconfig
-
-    def start(self, ray: str) -> None:
-        """Installs it and waits until it is ready.
-
-        Args:
-            ray: Address of what plays Ray.
-
-        Raises:
-            RehearsalError: With the end of its log, when it does not become ready.
-        """
-        self._folder.mkdir()
-        kinds = [_without_descriptions(tree) for name in _KINDS for tree in _trees(f"crd/ray.io_{name}")]
-        for tree in kinds:
-            versions = [each for each in tree["spec"]["versions"] if each["storage"]]
-            self._api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
-        account, *others = (tree for name in _RIGHTS for tree in _trees(f"rbac/{name}"))
-        for tree in (account, *others):
-            tree["metadata"]["namespace"] = _NAMESPACE
-            for subject in tree.get("subjects", ()):
-                subject["namespace"] = _NAMESPACE
-            self._api.create(tree)
-        for tree in kinds:
-            establish(self._api, tree)
-        (health,) = free_ports(1)
-        arguments = [
-            "--enable-leader-election=false",
-            "--metrics-addr=0",
-            f"--health-probe-bind-address=127.0.0.1:{health}",
-        ]
-        # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
-        self._process.start(self._api, account, arguments, {"HTTP_PROXY": ray})
-        self._process.await_ready(health)
-
-    def stop(self) -> None:
-        """Ends it, if it runs."""
-        self._process.stop()
+    kinds = [_without_descriptions(tree) for name in _KINDS for tree in _trees(f"crd/ray.io_{name}")]
+    for tree in kinds:
+        versions = [each for each in tree["spec"]["versions"] if each["storage"]]
+        api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
+    account, *others = (tree for name in _RIGHTS for tree in _trees(f"rbac/{name}"))
+    for tree in (account, *others):
+        tree["metadata"]["namespace"] = _NAMESPACE
+        for subject in tree.get("subjects", ()):
+            subject["namespace"] = _NAMESPACE
+        api.create(tree)
+    establish(api, kinds)
+    (health,) = free_ports(1)
+    arguments = [
+        "--enable-leader-election=false",
+        "--metrics-addr=0",
+        f"--health-probe-bind-address=127.0.0.1:{health}",
+    ]
+    # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
+    operator.start(api, account, arguments, health=health, environment={"HTTP_PROXY": ray})
 
 
 def _trees(path: str) -> Iterator[Object]:

@@ -93,7 +93,7 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     }
     plane.api.apply(namespace)
     plane.kueue.install({}, "kueue-system")
-    manager = Api(plane.kueue.kubeconfig)
+    manager = Api(plane.kueue.manager.kubeconfig)
     assert manager.list("v1", "Pod") == []
     with pytest.raises(ApiError, match='cannot create resource "workloadpriorityclasses"'):
         manager.create(held)  # it has the chart's rights, and no others

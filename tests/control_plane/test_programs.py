@@ -1,9 +1,7 @@
-"""Where the programs come from: their publishers, here a server on this machine, or else Go."""
+"""Where the programs come from: their publisher, here a server on this machine, or else Go."""
 
 import hashlib
-import io
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,22 +14,12 @@ from rehearsal.control_plane import programs
 from rehearsal.loopback import LoopbackServer, Request
 
 WANTED = [module for module in programs.MODULES if module.published]
-NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+NAMES = {"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 SCRIPT = b"#!/bin/sh\necho published\n"
 
 
-def archive() -> bytes:
-    """A release of etcd."""
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as tar:
-        member = tarfile.TarInfo("etcd-release/etcd")
-        member.size = len(SCRIPT)
-        tar.addfile(member, io.BytesIO(SCRIPT))
-    return written.getvalue()
-
-
 class Publisher(LoopbackServer):
-    """Files and digests as Kubernetes and etcd publish them.
+    """Files and digests as Kubernetes publishes them.
 
     Attributes:
         digest: Put in place of every digest, where it is not empty.
@@ -41,24 +29,13 @@ class Publisher(LoopbackServer):
     digest = ""
     lacks = "nothing"
 
-    def __init__(self) -> None:
-        self._listed: dict[str, str] = {}
-
     def serve(self, request: Request) -> None:
         name, answer = request.path.rpartition("/")[2], b""
         if name in NAMES:
             answer = SCRIPT
         elif name.removesuffix(".sha256") in NAMES:
-            answer = f"{self._digest(SCRIPT)}\n".encode()
-        elif name.endswith(".tar.gz"):
-            answer = archive()
-            self._listed[name] = self._digest(answer)
-        elif name == "SHA256SUMS":
-            answer = "".join(f"{digest}  {file}\n" for file, digest in self._listed.items()).encode()
+            answer = f"{self.digest or hashlib.sha256(SCRIPT).hexdigest()}\n".encode()
         request.answer(200 if answer and not name.endswith(self.lacks) else 404, answer)
-
-    def _digest(self, content: bytes) -> str:
-        return self.digest or hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture
@@ -71,7 +48,6 @@ def publisher(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     monkeypatch.setattr(go_build, "TOOLS", there)
     with Publisher() as server:
         monkeypatch.setenv("KWOK_KUBE_BINARY_PREFIX", f"{server.address}/release")
-        monkeypatch.setenv("KWOK_ETCD_BINARY_PREFIX", f"{server.address}/releases")
         yield server
 
 
@@ -94,16 +70,13 @@ def test_what_its_publisher_has_is_downloaded_and_runs(publisher: Publisher, com
 
 def test_a_file_that_is_not_the_released_one_is_refused(publisher: Publisher, compiled: list[str]) -> None:
     publisher.digest = hashlib.sha256(b"another").hexdigest()
-    for module in WANTED:
-        with pytest.raises(EngineError, match="is not what its publisher released"):
-            go_build.build([module], print)
+    with pytest.raises(EngineError, match="is not what its publisher released"):
+        go_build.build(WANTED, print)
     assert [path.name for path in (go_build.TOOLS / "bin").iterdir()] == ["kwokctl"]
     assert compiled == []
 
 
-@pytest.mark.parametrize(
-    "lacks", ["kube-scheduler", "etcd-v3.6.7-linux-amd64.tar.gz", "SHA256SUMS", ".sha256"]
-)
+@pytest.mark.parametrize("lacks", ["kube-scheduler", ".sha256"])
 def test_what_cannot_be_downloaded_is_built(publisher: Publisher, compiled: list[str], lacks: str) -> None:
     publisher.lacks = lacks
     said: list[str] = []

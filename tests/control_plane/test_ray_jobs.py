@@ -33,7 +33,7 @@ def training(stack: Rehearsal, plane: ControlPlane) -> Training:
         assert stack.cluster
         stack.cluster.delete(tree)
         plane.ray.end(training.name, RUNNING)
-        stack.cluster.write(tree, force=True)
+        stack.cluster.write(tree, new=True, force=True)
     return training
 
 
@@ -116,7 +116,7 @@ def test_a_name_that_is_none_is_rejected_with_the_operators_sentence(training: T
     metadata = {**training.tree["metadata"], "name": "4b-vision"}
     assert training.stack.cluster
     with pytest.raises(RehearsalError, match=r"4b-vision has ended: .* should be a valid DNS1035 label"):
-        training.stack.cluster.write({**training.tree, "metadata": metadata}, force=True)
+        training.stack.cluster.write({**training.tree, "metadata": metadata}, new=True, force=True)
 
 
 def test_the_operator_has_the_rights_of_its_role_and_no_others(plane: ControlPlane) -> None:

@@ -61,7 +61,7 @@ def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mende
     assert api.list("v1", "Node") == []
 
 
-def test_what_somebody_else_wrote_is_a_conflict_for_a_provider_that_may_not_force(
+def test_what_somebody_else_made_is_not_taken_over_and_what_he_wrote_is_a_conflict_without_force(
     plane: ControlPlane, api: Api
 ) -> None:
     def program() -> None:
@@ -70,13 +70,18 @@ def test_what_somebody_else_wrote_is_a_conflict_for_a_provider_that_may_not_forc
         metadata = kubernetes.meta.v1.ObjectMetaArgs(name="pods", labels={"said": "ours"})
         kubernetes.core.v1.ServiceAccount("pods", metadata=metadata, opts=options)
 
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "pods", "namespace": "default"},
+    }
     with Rehearsal("small", SETTINGS, program, plane=plane) as rehearsal:
+        api.create(account)
+        with pytest.raises(RehearsalError, match='serviceaccounts "pods" already exists'):
+            rehearsal.up()
+        assert "labels" not in (api.get(account) or {})["metadata"]
+        api.delete(account)
         rehearsal.up()
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": "pods", "namespace": "default"},
-        }
         api.patch(account, {"metadata": {"labels": {"said": "theirs"}}})
         assert rehearsal.refresh().changed == 1
         with pytest.raises(RehearsalError, match=r"conflict with .*labels\.said"):

@@ -68,19 +68,14 @@ def test_a_secret_is_in_clear_neither_in_plan_nor_in_state(empty: Rehearsal) -> 
 def test_after_a_fault_the_second_up_converges_and_destroy_leaves_nothing(
     empty: Rehearsal, name: str
 ) -> None:
+    empty.faults.add([name])
     with pytest.raises(RehearsalError, match=f"lets the creation of {name} fail"):
-        empty.up(fail_at=name)
+        empty.up()
     first = empty.last.changes.get("create", 0)
     assert first < COUNT
     assert first + empty.up().changes["create"] == COUNT
     empty.destroy()
     assert empty.cloud.items == []
-
-
-def test_a_fault_that_was_not_met_is_not_met_later(running: Rehearsal, small: Small) -> None:
-    running.up(fail_at="code")
-    small.data = {"train.py": "print(2)"}
-    running.up()
 
 
 def test_changed_data_replaces_the_config_map_alone(running: Rehearsal, small: Small) -> None:
