@@ -34,7 +34,6 @@ class GoModule:
         folder: Its folder under tools/.
         module: The module that it pins.
         commands: Name of each program and its package.
-        minutes: How long building takes on 2 cores, about.
         files: Folder or file of the module, and where under `.tools/` its copy goes.
         version_variable: Variable that the linker sets to the pinned version.
         published: Asks where each program of the pinned version can be downloaded, with its SHA-256 digest in
@@ -44,7 +43,6 @@ class GoModule:
     folder: str
     module: str
     commands: Mapping[str, str]
-    minutes: int
     files: Mapping[str, str] = field(default_factory=dict)
     version_variable: str = ""
     published: Callable[[], Mapping[str, str]] | None = None
@@ -66,7 +64,7 @@ class GoModule:
     @property
     def is_built(self) -> bool:
         """Whether all of it is there, and of the pinned version: an upgrade of tools/ builds anew."""
-        parts = [*map(path_of, self.commands), *map(file, self.files.values())]
+        parts = [*map(path_of, self.commands), *(TOOLS / copy for copy in self.files.values())]
         stamp = self._stamp
         return stamp.exists() and stamp.read_text() == self.version and all(part.exists() for part in parts)
 
@@ -85,7 +83,7 @@ class GoModule:
         if self.files:
             root = Path(json.loads(self._go(["mod", "download", "-json", self.module]))["Dir"])
             for source, copy in self.files.items():
-                with _unfinished(file(copy)) as target:
+                with _unfinished(TOOLS / copy) as target:
                     _copy(root / source, target)
         self._finish()
 
@@ -132,7 +130,7 @@ class GoModule:
 
     @property
     def _stamp(self) -> Path:
-        return file(f"{self.folder}.version")
+        return TOOLS / f"{self.folder}.version"
 
     def _go(self, arguments: Sequence[str]) -> str:
         done = subprocess.run(
@@ -146,11 +144,6 @@ class GoModule:
 def path_of(command: str) -> Path:
     """Where a built program lies."""
     return TOOLS / "bin" / command
-
-
-def file(path: str) -> Path:
-    """Where the copy of a module's file lies, `kueue/chart`."""
-    return TOOLS / path
 
 
 def missing(modules: Sequence[GoModule]) -> str:
@@ -180,10 +173,7 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
             if module.download(log):
                 continue
             what = ", ".join(module.commands or module.files.values())
-            log(
-                f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; "
-                f"takes about {module.minutes} min on 2 cores, once"
-            )
+            log(f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; takes minutes")
             module.build()
 
 

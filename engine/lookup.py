@@ -15,7 +15,6 @@ _PULUMI: Final = GoModule(
     folder="pulumi",
     module="github.com/pulumi/pulumi/pkg/v3",
     commands={"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"},
-    minutes=3,
     version_variable="github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",
 )
 _TO_INSTALL: Final = "https://www.pulumi.com/docs/install/"

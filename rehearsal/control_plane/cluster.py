@@ -45,12 +45,6 @@ class ControlPlane:
         kubeconfig: Path of the administrator's kubeconfig.
     """
 
-    api: Api
-    kueue: KueueRelease
-    ray: RayDashboards
-    ray_operator: Controller
-    kubeconfig: Path
-
     def __init__(self, log: Log = print) -> None:
         self._log = log
 

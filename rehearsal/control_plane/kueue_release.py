@@ -102,7 +102,7 @@ class KueueRelease:
 
     def _render(self, values: Mapping[str, Any], namespace: str) -> list[Object]:
         """The objects of the chart, in the order in which Helm creates them."""
-        chart = go_build.file("kueue/chart")
+        chart = go_build.TOOLS / "kueue/chart"
         unknown = list(_unknown(values, yaml.safe_load((chart / _VALUES).read_text()), "values"))
         if unknown:
             raise RehearsalError(f"{', '.join(unknown)}: the chart of Kueue has no such value")

@@ -35,4 +35,4 @@ def end(api: Api, pod: Object, *, succeeded: bool) -> None:
 
 
 def _stage(name: str) -> dict[str, Any]:
-    return yaml.safe_load(go_build.file(f"kwok/{name}.yaml").read_text())
+    return yaml.safe_load((go_build.TOOLS / f"kwok/{name}.yaml").read_text())

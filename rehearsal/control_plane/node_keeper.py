@@ -57,31 +57,25 @@ class NodeKeeper:
         cluster = next(self._cloud.of_type(CLUSTER), None)
         if cluster is None:
             return
-        self._follow_pools(cluster)
+        if not cluster.inputs.get("enableAutopilot"):
+            self._follow_pools(str(cluster.outputs["location"]))
         for pod in self._api.list("v1", "Pod"):
             if _waits_for_a_node(pod) and pod["metadata"]["uid"] not in self._asked:
-                self._provide(pod, cluster)
+                # Once. Where no machine fits, the pod's own conditions say so.
+                if shape := self._shape_for(pod, cluster):
+                    self._shapes[shape.pool] = shape
+                    self._add(shape)
+                self._asked.add(pod["metadata"]["uid"])
 
-    def _follow_pools(self, cluster: Item) -> None:
-        location = str(cluster.outputs["location"])
-        there = {
-            item.id: nodes.shape_of_pool(item.inputs, str(item.outputs["name"]), location)
-            for item in self._cloud.of_type(NODE_POOL)
-        }
-        for key in [key for key in self._shapes if key not in there and "/" in key]:
-            self._remove(self._shapes.pop(key))
-        for key, shape in there.items():
-            self._shapes[key] = shape
+    def _follow_pools(self, location: str) -> None:
+        pools = ((str(item.outputs["name"]), item.inputs) for item in self._cloud.of_type(NODE_POOL))
+        there = {name: nodes.shape_of_pool(inputs, name, location) for name, inputs in pools}
+        for name in self._shapes.keys() - there.keys():
+            self._remove(self._shapes.pop(name))
+        self._shapes = there
+        for shape in there.values():
             while self._counts.get(shape.pool, 0) < shape.least:
                 self._add(shape)
-
-    def _provide(self, pod: Object, cluster: Item) -> None:
-        """Adds a node for a pod that waits, once. Where no machine fits, the pod's own conditions say so."""
-        shape = self._shape_for(pod, cluster)
-        if shape:
-            self._shapes[shape.pool] = shape
-            self._add(shape)
-        self._asked.add(pod["metadata"]["uid"])
 
     def _shape_for(self, pod: Object, cluster: Item) -> Shape | None:
         if cluster.inputs.get("enableAutopilot"):

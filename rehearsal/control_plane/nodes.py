@@ -176,15 +176,13 @@ def _zones(location: str) -> list[str]:
 
 def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
     """Nodes in all zones together: how many are kept, how many there may be."""
-    scaling = inputs.get("autoscaling") or {}
-    fixed = inputs.get("nodeCount")
-    if fixed is None:
-        fixed = inputs.get("initialNodeCount") or 0
+    fixed = int(inputs.get("nodeCount") or inputs.get("initialNodeCount") or 0) * zones
+    scaling = inputs.get("autoscaling")
     if not scaling:
-        return int(fixed) * zones, int(fixed) * zones
+        return fixed, fixed
     least = int(scaling.get("totalMinNodeCount") or int(scaling.get("minNodeCount") or 0) * zones)
     most = int(scaling.get("totalMaxNodeCount") or int(scaling.get("maxNodeCount") or 0) * zones)
-    return min(max(least, int(fixed) * zones), most), most
+    return min(max(least, fixed), most), most
 
 
 def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:

@@ -17,7 +17,6 @@ _ETCD: Final = GoModule(
     folder="etcd",
     module="go.etcd.io/etcd/server/v3",
     commands={"etcd": "go.etcd.io/etcd/server/v3"},
-    minutes=1,
 )
 _KUBERNETES: Final = GoModule(
     folder="kubernetes",
@@ -26,7 +25,6 @@ _KUBERNETES: Final = GoModule(
         name: f"k8s.io/kubernetes/cmd/{name}"
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
     },
-    minutes=6,
     version_variable="k8s.io/component-base/version.gitVersion",
     published=_published,
 )
@@ -35,7 +33,6 @@ _KWOK: Final = GoModule(
     folder="kwok",
     module="sigs.k8s.io/kwok",
     commands={name: f"sigs.k8s.io/kwok/cmd/{name}" for name in ("kwok", "kwokctl")},
-    minutes=1,
     files={f"kustomize/stage/{path}.yaml": f"kwok/{path.rpartition('/')[2]}.yaml" for path in _STAGES},
 )
 # Its publisher has the manager as an image only.
@@ -43,17 +40,15 @@ KUEUE: Final = GoModule(
     folder="kueue",
     module="sigs.k8s.io/kueue",
     commands={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
-    minutes=4,
     files={"charts/kueue": "kueue/chart"},
 )
 _HELM: Final = GoModule(
-    folder="helm", module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}, minutes=1
+    folder="helm", module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}
 )
 KUBERAY: Final = GoModule(
     folder="kuberay",
     module="github.com/ray-project/kuberay/ray-operator",
     commands={"ray-operator": "github.com/ray-project/kuberay/ray-operator"},
-    minutes=2,
     files={"config/crd/bases": "kuberay/crd", "config/rbac": "kuberay/rbac"},
 )
 # kwokctl, which knows where Kubernetes is published, is built first.

@@ -52,7 +52,7 @@ def install(api: Api, operator: Controller, ray: str) -> None:
 
 
 def _trees(path: str) -> Iterator[Object]:
-    text = go_build.file(f"kuberay/{path}.yaml").read_text()
+    text = (go_build.TOOLS / f"kuberay/{path}.yaml").read_text()
     yield from (tree for tree in yaml.load_all(text, Loader=yaml.CSafeLoader) if tree)
 
 

@@ -1,6 +1,7 @@
 """When Pulumi's Kubernetes provider takes an object as ready, and why it does not yet.
 
-By kind, and by the annotation `pulumi.com/skipAwait`; `pulumi.com/waitFor` is read of RayJobs, elsewhere:
+By the kinds that the stacks have, and by the annotation `pulumi.com/skipAwait`; `pulumi.com/waitFor` is read
+of RayJobs, elsewhere:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
 The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
 For Ray's objects it does not wait; the rehearsal does, so that what the operator rejects fails here.
@@ -30,15 +31,12 @@ def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
     return _READY.get(str(tree["kind"]))
 
 
-def _replicated(api: Api, live: Object) -> str:
-    """A Deployment, StatefulSet or DaemonSet, which has other names for the same numbers."""
+def _deployment(api: Api, live: Object) -> str:
     status = live.get("status") or {}
     if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
         return "the controller has not seen it yet"
-    wanted = status.get("desiredNumberScheduled", live["spec"].get("replicas", 1))
-    ready = status.get("readyReplicas") or status.get("numberReady", 0)
-    updated = status.get("updatedReplicas") or status.get("updatedNumberScheduled", 0)
-    if min(ready, updated) < wanted or condition(live, "Available").get("status") == "False":
+    wanted, ready = live["spec"]["replicas"], status.get("readyReplicas", 0)
+    if min(ready, status.get("updatedReplicas", 0)) < wanted or not is_true(live, "Available"):
         return f"{ready} of {wanted} pods are ready" + why(api, live, live["spec"]["selector"])
     return ""
 
@@ -50,11 +48,6 @@ def _job(api: Api, live: Object) -> str:
         return ""
     labels = {"matchLabels": {"batch.kubernetes.io/job-name": live["metadata"]["name"]}}
     return "it is not complete" + why(api, live, labels)
-
-
-def _pod(api: Api, live: Object) -> str:
-    phase = (live.get("status") or {}).get("phase")
-    return "" if phase == "Succeeded" or is_true(live, "Ready") else f"it is {phase}{_reason(live)}"
 
 
 def _service(api: Api, live: Object) -> str:
@@ -95,11 +88,8 @@ def has_ended(ray_job: Object) -> bool:
 
 
 _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
-    "Deployment": _replicated,
-    "StatefulSet": _replicated,
-    "DaemonSet": _replicated,
+    "Deployment": _deployment,
     "Job": _job,
-    "Pod": _pod,
     "Service": _service,
     "RayCluster": _ray_cluster,
     "RayJob": _ray_job,

@@ -18,6 +18,11 @@ from rehearsal.rules import json_schema, pods
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
 # So that CLUSTER-headless has no more than the 50 characters to which GKE's webhook shortens it.
 _LESS_OF_SLICES: Final = 12
+_NOT_WITH_SELECTOR: Final = {
+    "backoffLimit": "must be 0 with clusterSelector: a retry would delete the cluster",
+    "suspend": "a job with clusterSelector cannot be suspended",
+    "shutdownAfterJobFinishes": "a job does not shut down a cluster that it selects",
+}
 POD_TEMPLATES: Final = {
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
     "RayJob": (
@@ -58,18 +63,14 @@ def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
     selects = given(inputs, "spec.clusterSelector")
     if selects == given(inputs, "spec.rayClusterSpec"):
         yield "spec", "exactly one of clusterSelector and rayClusterSpec is needed"
-    if selects and given(inputs, "spec.backoffLimit"):
-        yield "spec.backoffLimit", "must be 0 with clusterSelector: a retry would delete the cluster"
-    if selects and given(inputs, "spec.suspend"):
-        yield "spec.suspend", "a job with clusterSelector cannot be suspended"
+    for key, reason in _NOT_WITH_SELECTOR.items() if selects else ():
+        if given(inputs, f"spec.{key}"):
+            yield f"spec.{key}", reason
     if selects and "SidecarMode" in texts(inputs, "spec.submissionMode"):
         yield "spec.submissionMode", "SidecarMode needs a rayClusterSpec"
-    if selects and given(inputs, "spec.shutdownAfterJobFinishes"):
-        yield "spec.shutdownAfterJobFinishes", "a job does not shut down a cluster that it selects"
-    if given(inputs, "spec.suspend") and not given(inputs, "spec.shutdownAfterJobFinishes"):
-        yield "spec.suspend", "needs shutdownAfterJobFinishes"
-    if given(inputs, "spec.ttlSecondsAfterFinished") and not given(inputs, "spec.shutdownAfterJobFinishes"):
-        yield "spec.ttlSecondsAfterFinished", "needs shutdownAfterJobFinishes"
+    for key in ("suspend", "ttlSecondsAfterFinished"):
+        if given(inputs, f"spec.{key}") and not given(inputs, "spec.shutdownAfterJobFinishes"):
+            yield f"spec.{key}", "needs shutdownAfterJobFinishes"
 
 
 def _replicas(group: Mapping[str, Any]) -> Iterator[Problem]:

@@ -88,7 +88,7 @@ def test_a_failed_build_shows_why_and_leaves_no_engine(
     with pytest.raises(EngineError, match="cannot compile"):
         lookup.find(lambda text: None)
     assert list((bare_machine / "bin").iterdir()) == []
-    assert not go_build.file("pulumi.version").exists()
+    assert not (go_build.TOOLS / "pulumi.version").exists()
 
 
 def test_a_build_is_pinned_and_put_where_it_is_found_again(
