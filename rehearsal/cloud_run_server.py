@@ -40,8 +40,9 @@ class CloudRunServer(GoogleApiServer):
     def _get_job(self, call: Call, _body: Any) -> dict[str, Any]:
         job: dict[str, Any] = {"name": _JOB.format_map(call.address)}
         for name, execution in self.executions.items():
-            state = "SUCCEEDED" if "completionTime" in execution else "RUNNING"
-            job["latestCreatedExecution"] = {"name": name, "completionStatus": f"EXECUTION_{state}"}
+            (ended,) = execution.get("conditions", [{"state": "CONDITION_RUNNING"}])
+            status = ended["state"].replace("CONDITION", "EXECUTION")
+            job["latestCreatedExecution"] = {"name": name, "completionStatus": status}
         return job
 
     def _run(self, call: Call, _body: Any) -> dict[str, Any]:

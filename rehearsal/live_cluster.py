@@ -18,6 +18,7 @@ from rehearsal.control_plane.kueue_release import CHART
 from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
+from rehearsal.control_plane.ray_dashboards import RUNNING
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud, Rejected
 from rehearsal.fake_kubernetes import RAY_ENDS
@@ -213,7 +214,10 @@ class LiveCluster:
             live = self._api.get(job) or job
             return readiness.has_ended(live)
 
-        self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
+        try:
+            self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
+        finally:
+            self._plane.ray.end(name, RUNNING)  # the next of that name
         return live
 
     def _held(self, trees: Sequence[Mapping[str, Any]]) -> str:

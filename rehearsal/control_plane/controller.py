@@ -7,8 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import requests
+import urllib3
 import yaml
+from urllib3.exceptions import HTTPError
 
 from engine import go_build
 from rehearsal.control_plane.api import Api, Object, until
@@ -97,8 +98,12 @@ class Controller:
 
     def _is_ready(self, port: int) -> bool:
         try:
-            return requests.get(f"http://127.0.0.1:{port}/readyz", timeout=5).ok
-        except requests.ConnectionError:
+            # Unlike requests it takes no proxy from the environment.
+            return (
+                urllib3.request("GET", f"http://127.0.0.1:{port}/readyz", retries=False, timeout=5).status
+                == 200
+            )
+        except HTTPError:
             return False
 
     def _tail(self) -> str:

@@ -48,7 +48,8 @@ def install(api: Api, operator: Controller, ray: str) -> None:
         f"--health-probe-bind-address=127.0.0.1:{health}",
     ]
     # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
-    operator.start(api, account, arguments, health=health, environment={"HTTP_PROXY": ray})
+    proxy = {"HTTP_PROXY": ray, "NO_PROXY": "127.0.0.1"}
+    operator.start(api, account, arguments, health=health, environment=proxy)
 
 
 def _trees(path: str) -> Iterator[Object]:
