@@ -25,17 +25,8 @@ FIELD_MANAGER: Final = "pulumi"
 _APPLY: Final = "application/apply-patch+yaml"
 _MERGE: Final = "application/merge-patch+json"
 _TIMEOUT: Final = 30.0
-# The API server asks to come back later, for example while it begins to serve a new CRD.
-_BUSY: Final = Retry(
-    total=None,
-    connect=0,
-    read=0,
-    status=20,
-    status_forcelist=[429],
-    allowed_methods=None,
-    backoff_factor=0.1,
-    raise_on_status=False,
-)
+# The API server asks to come back later (429 and when), for example while it begins to serve a new CRD.
+_BUSY: Final = Retry(20, connect=0, read=0, allowed_methods=None, raise_on_status=False)
 _PAUSE: Final = 0.1
 
 

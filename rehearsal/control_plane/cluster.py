@@ -12,11 +12,10 @@ from typing import Final, Self
 
 from engine import go_build
 from engine.go_build import Log
-from rehearsal.control_plane import programs, ray_operator
+from rehearsal.control_plane import kwokctl, programs, ray_operator
 from rehearsal.control_plane.api import Api, Object, until
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
-from rehearsal.control_plane.kwokctl import Kwokctl
 from rehearsal.control_plane.ray_dashboards import RayDashboards
 from rehearsal.errors import RehearsalError
 
@@ -74,20 +73,19 @@ class ControlPlane:
     def _start(self, started: ExitStack) -> None:
         folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
         started.callback(shutil.rmtree, folder, ignore_errors=True)
-        kwokctl = Kwokctl(folder)
-        started.callback(kwokctl.delete)
-        kwokctl.create()
-        self.kubeconfig = kwokctl.kubeconfig
+        started.callback(kwokctl.delete, folder)
+        kwokctl.create(folder)
+        self.kubeconfig = folder / "kubeconfig"
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
-        until(lambda: "the control plane to be ready", lambda: self._is_ready(kwokctl), _TIMEOUT)
+        until(lambda: "the control plane to be ready", lambda: self._is_ready(folder), _TIMEOUT)
         self.ray = started.enter_context(RayDashboards(self.api))
         (folder / "ray").mkdir()
         self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)
         ray_operator.install(self.api, self.ray_operator, self.ray.address)
 
-    def _is_ready(self, kwokctl: Kwokctl) -> bool:
-        kwokctl.check()
+    def _is_ready(self, folder: Path) -> bool:
+        kwokctl.check(folder)
         return self.api.is_ready() and self.api.get(_ACCOUNT) is not None

@@ -47,48 +47,39 @@ _FLAGS: Final = {
 LOG_LINES: Final = 15
 
 
-class Kwokctl:
-    """A cluster of kwokctl.
+def create(folder: Path) -> None:
+    """Starts everything; returns before all of it is ready.
 
     Args:
-        folder: Where kwokctl and everything that it starts keep their files.
+        folder: Where all of it keeps its files, the administrator's kubeconfig too.
 
-    Attributes:
-        kubeconfig: Path of the administrator's kubeconfig, once the cluster is created.
+    Raises:
+        RehearsalError: With what kwokctl says.
     """
+    (folder / "kwok.yaml").write_text(yaml.safe_dump_all([_configuration(), *kwok.stages()]))
+    _on(folder, "create", "cluster")
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.kubeconfig = folder / "kubeconfig"
 
-    def create(self) -> None:
-        """Starts everything; returns before all of it is ready.
+def delete(folder: Path) -> None:
+    """Ends everything that was started."""
+    _on(folder, "delete", "cluster")
 
-        Raises:
-            RehearsalError: With what kwokctl says.
-        """
-        path = self._folder / "kwok.yaml"
-        path.write_text(yaml.safe_dump_all([_configuration(), *kwok.stages()]))
-        self._run("create", "cluster")
 
-    def delete(self) -> None:
-        """Ends everything that was started."""
-        self._run("delete", "cluster")
+def check(folder: Path) -> None:
+    """Looks whether everything still runs.
 
-    def check(self) -> None:
-        """Looks whether everything still runs.
+    Raises:
+        RehearsalError: With the end of the log of what has ended.
+    """
+    for line in _on(folder, "get", "components", "--output=wide").splitlines()[1:]:
+        name, status = line.split()
+        if status != "Ready":
+            log = _on(folder, "logs", name).splitlines()[-LOG_LINES:]
+            raise RehearsalError(f"{name} ended as it started; the end of its log:\n" + "\n".join(log))
 
-        Raises:
-            RehearsalError: With the end of the log of what has ended.
-        """
-        for line in self._run("get", "components", "--output=wide").splitlines()[1:]:
-            name, status = line.split()
-            if status != "Ready":
-                log = self._run("logs", name).splitlines()[-LOG_LINES:]
-                raise RehearsalError(f"{name} ended as it started; the end of its log:\n" + "\n".join(log))
 
-    def _run(self, *arguments: str) -> str:
-        return run(arguments, {"KWOK_WORKDIR": str(self._folder), "KUBECONFIG": str(self.kubeconfig)})
+def _on(folder: Path, *arguments: str) -> str:
+    return run(arguments, {"KWOK_WORKDIR": str(folder), "KUBECONFIG": str(folder / "kubeconfig")})
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
