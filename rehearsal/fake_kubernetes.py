@@ -64,13 +64,9 @@ class FakeKubernetes(FakeProvider):
         """What the API server computes of an object or a release; the same for the same inputs."""
         if resource.type == RELEASE:
             release, namespace = str(inputs.get("name") or resource.name), namespace_of(inputs)
-            status = {"name": release, "namespace": namespace, "revision": 1, "status": "deployed"}
-            return f"{namespace}/{release}", {
-                "name": release,
-                "namespace": namespace,
-                **inputs,
-                "status": status,
-            }
+            known = {"name": release, "namespace": namespace}
+            status = {**known, "revision": 1, "status": "deployed"}
+            return f"{namespace}/{release}", {**known, **inputs, "status": status}
         metadata: dict[str, Any] = {"name": resource.name, **(inputs.get("metadata") or {})}
         kind = str(inputs.get("kind") or resource.type.split(":")[-1])
         if kind not in CLUSTER_SCOPED:
@@ -88,7 +84,7 @@ class FakeKubernetes(FakeProvider):
             outputs["status"] = RAY_ENDS[self.cloud.outcome]
             end, expression = outputs["status"]["jobDeploymentStatus"], json.dumps(inputs["metadata"])
             if is_awaited(inputs) and end not in expression:
-                raise Rejected(f"timed out waiting for RayJob {item_id}: it is {end}")
+                raise Rejected(f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}")
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
             raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
         return item_id, outputs

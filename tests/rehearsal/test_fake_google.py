@@ -108,6 +108,14 @@ def test_what_a_resource_refers_to_must_exist(
         platform.create(type_token, "x", inputs)
 
 
+def test_what_exists_already_is_refused_with_409_and_stays_as_it_is(platform: Platform) -> None:
+    bucket_id, _ = platform.create(BUCKET, "b", {"name": "b", "location": "us"})
+    with pytest.raises(Rejected, match=r"^Error 409: .*'b' already exists$"):
+        platform.create(BUCKET, "another", {"name": "b", "location": "eu"})
+    (bucket,) = platform.cloud.of_type(BUCKET)
+    assert (bucket.id, bucket.inputs["location"]) == (bucket_id, "us")
+
+
 def test_references_by_id_link_and_name_all_count(platform: Platform) -> None:
     network_id, network = platform.create(NETWORK, "n", {"name": "n"})
     for number, reference in enumerate((network_id, network["selfLink"], "n")):

@@ -65,7 +65,7 @@ def test_an_automatic_name_is_marked_and_kept(platform: Platform) -> None:
 
 def test_creating_what_exists_is_rejected(with_cluster: Platform) -> None:
     with_cluster.create(CONFIG_MAP, "code", CODE)
-    with pytest.raises(Rejected, match="already exists"):
+    with pytest.raises(Rejected, match=r"Error 409: .* already exists"):
         with_cluster.create(CONFIG_MAP, "code", CODE)
 
 
