@@ -69,8 +69,9 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         str, Hint(values="a model of the Hugging Face Hub such as google/gemma-3-12b-it")
     ] = Field(
         "google/gemma-3-12b-it",
-        pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+$",
-        description="Model of the Hugging Face Hub that vLLM serves.",
+        pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w.-]+)?$",
+        description="Model of the Hugging Face Hub that vLLM serves; with @REVISION, a branch, a tag or a "
+        "commit, each replica reads that one.",
     )
     serving_replicas: int | None = Field(
         None, ge=0, le=100, description="Number of servers; by default whoever scales them decides."
@@ -233,6 +234,7 @@ def _server(
     site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource]
 ) -> ModelServer:
     """vLLM with a model from the Hub, as an account of its own that may do nothing at Google."""
+    model, _, revision = settings.serving_model.partition("@")
     account = ServiceAccount(
         f"{site.name}-serving", ServiceAccountArgs(namespace=ground.namespace, account_name="serving")
     )
@@ -248,7 +250,8 @@ def _server(
                 "serviceAccount": account.account_name,
                 "placement": _placement(settings),
                 "image": pins.VLLM_IMAGE,
-                "model": settings.serving_model,
+                "model": model,
+                "revision": [f"--revision={revision}"] if revision else [],
                 "gpus": str(GPUS_PER_POD),
             },
             replicas=settings.serving_replicas,
@@ -304,7 +307,7 @@ def _outputs(
     """Commands to copy, in the order in which an operator needs them; `up` waited for none of it."""
     kubectl = ground.namespace.kubectl
     message = '{"role": "user", "content": "Why is the sky blue?"}'
-    question = f'{{"model": "{settings.serving_model}", "messages": [{message}]}}'
+    question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
     return {
         "connect": ground.cluster.connect,
         "watchQueue": f"{kubectl} get workloads --watch",

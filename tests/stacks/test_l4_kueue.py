@@ -136,9 +136,9 @@ def test_a_server_that_ends_takes_no_new_requests_and_answers_those_under_way(pl
 
 
 def test_replicas_and_model_are_what_the_settings_say(plan_with: Callable[..., Plan]) -> None:
-    spec = serving(plan_with(servingReplicas="4", servingModel="google/gemma-3-4b-it"))["spec"]
+    spec = serving(plan_with(servingReplicas="4", servingModel="google/gemma-3-4b-it@v1.0"))["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    assert (spec["replicas"], container["args"][0]) == (4, "google/gemma-3-4b-it")
+    assert (spec["replicas"], container["args"][:2]) == (4, ["google/gemma-3-4b-it", "--revision=v1.0"])
     assert f"--tensor-parallel-size={container['resources']['limits']['nvidia.com/gpu']}" in container["args"]
 
 
