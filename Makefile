@@ -15,7 +15,7 @@ RECIPE ?= llama3-8b
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
 HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null
 # Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
-DEPTRY := $(CURDIR)/$(BIN)/deptry . --config $(CURDIR)/pyproject.toml --requirements-files requirements.in
+DEPTRY := $(CURDIR)/$(BIN)/deptry . ../ending --config $(CURDIR)/pyproject.toml --requirements-files requirements.in
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help

@@ -17,7 +17,6 @@ from stacks import pins
 from stacks.platform import WORKLOADS, Site
 from stacks.reader import Hint
 from stacks.training import HUB_TOKEN, AwaitableSettings, Ground, lay_ground, named_recipe
-from workloads.maxtext.maxtext_driver.errors import InputError
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
 MAXTEXT: Final = WORKLOADS / "maxtext"
@@ -28,6 +27,7 @@ _HEAD_DISK_GB: Final = 100
 # Images, and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
 
+_Recipe = Annotated[str, AfterValidator(named_recipe(load_recipe)), Hint(values="the name of a recipe")]
 _Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES})
 
 
@@ -37,9 +37,7 @@ class Settings(AwaitableSettings):
     hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
         None, description="Hugging Face read token, for a data set that is gated."
     )
-    recipe: Annotated[
-        str, AfterValidator(named_recipe(load_recipe, InputError)), Hint(values="the name of a recipe")
-    ] = Field(
+    recipe: _Recipe = Field(
         "llama3-8b",
         description="What is trained, and how: a file of `workloads/maxtext/maxtext_driver/recipes`, without "
         "its `.yaml`.",
@@ -65,9 +63,9 @@ class Settings(AwaitableSettings):
         ),
     ] = Field(
         None,
-        pattern=rf"^(hf://datasets/[\w.-]+(/[\w.-]+@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
-        description="Parquet files with a column `text`, of the Hugging Face Hub (NAME@COMMIT pins them) or "
-        "of the stack's bucket, in place of the recipe's data.",
+        pattern=rf"^(hf://datasets/[\w.-]+/[\w.-]+(@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
+        description="Parquet files with a column `text`, of the Hugging Face Hub (NAME@REVISION, or as "
+        "they are when the run begins) or of the stack's bucket, in place of the recipe's data.",
     )
 
     @property

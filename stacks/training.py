@@ -24,24 +24,20 @@ from stacks.platform import (
     gke_platform,
 )
 from stacks.reader import REGION, Hint, parsed_by
-from workloads.finetune import errors as gemma_errors
-from workloads.finetune import recipe as gemma_recipe
+from workloads.finetune.recipe import load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
 # How a run ends, shipped with the code of every trainer.
 ENDING: Final = WORKLOADS / "ending"
 
 
-def named_recipe(load: Callable[[str], object], rejected: type[Exception]) -> Callable[[str], str]:
-    """Checks a recipe's name: `load` reads it, or raises `rejected` with what is wrong and what to do."""
+def named_recipe(load: Callable[[str], object]) -> Callable[[str], str]:
+    """Checks a recipe's name: `load` reads it, or raises ValueError with what is wrong and what to do."""
 
     def check(name: str) -> str:
         if "/" in name or name.endswith(".yaml"):
             raise ValueError(f"{name!r} is a path; give a file's name without folder and .yaml")
-        try:
-            load(name)
-        except rejected as error:
-            raise ValueError(str(error)) from None
+        load(name)
         return name
 
     return check
@@ -49,7 +45,7 @@ def named_recipe(load: Callable[[str], object], rejected: type[Exception]) -> Ca
 
 GemmaRecipe = Annotated[
     str,
-    AfterValidator(named_recipe(gemma_recipe.load_recipe, gemma_errors.InputError)),
+    AfterValidator(named_recipe(load_recipe)),
     Field(
         description="What is trained, and how: a file of `workloads/finetune/recipes`, without its `.yaml`."
     ),

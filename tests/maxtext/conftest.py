@@ -5,8 +5,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.loopback_hub import Hub
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
@@ -29,18 +33,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="takes minutes: make test-maxtext"))
 
 
+@pytest.fixture(scope="session")
+def hub() -> "Hub":
+    """A Hub of this machine, without a repository."""
+    from tests.loopback_hub import Hub
+
+    return Hub()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def environment(hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Environment variables, also of child processes; set before anything that reads them is imported."""
     home = tmp_path_factory.mktemp("home")
     os.environ |= {
         "DECOUPLE_GCLOUD": "TRUE",
+        "HF_ENDPOINT": hub.endpoint,
         "HF_HOME": str(home / "hf"),
-        "HF_HUB_OFFLINE": "1",
         "JAX_PLATFORMS": "cpu",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": ":".join(PATHS),
         "RAY_AUTH_MODE": "disabled",
+        # Seconds until a node of a cluster has begun.
+        "RAY_raylet_start_wait_time_s": "300",
         # Ray gives its workers the lowest priority; on a loaded machine they would hardly run.
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -1,7 +1,9 @@
-"""A worker that is killed at given steps; imported by Ray's workers."""
+"""A worker that is killed or whose node is drained at given steps; imported by Ray's workers."""
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +11,31 @@ from typing import Any
 def train_and_die(config: dict[str, Any]) -> None:
     """Replaces the driver's worker function: kills rank 1 once after each step in `<output>/faults`.
 
-    The directory holds an empty file per step, removed when its fault has happened.
+    The directory holds an empty file per fault, removed when it has happened: `7` is a kill after step 7,
+    `drain-2` the end of the node that is told to it after step 2, half a minute before. `<output>/starts` has
+    the steps saved and logged before each start.
     """
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train
 
     from maxtext_driver import worker
+    from maxtext_driver.run_folder import RunFolder
 
-    faults = Path(config["output"], "faults")
+    faults, run = Path(config["output"], "faults"), RunFolder(Path(config["output"]), config["run"])
     original = pre_train.checkpointing.maybe_save_checkpoint
     rank = ray.train.get_context().get_world_rank()
+    if rank == 0:
+        logged = len((run.read_text("metrics.jsonl") or "").splitlines())
+        with (run.output / "starts").open("a") as starts:
+            starts.write(f"{run.steps_saved()} {logged}\n")
 
     def save_and_die(manager: Any, state: Any, settings: Any, data: Any, step: int | None = None) -> None:
         original(manager, state, settings, data, step)
-        fault = faults / str(None if step is None else step + 1)
+        done = None if step is None else step + 1
+        fault, drain = faults / str(done), faults / f"drain-{done}"
+        if rank == 1 and drain.exists():
+            drain.unlink()
+            drain_node()
         if rank == 1 and fault.exists():
             fault.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -30,3 +43,14 @@ def train_and_die(config: dict[str, Any]) -> None:
     patched: Any = pre_train.checkpointing
     patched.maybe_save_checkpoint = save_and_die
     worker.train_on_worker(config)
+
+
+def drain_node() -> None:
+    """Tell Ray that this process's node goes, as `ray start` does at a SIGTERM."""
+    import ray
+
+    context = ray.get_runtime_context()
+    where = ["--address", context.gcs_address, "--node-id", context.get_node_id()]
+    why = ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "it goes"]
+    ray_command = [sys.executable, "-m", "ray.scripts.scripts", "drain-node"]
+    subprocess.run([*ray_command, *where, *why, "--deadline-remaining-seconds", "30"], check=True)

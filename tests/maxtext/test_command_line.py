@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tiny import make_recipe
 
+from ending.errors import InputError
 from maxtext_driver.__main__ import main
-from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
@@ -43,13 +44,67 @@ def test_a_bucket_that_is_not_mounted_is_told_before_anything_is_written(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_bucket_that_fails_is_a_failure_after_which_another_try_may_succeed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Clock:
+    """Seconds that pass in pauses; `at` says what happens after which of them."""
+
+    def __init__(self) -> None:
+        self.pauses, self.at = list[float](), dict[int, Callable[[], None]]()
+
+    def monotonic(self) -> float:
+        return sum(self.pauses)
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.at.get(len(self.pauses), lambda: None)()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of a start."""
+    from ending import patience
+
+    clock = Clock()
+    monkeypatch.setattr(patience, "time", clock)
+    monkeypatch.setattr("maxtext_driver.run_folder.PATIENCE", patience.Patience())
     monkeypatch.setattr("maxtext_driver.__main__.dry_run", lambda _: 0)
-    (tmp_path / "mine").touch()
+    return clock
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A run's record that cannot be read, with the error of a mounted bucket that answers with 503."""
+    record = tmp_path / "mine" / "run.json"
+    record.parent.mkdir()
+    record.symlink_to("/proc/self/mem")
+    return record
+
+
+def test_a_bucket_that_answers_after_a_while_is_waited_for(
+    tmp_path: Path, broken: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (broken.parent / "checkpoints" / str(load_recipe("llama3-8b").steps - 1)).mkdir(parents=True)
+    clock.at[3] = broken.unlink
+    assert run(tmp_path) == 0
+    assert clock.pauses == [1, 2, 4]
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"bucket at {tmp_path}: [Errno 5] ")
+    assert last.startswith("run mine is finished already")
+
+
+def test_a_bucket_that_goes_on_failing_ends_the_start_with_an_exit_code_to_try_again(
+    tmp_path: Path, broken: Path, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(tmp_path) == 1
-    assert capsys.readouterr().err.startswith("error: ")
+    assert clock.monotonic() == 480
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: bucket at {tmp_path}: [Errno 5] ")
+    assert "given up after" in error
+
+
+def test_a_file_in_the_place_of_the_run_is_bad_input(tmp_path: Path, clock: Clock) -> None:
+    (tmp_path / "mine").touch()
+    assert run(tmp_path) == 2
+    assert not clock.pauses
 
 
 def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tiny import make_recipe
 
-from maxtext_driver.errors import InputError
+from ending.errors import InputError
 from maxtext_driver.recipe import load_recipe, shipped_recipes
 
 CHIPS = 16
@@ -50,6 +50,10 @@ def test_the_plan_of_the_tutorial_s_recipe_has_its_figures(capsys: pytest.Captur
         ({"model_name": "llama3-8"}, "has no model llama3-8 (did you mean llama3-8b?)"),
         ({"dataset_type": "books"}, "dataset_type"),
         ({"per_device_batch_size": "many"}, "per_device_batch_size"),
+        (
+            {"dataset_type": "grain", "grain_train_files": "/data/*.parquet", "tokenizer_path": "me/tokens"},
+            "reads the tokenizer me/tokens from the Hub, at any commit; set tokenizer_path to",
+        ),
     ],
 )
 def test_what_maxtext_does_not_take_is_named_in_one_line(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from maxtext_driver.errors import InputError
+from ending.recipe_file import RecipeError
 from maxtext_driver.recipe import load_recipe, shipped_recipes
 
 GOOD = "maxtext:\n  model_name: llama3-8b\n  steps: 100\n"
@@ -42,14 +42,14 @@ def test_a_recipe_adds_to_what_it_extends_and_replaces_what_it_repeats(tmp_path:
 
 
 def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path: Path) -> None:
-    recipe = load_recipe(write(tmp_path, GOOD), ["steps=3", "learning_rate=1.0e-4", "hf_path=a/b"])
-    assert recipe.maxtext == {"model_name": "llama3-8b", "steps": 3, "learning_rate": 1e-4, "hf_path": "a/b"}
+    recipe = load_recipe(write(tmp_path, GOOD), ["steps=3", "learning_rate=1.0e-4", "dtype=a/b"])
+    assert recipe.maxtext == {"model_name": "llama3-8b", "steps": 3, "learning_rate": 1e-4, "dtype": "a/b"}
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("maxtex:\n  steps: 1\n", "unknown section maxtex (did you mean maxtext?)"),
+        ("maxtex:\n  steps: 1\n", "unknown key maxtex (did you mean maxtext?)"),
         ("- a\n", "must be a mapping"),
         ("maxtext: {steps: 1\n", "is not valid YAML"),
         ("maxtext:\n  steps: 1\n  steps: 2\n", "key 'steps' is given twice"),
@@ -58,6 +58,9 @@ def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path:
         (GOOD + "  run_name: a\n", "run_name is set by the driver"),
         (GOOD + "  remat_policy:\n", "remat_policy has no value"),
         (GOOD + "  compile_xla_flags: --a=1\n", "compile_xla_flags has no effect on the trained step"),
+        (GOOD + "  hf_path: me/rows\n", "hf_path is read at any commit"),
+        (GOOD + "  load_parameters_path: hf://me/model\n", "must name what it takes from the Hub as hf://"),
+        (GOOD + "  grain_train_files: hf://datasets/rows/*.parquet\n", "hf://datasets/ORGANIZATION/NAME/"),
         (GOOD + "libtpu_flags: [xla_a]\n", "libtpu flag 'xla_a' must be --name=value"),
         (GOOD + "libtpu_flags: --xla_a=1\n", "libtpu_flags must be a valid list"),
         (GOOD + "extends: llama3-8\n", "did you mean llama3-8b?"),
@@ -65,14 +68,14 @@ def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path:
     ],
 )
 def test_a_mistake_in_a_file_is_named_in_one_line(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(InputError) as error:
+    with pytest.raises(RecipeError) as error:
         load_recipe(write(tmp_path, text))
     assert reason in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"KEY=VALUE.*; run_name is set by the driver.*; unknown section a"):
+    with pytest.raises(RecipeError, match=r"KEY=VALUE.*; maxtext run_name is set by.*; unknown key a"):
         load_recipe(write(tmp_path, GOOD + "  run_name: a\na: 1\n"), ["steps"])
 
 
@@ -80,11 +83,11 @@ def test_recipes_that_extend_each_other_are_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     path = write(tmp_path, GOOD + f"extends: {other}\n")
     other.write_text(GOOD + f"extends: {path}\n")
-    with pytest.raises(InputError, match="extends it in turn"):
+    with pytest.raises(RecipeError, match="extends it in turn"):
         load_recipe(path)
 
 
 @pytest.mark.parametrize("name", ["llama3-8bb", "no/such.yaml"])
 def test_a_recipe_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(InputError, match=name):
+    with pytest.raises(RecipeError, match=name):
         load_recipe(name)

@@ -5,6 +5,7 @@ resumed run that began with the first row again, or read another order, would ha
 """
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from io import StringIO
@@ -12,11 +13,12 @@ from pathlib import Path
 
 import faulty
 import pytest
-from tiny import PERIOD, STEPS, data_settings, make_recipe
+from tiny import PERIOD, STEPS, data_settings, make_recipe, make_rows
 
 from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.run_folder import RunFolder
+from tests.loopback_hub import Hub
 
 pytestmark = pytest.mark.slow
 
@@ -25,18 +27,29 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[None]:
-    """A Ray cluster for all jobs."""
+    """A Ray cluster for all jobs, with one node more than they need."""
     import ray
+    from ray.cluster_utils import Cluster
 
-    ray.init(num_cpus=4, include_dashboard=False)
+    os.environ["RAY_TRAIN_PREEMPTION_POLL_INTERVAL_S"] = "0.2"
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}, connect=True
+    )
+    for _ in range(2):
+        cluster.add_node(num_cpus=4)
     yield
     ray.shutdown()
+    cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recipe(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its rows are on the Hub."""
     directory = tmp_path_factory.mktemp("data")
-    return make_recipe(directory / "recipe.yaml", **data_settings(directory))
+    settings = data_settings(directory)
+    hub.data_set("me/rows").push(directory)
+    settings["grain_train_files"] = "hf://datasets/me/rows/rows-*.parquet"
+    return make_recipe(directory / "recipe.yaml", **settings)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +62,16 @@ def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job that may lose one worker. It loses one after step 7 and one after step 10, and fails."""
+    """A job that may lose one worker. It loses one after step 7 and one after step 10, and fails.
+
+    Before that one of its nodes is drained.
+    """
     from maxtext_driver import ray_driver
 
     output = tmp_path_factory.mktemp("killed")
     (output / "faults").mkdir()
-    for step in (7, 10):
-        (output / "faults" / str(step)).touch()
+    for fault in ("drain-2", "7", "10"):
+        (output / "faults" / fault).touch()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as told:
         patch.setattr(command, "dry_run", lambda arguments: 0)
         patch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
@@ -68,8 +84,11 @@ def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def resubmitted(killed: Path, recipe: Path) -> Path:
-    """The same command again."""
+def resubmitted(killed: Path, recipe: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same command again, when the Hub has other rows."""
+    later = tmp_path_factory.mktemp("later")
+    make_rows(later, seed=8)
+    hub.data_set("me/rows").push(later)
     assert submit(recipe, killed.parent) == 0
     return killed
 
@@ -88,6 +107,14 @@ def test_checkpoints_are_whole_and_come_on_the_period_and_at_the_end(undisturbed
     saved = {entry.name for entry in (undisturbed / "checkpoints").iterdir()}
     assert saved == {"0", str(PERIOD), str(2 * PERIOD), str(STEPS - 1)}
     assert json.loads((undisturbed / "COMPLETE.json").read_text())["steps"] == STEPS
+
+
+def test_a_drained_node_costs_no_step_and_does_not_count_as_a_lost_worker(killed: Path) -> None:
+    """All steps are saved; MaxText has not logged the last one. The job went on to lose its workers."""
+    starts = [tuple(map(int, line.split())) for line in (killed.parent / "starts").read_text().splitlines()]
+    saved, logged = starts[1]
+    assert saved == logged + 1 > 3
+    assert len(starts) == 3
 
 
 def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(killed: Path) -> None:

@@ -60,12 +60,12 @@ def data_settings(directory: Path) -> dict[str, Any]:
     }
 
 
-def make_rows(directory: Path) -> None:
+def make_rows(directory: Path, seed: int = 7) -> None:
     """Write four files, so that each of two processes reads two."""
     import pyarrow
     import pyarrow.parquet
 
-    choice = random.Random(7)
+    choice = random.Random(seed)
     for number in range(4):
         texts = [" ".join(choice.choices(WORDS, k=choice.randint(5, 40))) for _ in range(200)]
         pyarrow.parquet.write_table(pyarrow.table({"text": texts}), directory / f"rows-{number}.parquet")

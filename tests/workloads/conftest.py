@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from loopback_hub import Hub
-
     from finetune.recipe import Recipe
+    from tests.loopback_hub import Hub
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
@@ -23,7 +22,7 @@ sys.path[:0] = [str(WORKLOADS), str(HERE)]
 
 @pytest.fixture(scope="session")
 def _hub() -> "Hub":
-    from loopback_hub import Hub
+    from tests.loopback_hub import Hub
 
     return Hub()
 
@@ -44,10 +43,10 @@ def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
     """The time of a start that begins now; pauses pass at once."""
-    from finetune.patience import LIMIT, PATIENCE
+    from ending.patience import LIMIT, PATIENCE
 
     clock = Clock()
-    monkeypatch.setattr("finetune.patience.time", clock)
+    monkeypatch.setattr("ending.patience.time", clock)
     monkeypatch.setattr(PATIENCE, "_left", LIMIT)
     monkeypatch.setattr(PATIENCE, "_counted_until", -math.inf)
     return clock

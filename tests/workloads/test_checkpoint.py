@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ending.errors import InputError
 from ending.files import MetricsLog
 from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
-from finetune.errors import InputError
 from finetune.metrics import Pace, Progress, last_evaluation
 from finetune.recipe import load_recipe
 from finetune.storage import Folder

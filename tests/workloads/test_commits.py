@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from loopback_hub import Hub, Repository
 from tiny import make_texts
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.recipe import Recipe
+from tests.loopback_hub import Hub, Repository
 
 
 @pytest.fixture

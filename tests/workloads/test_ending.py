@@ -11,6 +11,7 @@ from tiny import make_recipe
 
 from ending import time_limit
 from ending.exit_codes import Exit
+from ending.files import MetricsLog
 from ending.remembered import SUBMISSION
 from ending.time_limit import TimeLimit
 from finetune.__main__ import main
@@ -72,10 +73,16 @@ def test_only_the_process_that_counts_writes(tmp_path: Path) -> None:
 def test_a_storage_that_fails_for_a_moment_ends_no_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "time.json.part").mkdir()
+    for name in ("time.json", "metrics.jsonl"):
+        (tmp_path / f"{name}.part").mkdir()
+    log = MetricsLog(Folder(str(tmp_path)), from_step=0, clock=lambda: 0)
     with TimeLimit(Folder(str(tmp_path)), 1, counts=True).counted():
-        pass
-    assert "time.json cannot be written" in capsys.readouterr().out
+        log.append({"step": 1})
+    told = capsys.readouterr().out
+    assert "time.json cannot be written" in told and "metrics.jsonl cannot be written" in told
+    (tmp_path / "metrics.jsonl.part").rmdir()
+    log.flush()
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
 
 
 def test_at_its_limit_a_run_saves_and_ends_and_with_a_higher_one_it_goes_on(
@@ -94,8 +101,8 @@ def test_at_its_limit_a_run_saves_and_ends_and_with_a_higher_one_it_goes_on(
 @pytest.fixture
 def gated(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Trains a model that was gated when it was looked at first; the licence has been accepted since."""
+    from ending.errors import InputError
     from finetune import model
-    from finetune.errors import InputError
 
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
     answers = [InputError("the model is gated: accept its licence")]

@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 from conftest import Clock
 from loopback_bucket import Bucket
-from loopback_hub import HANG_UP, Hub
 from pyarrow import fs
 
+from ending.errors import InputError, PassingError
+from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
-from finetune.errors import InputError, PassingError
-from finetune.patience import LIMIT
 from finetune.recipe import Recipe, load_recipe
+from tests.loopback_hub import HANG_UP, Hub
 
 INVALID_TOKEN = {"x-error-message": "Invalid credentials in Authorization header"}
 

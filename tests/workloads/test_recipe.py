@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from finetune.errors import InputError
+from ending.recipe_file import RecipeError
 from finetune.recipe import RECIPES, load_recipe
 
 
@@ -18,7 +18,7 @@ def tree() -> dict[str, Any]:
 def message(tmp_path: Path, text: str) -> str:
     path = tmp_path / "mine.yaml"
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(RecipeError) as caught:
         load_recipe(str(path))
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -196,7 +196,7 @@ def test_an_override_takes_the_place_of_what_the_file_says() -> None:
     ],
 )
 def test_an_override_is_checked_like_the_file(override: str, problem: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(RecipeError) as caught:
         load_recipe("gemma-3-1b-emoji", [override])
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -204,8 +204,8 @@ def test_an_override_is_checked_like_the_file(override: str, problem: str) -> No
 
 def test_an_unknown_recipe_is_refused_with_a_near_name() -> None:
     with pytest.raises(
-        InputError, match=r"no recipe 'gemma-3-4b-vison' \(did you mean gemma-3-4b-vision\?\)"
+        RecipeError, match=r"no recipe 'gemma-3-4b-vison' \(did you mean gemma-3-4b-vision\?\)"
     ):
         load_recipe("gemma-3-4b-vison")
-    with pytest.raises(InputError, match=r"recipe file .*absent\.yaml does not exist"):
+    with pytest.raises(RecipeError, match=r"recipe file .*absent\.yaml does not exist"):
         load_recipe("/nowhere/absent.yaml")

@@ -211,24 +211,28 @@ def test_several_nodes_and_where_they_meet_are_given_together(
     assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("worker", "expected"), [(2, 2), (143, 143), (1, 1), (-9, 1)])
-def test_the_exit_code_is_that_of_the_process_which_ended_first(
-    worker: int, expected: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("end", "expected", "starts"),
+    [("sys.exit(2)", 2, 1), ("sys.exit(3)", 3, 1), ("sys.exit(143)", 143, 4), ("os.abort()", 1, 4)],
+)
+def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
+    end: str, expected: int, starts: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
-
+    """The node's exit code is that of the process which ended by itself."""
     from finetune import torchrun as module
 
-    first, second = (
-        ProcessFailure(local_rank=0, pid=0, exitcode=code, error_file="") for code in (worker, -15)
+    program = (
+        "import os, sys, time\n"
+        f"if os.environ['RANK'] == '1': time.sleep(600)\n"
+        f"open('{tmp_path}/starts', 'a').write('+')\n"
+        f"{end}"
     )
-    first.timestamp, second.timestamp = 1, 2
-
-    def fail(*_: object) -> None:
-        raise ChildFailedError("train", {1: second, 0: first})
-
-    monkeypatch.setattr(module, "elastic_launch", lambda *_: fail)
-    assert main(command(recipe, tmp_path, "mine")) == expected
+    monkeypatch.setattr(module, "WORKER", ("-c", program))
+    # One of several nodes, as far as it knows.
+    monkeypatch.setattr("finetune.__main__._check_together", lambda *_: None)
+    with kept_signals():
+        assert ended([*command(recipe, tmp_path, "mine"), "--rendezvous=localhost:0"]) == expected
+    assert len((tmp_path / "starts").read_text()) == starts
 
 
 @pytest.mark.parametrize(
@@ -248,6 +252,14 @@ def test_a_stopped_run_says_143_only_when_no_process_was_lost_before_it_saved(
 
     monkeypatch.setattr(module, "elastic_launch", lambda *_: stop)
     assert main(command(recipe, tmp_path, "mine")) == expected
+
+
+def ended(arguments: list[str]) -> int:
+    """The exit code of the command, also where it ends in the middle of a launch."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(str(end.code))
 
 
 @pytest.fixture

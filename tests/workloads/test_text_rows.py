@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tiny import make_recipe, make_trainer
 
+from ending.errors import InputError
 from finetune.data import load_conversations
-from finetune.errors import InputError
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
 

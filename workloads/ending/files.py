@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ending.errors import one_line
+
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
 
@@ -41,8 +43,16 @@ class MetricsLog:
 
     def flush(self) -> None:
         """Write all lines so far."""
-        self._files.write_text(self.FILE, "".join(f"{line}\n" for line in self._lines))
+        write_or_say(self._files, self.FILE, "".join(f"{line}\n" for line in self._lines))
         self._written = self._clock()
+
+
+def write_or_say(files: TextFiles, name: str, text: str) -> None:
+    """Replace a file that is written again soon: a failure is said, and the next write makes up for it."""
+    try:
+        files.write_text(name, text)
+    except OSError as error:
+        print(f"{name} cannot be written: {one_line(error)}", flush=True)
 
 
 def differences(old: Any, new: Any, key: str = "") -> list[str]:

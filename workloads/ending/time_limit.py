@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from ending.exit_codes import Exit
-from ending.files import TextFiles
+from ending.files import TextFiles, write_or_say
 
 FILE = "time.json"
 # Lost at most when the process that counts is killed.
@@ -56,11 +56,8 @@ class TimeLimit:
         )
 
     def record(self) -> None:
-        """Write the seconds; a write that fails is made up for by the next."""
-        try:
-            self._files.write_text(FILE, json.dumps({"seconds": round(self.seconds, 1)}))
-        except OSError as error:
-            print(f"{FILE} cannot be written: {' '.join(str(error).split())}", flush=True)
+        """Write the seconds."""
+        write_or_say(self._files, FILE, json.dumps({"seconds": round(self.seconds, 1)}))
 
     @contextmanager
     def counted(self) -> Generator[None]:

@@ -17,11 +17,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from ending.command_line import add_common_options, count
+from ending.errors import InputError, PassingError
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
+from ending.recipe_file import RecipeError
 from ending.remembered import remember, remembered
 from ending.time_limit import TimeLimit
-from finetune.errors import InputError, PassingError
 from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
             return Exit.FINISHED
         _check_together(recipe, options)
         code = _run(recipe, options)
-    except InputError as error:
+    except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
     except PassingError as error:

@@ -21,8 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ending.errors import InputError
 from ending.files import differences
-from finetune.errors import InputError
 from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
 
@@ -78,20 +78,14 @@ class RunFolder:
 
         Raises InputError when there is no such model or data set, or when one is refused.
         """
-        from finetune.hub import at_commits, moves
+        from ending.hub import commits
 
         record = self._record() or {}
-        if "commits" in record:
-            pinned = recipe.at(**record["commits"])
-            for line in moves(recipe, pinned):
-                print(line, flush=True)
-            return pinned
-        pinned = at_commits(recipe)
-        if self.newest_checkpoint():
-            print(
-                f"run {self.name} has trained without a record of commits: it keeps those of now", flush=True
-            )
-        self._write_record({**record, "commits": pinned.commits})
+        pinned = recipe.at(commits(recipe.sources, record.get("commits")))
+        if "commits" not in record:
+            if self.newest_checkpoint():
+                print(f"run {self.name} has trained without a record of commits: it keeps those of now")
+            self._write_record({**record, "commits": pinned.commits})
         return pinned
 
     def finished(self) -> bool:
@@ -101,7 +95,7 @@ class RunFolder:
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
         """The recipe as the run would read it; as it is where the run has not begun."""
         commits = (self._record() or {}).get("commits")
-        return recipe.at(**commits) if commits else recipe
+        return recipe.at(commits) if commits else recipe
 
     def _record(self) -> dict[str, Any] | None:
         text = self.folder.first_access(lambda: self.folder.read_text("run.json"))

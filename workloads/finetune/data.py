@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.errors import InputError, one_line
+from ending.errors import InputError, one_line
 from finetune.recipe import Data
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
 def _load(data: Data, action: Callable[[], Any]) -> Any:
     from datasets.exceptions import DatasetsError
 
-    from finetune.hub import read
+    from ending.hub import read
 
     if Path(data.name).is_absolute() and not Path(data.name).exists():
         raise InputError(f"data set {data.name} does not exist")

@@ -55,9 +55,9 @@ class Plan:
 
 def print_plan(recipe: Recipe, processes: int) -> None:
     """Print the plan of a run. Writes only the download cache; raises InputError where the run would."""
-    from finetune.hub import at_commits
+    from ending.hub import commits
 
-    recipe = at_commits(recipe)
+    recipe = recipe.at(commits(recipe.sources, None))
     for line in make_plan(recipe, processes).lines(recipe, processes):
         print(line)
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.errors import InputError
+from ending.errors import InputError
 from finetune.recipe import Lora, Model
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def check_model(model: Model) -> None:
     """Download the model's configuration; raises InputError when it is absent or gated."""
     import huggingface_hub
 
-    from finetune.hub import read
+    from ending.hub import read
 
     if model.on_hub:
         read(
@@ -36,7 +36,7 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
         return Path(model.name)
     import huggingface_hub
 
-    from finetune.hub import read
+    from ending.hub import read
 
     return Path(
         read(

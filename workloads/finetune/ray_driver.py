@@ -14,13 +14,13 @@ from ray.train.torch import TorchTrainer
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
 
+from ending.errors import InputError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remember, remembered, submission
 from ending.time_limit import TimeLimit
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.driver import Request
-from finetune.errors import InputError
 from finetune.recipe import Recipe
 
 

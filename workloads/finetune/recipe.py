@@ -3,14 +3,11 @@
 Nothing heavy is imported here, so a wrong key is reported in a fraction of a second.
 """
 
-import difflib
-import re
 import string
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -22,9 +19,8 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from yaml.constructor import ConstructorError
 
-from .errors import InputError  # the Pulumi program loads recipes as workloads.finetune
+from ending.recipe_file import checked, did_you_mean, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -60,6 +56,8 @@ class _Source(_Section):
 class Model(_Source):
     """The base model, and how its weights are held."""
 
+    kind: ClassVar = "model"
+
     quantization: Literal["nf4", "none"]
     precision: Literal["bf16", "fp32"]
 
@@ -75,6 +73,8 @@ class Lora(_Section):
 
 class Data(_Source):
     """The rows, and the columns that become a conversation."""
+
+    kind: ClassVar = "dataset"
 
     split: Text
     rows: PositiveInt | None = Field(None, description="Rows drawn for training; by default all.")
@@ -151,37 +151,31 @@ class Recipe(_Section):
         """The revisions of model and data set."""
         return {"model": self.model.revision, "data": self.data.revision}
 
-    def at(self, model: str | None, data: str | None) -> "Recipe":
-        """The same with these commits of model and data set; None for a directory."""
-        return self.model_copy(
-            update={
-                "model": self.model.model_copy(update={"revision": model}),
-                "data": self.data.model_copy(update={"revision": data}),
-            }
-        )
+    @property
+    def sources(self) -> dict[str, Model | Data]:
+        """What is read from the Hub, by section."""
+        sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
+        return {name: source for name, source in sections.items() if source.on_hub}
+
+    def at(self, commits: Mapping[str, str | None]) -> "Recipe":
+        """The same with these commits of its sources."""
+        pinned = {
+            name: source.model_copy(update={"revision": commits.get(name)})
+            for name, source in self.sources.items()
+        }
+        return self.model_copy(update=pinned)
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read a shipped recipe by name, or any file by path (it ends in .yaml or contains a slash).
 
     `overrides` are KEY=VALUE with a dotted key, for example training.epochs=1, and take the place of what the
-    file says. Raises InputError with every problem at once.
+    file says. Raises RecipeError with every problem at once.
     """
-    path = _find(name_or_path)
-    try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"recipe {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    path = find(name_or_path, RECIPES)
+    tree = load(path)
     problems = [problem for override in overrides for problem in _override(tree, override)]
-    try:
-        recipe = Recipe.model_validate(tree)
-    except ValidationError as error:
-        problems += _told(error)
-    if problems:
-        raise InputError(f"recipe {path}: " + "; ".join(problems))
-    return recipe
+    return checked(Recipe, tree, path, problems)
 
 
 def with_defaults(tree: Any) -> Any:
@@ -192,67 +186,13 @@ def with_defaults(tree: Any) -> Any:
         return tree
 
 
-def _find(name_or_path: str) -> Path:
-    if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise InputError(f"recipe file {path} does not exist")
-        return path
-    path = RECIPES / f"{name_or_path}.yaml"
-    if not path.is_file():
-        known = sorted(recipe.stem for recipe in RECIPES.glob("*.yaml"))
-        raise InputError(
-            f"there is no recipe {name_or_path!r}{_did_you_mean(name_or_path, known)}; "
-            f"shipped are {', '.join(known)}, any other is given by its path"
-        )
-    return path
-
-
-class _Loader(yaml.SafeLoader):
-    """Rejects a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-# As YAML 1.2 has it; PyYAML takes a learning rate of 2e-4 for a text.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
-)
-
-
-def _told(error: ValidationError) -> Iterator[str]:
-    """What pydantic found, a line each, in the words of the file."""
-    for each in error.errors():
-        key, value = ".".join(map(str, each["loc"])), each["input"]
-        if each["type"] == "extra_forbidden":
-            section: Any = Recipe
-            for part in each["loc"][:-1]:
-                section = section.model_fields[part].annotation
-            yield f"unknown key {key}{_did_you_mean(str(each['loc'][-1]), section.model_fields)}"
-        elif each["type"] == "missing":
-            yield f"{key} is missing"
-        elif each["type"] == "value_error":
-            yield f"{key} {each['ctx']['error']}".strip()
-        elif each["type"] == "model_type":
-            yield f"{key or 'the file'} must be a mapping of keys, not {value!r}"
-        else:
-            yield f"{key} {each['msg'].replace('Input should be', 'must be')}, not {value!r}"
-
-
 def _placeholder_problems(data: Data) -> list[str]:
     try:
         used = {name for _, name, _, _ in string.Formatter().parse(data.prompt) if name is not None}
     except ValueError as error:
         return [f"data.prompt is not a valid template: {error} (write {{{{ and }}}} for braces)"]
     unnamed = [
-        f"data.prompt uses {{{name}}}, which data.fields does not name{_did_you_mean(name, data.fields)}"
+        f"data.prompt uses {{{name}}}, which data.fields does not name{did_you_mean(name, data.fields)}"
         for name in sorted(used - set(data.fields))
     ]
     return unnamed + [
@@ -293,24 +233,16 @@ def _override(tree: object, text: str) -> Iterator[str]:
     for part in sections:
         tree = tree.setdefault(part, {}) if isinstance(tree, dict) else None
     if isinstance(tree, dict):
-        tree[name] = _parsed(kind, value)
+        tree[name] = _value(kind, value)
     else:
         yield f"unknown key {key}"
 
 
-def _parsed(kind: Any, text: str) -> Any:
+def _value(kind: Any, text: str) -> Any:
     """The value of an override: a text as it stands, anything else as in the file."""
     if type(None) in get_args(kind) and text in ("null", ""):
         return None
     of_text = str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part)))
     if of_text and get_origin(kind) is not dict:
         return text
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError:
-        return text
-
-
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return parsed(text)

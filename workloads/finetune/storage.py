@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from pyarrow import NativeFile, fs
 
-from finetune.errors import InputError, one_line
-from finetune.patience import PATIENCE
+from ending.errors import InputError, one_line
+from ending.patience import PATIENCE
 
 T = TypeVar("T")
 

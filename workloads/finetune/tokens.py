@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from finetune.errors import InputError
+from ending.errors import InputError
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -52,6 +52,9 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     def close(context: Any, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
         CLOSE(context, death_sig, SHUTDOWN_TIMEOUT)
         exit_codes[:] = [each.proc.returncode for each in context.subprocess_handlers.values()]
+        # torchrun would start them again, with whatever code they ended.
+        if final := FINAL.intersection(exit_codes):
+            sys.exit(min(final))
 
     PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
@@ -90,9 +93,9 @@ def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) 
 
 
 def _exit_code(failed: ChildFailedError) -> int:
-    """The exit code of the process that failed first if it is one of ours, else that of a failure."""
+    """The exit code of the process that failed first if it was stopped, else that of a failure."""
     rank, first = failed.get_first_failure()
-    if first.exitcode in {*FINAL, Exit.INTERRUPTED}:
+    if first.exitcode == Exit.INTERRUPTED:
         return first.exitcode
     print(f"error: the process of rank {rank} ended with {first.exitcode}", file=sys.stderr, flush=True)
     return Exit.FAILED

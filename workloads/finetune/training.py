@@ -16,13 +16,13 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
-from finetune.errors import InputError
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, lora_config

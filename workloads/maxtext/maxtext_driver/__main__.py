@@ -17,9 +17,10 @@ import sys
 from pathlib import Path
 
 from ending.command_line import add_common_options, count
+from ending.errors import InputError, PassingError, one_line
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
-from maxtext_driver.errors import InputError
+from ending.recipe_file import RecipeError
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
@@ -39,11 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--output, --run and --workers are required, except with --dry-run")
     try:
         code = _run(options, sys.argv[1:] if arguments is None else arguments)
-    except InputError as error:
+    except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
-    except OSError as error:  # Of the mounted bucket, whose rights may be new: another try may succeed.
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    except (PassingError, OSError) as error:
+        print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
         code = Exit.FAILED
     if code in FINAL and not options.dry_run:
         stop_own_job(code)

@@ -5,6 +5,7 @@ Importing it imports MaxText and JAX, which takes about ten seconds.
 
 import json
 import logging
+import re
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import version
@@ -17,8 +18,9 @@ from maxtext.configs.pyconfig import HyperParameters
 from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
 
 import maxtext
-from maxtext_driver.errors import InputError
-from maxtext_driver.recipe import Recipe, did_you_mean
+from ending.errors import InputError
+from ending.recipe_file import did_you_mean
+from maxtext_driver.recipe import Recipe
 
 BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"
@@ -64,9 +66,16 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
     )
     try:
         with _quiet():
-            return pyconfig.initialize(arguments)
+            config = pyconfig.initialize(arguments)
     except (Exception, SystemExit) as error:
         raise InputError(f"{release} does not take this recipe: {_reason(error)}") from error
+    tokenizer = str(config.tokenizer_path)
+    if config.dataset_type != "synthetic" and re.fullmatch(r"[\w.-]+/[\w.-]+", tokenizer):
+        raise InputError(
+            f"{release} reads the tokenizer {tokenizer} from the Hub, at any commit; set tokenizer_path to a "
+            "file of MaxText's package or to a folder of the mounted bucket, /data/FOLDER"
+        )
+    return config
 
 
 def tflops_per_chip(config: HyperParameters) -> float:

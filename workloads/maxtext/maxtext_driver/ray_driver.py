@@ -9,10 +9,10 @@ from ray.train import TrainingFailedError
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
+from ending.errors import InputError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.time_limit import TimeLimit
-from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
@@ -25,15 +25,10 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     another recipe or slice.
     """
     scaling = _scaling(placement)
-    run.claim(recipe, placement)
-    if not run.finished() and run.steps_saved() >= recipe.steps:
-        # A worker was lost between the last checkpoint and the marker.
-        run.finish(recipe.steps)
-    if run.finished():
-        print(f"run {run.name} is finished already: {run.path}", flush=True)
-        return Exit.FINISHED
-    if TimeLimit(run, max_hours).reached():
-        return _limit_reached(run, max_hours)
+    ended = run.first_access(lambda: _ended(recipe, run, placement, max_hours))
+    if ended is not None:
+        return ended
+    recipe = run.pinned(recipe)
     prepare_environment()
     ray.init(ignore_reinit_error=True)
     trainer = JaxTrainer(
@@ -64,6 +59,18 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
         return _limit_reached(run, max_hours)
     print(f"run {run.name} is finished: {run.path}", flush=True)
     return Exit.FINISHED
+
+
+def _ended(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None) -> int | None:
+    """Claim the run; the exit code where it trains no more."""
+    run.claim(recipe, placement)
+    if not run.finished() and run.steps_saved() >= recipe.steps:
+        # A worker was lost between the last checkpoint and the marker.
+        run.finish(recipe.steps)
+    if run.finished():
+        print(f"run {run.name} is finished already: {run.path}", flush=True)
+        return Exit.FINISHED
+    return _limit_reached(run, max_hours) if TimeLimit(run, max_hours).reached() else None
 
 
 def _limit_reached(run: RunFolder, max_hours: float | None) -> int:

@@ -3,17 +3,14 @@
 Nothing heavy is imported here. Whether MaxText knows a setting is for MaxText to say: `configuration`.
 """
 
-import difflib
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
-from yaml.constructor import ConstructorError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from .errors import InputError  # the Pulumi program loads recipes as workloads.maxtext.maxtext_driver
+from ending.recipe_file import RecipeError, checked, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -33,8 +30,23 @@ DRIVER_SETTINGS = frozenset(
         "skip_jax_distributed_system",
     }
 )
-# MaxText gives these to a compilation that training does not use; libtpu_flags reach both.
-MISLEADING_SETTINGS = {"compile_xla_flags": "has no effect on the trained step; use libtpu_flags"}
+# What MaxText takes, and does something else with than one thinks.
+MISLEADING_SETTINGS = {
+    # It reaches a compilation that training does not use; libtpu_flags reach both.
+    "compile_xla_flags": "has no effect on the trained step; use libtpu_flags",
+    "hf_path": "is read at any commit, by the hf pipeline from the first row at every start; set "
+    "dataset_type: grain and grain_train_files: hf://datasets/ORGANIZATION/NAME/FILES",
+}
+# A data set of the Hub in a setting: its name, and a revision where one is named.
+DATA_SET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/\w+|[^/@]+))?(?=/)")
+
+
+class DataSet(NamedTuple):
+    """A data set of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
+
+    name: str
+    revision: str | None
+    kind: str = "dataset"
 
 
 def _checked_flag(flag: str) -> str:
@@ -78,6 +90,21 @@ class Recipe(BaseModel):
         """Optimizer steps of the whole run."""
         return self.maxtext["steps"]
 
+    @property
+    def sources(self) -> dict[str, DataSet]:
+        """What is read from the Hub, by how the settings name it."""
+        texts = [value for value in self.maxtext.values() if isinstance(value, str)]
+        return {found[0]: DataSet(found[1], found[2]) for text in texts for found in DATA_SET.finditer(text)}
+
+    def at(self, commits: Mapping[str, str]) -> "Recipe":
+        """The same with these commits of its sources."""
+        settings = {
+            key: DATA_SET.sub(lambda found: f"hf://datasets/{found[1]}@{commits[found[0]]}", value)
+            for key, value in self.maxtext.items()
+            if isinstance(value, str)
+        }
+        return self.model_copy(update={"maxtext": self.maxtext | settings})
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are written beside a run."""
         return {"maxtext": dict(self.maxtext), "libtpu_flags": list(self.libtpu_flags)}
@@ -88,9 +115,9 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
 
     A recipe may extend another one: its settings and flags are then added to those, or replace them.
     `overrides` are KEY=VALUE with a setting of MaxText, for example steps=200, and take the place of what the
-    file says. Raises InputError with every problem at once.
+    file says. Raises RecipeError with every problem at once.
     """
-    path = _find(name_or_path)
+    path = find(name_or_path, RECIPES)
     tree = _merged(path, ())
     problems: list[str] = []
     for override in overrides:
@@ -98,14 +125,8 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         if not equals or not key:
             problems.append(f"{override!r} must be KEY=VALUE, for example steps=200")
         elif isinstance(tree.setdefault("maxtext", {}), dict):
-            tree["maxtext"][key] = _parsed(value)
-    try:
-        recipe = Recipe.model_validate(tree)
-    except ValidationError as error:
-        problems += _told(error)
-    if problems:
-        raise InputError(f"recipe {path}: " + "; ".join(problems))
-    return recipe
+            tree["maxtext"][key] = parsed(value)
+    return checked(Recipe, tree, path, problems)
 
 
 def shipped_recipes() -> list[str]:
@@ -113,39 +134,17 @@ def shipped_recipes() -> list[str]:
     return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the name that was probably meant, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
-
-
-def _find(name_or_path: str) -> Path:
-    if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise InputError(f"recipe file {path} does not exist")
-        return path
-    path = RECIPES / f"{name_or_path}.yaml"
-    if not path.is_file():
-        known = shipped_recipes()
-        raise InputError(
-            f"there is no recipe {name_or_path!r}{did_you_mean(name_or_path, known)}; "
-            f"shipped are {', '.join(known)}, any other is given by its path"
-        )
-    return path
-
-
 def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
     """The file's sections on top of those of the recipe that it extends."""
-    tree = _load(path)
+    tree = load(path)
     if not isinstance(tree, dict):
-        raise InputError(f"recipe {path} must be a mapping with the section maxtext")
+        raise RecipeError(f"recipe {path} must be a mapping with the section maxtext")
     name = tree.get("extends")
     if not isinstance(name, str):
         return tree
-    chain, below = (*extended_by, path.resolve()), _find(name)
+    chain, below = (*extended_by, path.resolve()), find(name, RECIPES)
     if below.resolve() in chain:
-        raise InputError(f"recipe {path} extends {name}, which extends it in turn")
+        raise RecipeError(f"recipe {path} extends {name}, which extends it in turn")
     del tree["extends"]
     base = _merged(below, chain)
     return {**base, **{section: _joined(base.get(section), own) for section, own in tree.items()}}
@@ -158,28 +157,6 @@ def _joined(below: Any, own: Any) -> Any:
     return [*below, *own] if isinstance(below, list) and isinstance(own, list) else own
 
 
-def _load(path: Path) -> Any:
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_NoDuplicates)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"recipe {path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
-
-
-class _NoDuplicates(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys without a word; a recipe must not."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
 def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
     for key, value in settings.items():
         if key in DRIVER_SETTINGS:
@@ -188,27 +165,9 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
             yield f"{key} {MISLEADING_SETTINGS[key]}"
         elif value is None:
             yield f"{key} has no value"
+        elif "hf://" in DATA_SET.sub("", str(value)):
+            yield f"{key} must name what it takes from the Hub as hf://datasets/ORGANIZATION/NAME/FILES"
     yield from (f"{key} is missing" for key in ("model_name", "steps") if key not in settings)
     steps = settings.get("steps", 1)
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         yield f"steps must be a whole number greater than 0, not {steps!r}"
-
-
-def _told(error: ValidationError) -> Iterator[str]:
-    """What pydantic found, a line each, in the words of the file."""
-    for each in error.errors():
-        key = ".".join(map(str, each["loc"]))
-        if each["type"] == "extra_forbidden":
-            yield f"unknown section {key}{did_you_mean(key, Recipe.model_fields)}"
-        elif each["type"] == "value_error":
-            yield str(each["ctx"]["error"])
-        else:
-            message = each["msg"].replace("Input should be", "must be").replace("tuple", "list")
-            yield f"{key} {message}"
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_NoDuplicates)
-    except yaml.YAMLError:
-        return text

@@ -1,6 +1,7 @@
 """A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
-run.json            the recipe, the workers and the slice that the run was started with
+run.json            the recipe, the workers and the slice that the run was started with, and the commits
+                    that its data had then
 checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
 metrics.jsonl       a line per step, readable while the run goes on
 ray/                files of Ray Train
@@ -8,18 +9,28 @@ time.json           the seconds that the run has trained, see ending/time_limit.
 COMPLETE.json       written last: the run is finished
 """
 
+import errno
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
+from ending.errors import InputError, one_line
 from ending.files import differences
-from maxtext_driver.errors import InputError
+from ending.patience import PATIENCE
 from maxtext_driver.recipe import Recipe
+
+T = TypeVar("T")
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MARKER = "COMPLETE.json"
+RECORD = "run.json"
+# What GCS FUSE makes of 401 and 403, of a request that took too long, and of other refusals; 404 is ENOENT.
+# https://github.com/GoogleCloudPlatform/gcsfuse, internal/fs/wrappers/error_mapping.go
+MAY_PASS = (errno.EACCES, errno.ECANCELED, errno.EIO)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +49,25 @@ class RunFolder:
         """Raises InputError when the name cannot be that of a directory, or `output` is not one."""
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
-        if not output.is_dir():
-            raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
         self.name = run
         self.output = output.resolve()
         self.path = self.output / run
+        if not self.first_access(output.is_dir):
+            raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
+
+    def first_access(self, action: Callable[[], T]) -> T:
+        """Run `action`; waits for a bucket that does not answer, or not yet: rights and identity may be new.
+
+        Raises InputError for files that cannot be used, and PassingError when the time to wait is up.
+        """
+        try:
+            return PATIENCE.call(
+                f"bucket at {self.output}",
+                action,
+                lambda error: isinstance(error, OSError) and error.errno in MAY_PASS,
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path} cannot be used: {one_line(error)}") from error
 
     def claim(self, recipe: Recipe, placement: Placement) -> None:
         """Record the recipe and the slice, or compare them with the record.
@@ -50,20 +75,35 @@ class RunFolder:
         Raises InputError when they differ, because the batches would change half-way.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
-        file = self.path / "run.json"
-        try:
-            if not file.exists():
-                self.path.mkdir(exist_ok=True)
-                self.write_text(file.name, json.dumps(wanted, indent=2))
-            recorded = json.loads(file.read_text())
-        except ValueError as error:
-            raise InputError(f"{file} cannot be used: {error}") from error
-        changed = sorted(differences(recorded, wanted))
+        if not (recorded := self._record()):
+            self.path.mkdir(exist_ok=True)
+            self.write_text(RECORD, json.dumps(wanted, indent=2))
+            return
+        changed = sorted(differences({key: recorded.get(key) for key in wanted}, wanted))
         if changed:
             raise InputError(
                 f"run {self.name} in {self.output} was started with another {', '.join(changed)}; "
                 "give this one a --run of its own"
             )
+
+    def pinned(self, recipe: Recipe) -> Recipe:
+        """The claimed recipe at the commits of its data that the record has, or gets now.
+
+        Raises InputError when there is no such data set, or when it is refused.
+        """
+        if not recipe.sources:
+            return recipe
+        from ending.hub import commits
+
+        record = self.first_access(self._record)
+        found = commits(recipe.sources, record.get("commits"))
+        if "commits" not in record:
+            text = json.dumps({**record, "commits": found}, indent=2)
+            self.first_access(lambda: self.write_text(RECORD, text))
+        return recipe.at(found)
+
+    def _record(self) -> dict[str, Any]:
+        return json.loads(self.read_text(RECORD) or "{}")
 
     def steps_saved(self) -> int:
         """The steps after which the newest complete checkpoint was saved; 0 without one."""

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -15,23 +16,28 @@ from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from maxtext_driver.metrics import progress_of
 from maxtext_driver.recipe import Recipe
-from maxtext_driver.run_folder import Placement, RunFolder
+from maxtext_driver.run_folder import RECORD, Placement, RunFolder
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train to the end or the limit, or raise; Ray then restarts all workers, from the newest checkpoint."""
+    """Train to the end or the limit, or raise; Ray then restarts all workers, from the newest checkpoint.
+
+    When a node is drained, save, and wait until Ray restarts them, which it does not count.
+    """
     recipe: Recipe = config["recipe"]
     placement: Placement = config["placement"]
     run = RunFolder(Path(config["output"]), config["run"])
     rank = ray.train.get_context().get_world_rank()
     print(f"worker {rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
-    if not (run.path / "run.json").exists():
+    # The first look at the bucket from this host: it waits for rights that are new here.
+    if not run.first_access((run.path / RECORD).exists):
         raise RuntimeError(f"{run.path} is not the driver's; every host must mount the same bucket there")
     limit = TimeLimit(run, config["max_run_hours"], counts=rank == 0)
     if limit.reached():
         return
     with limit.counted():
         train(recipe, run, placement, limit)
+    drained = ray.train.get_preemption_info()
     # All stop after the same step, and rank 0, which counts the time, knows why.
     if rank:
         return
@@ -39,7 +45,11 @@ def train_on_worker(config: dict[str, Any]) -> None:
     if saved >= steps:
         run.finish(steps)
     elif not limit.reached():
-        raise RuntimeError(f"training stopped after step {saved} of {steps}")
+        if drained is None:
+            raise RuntimeError(f"training stopped after step {saved} of {steps}")
+        print(f"saved after step {saved} of {steps}: a host is told to go, and all start again", flush=True)
+        # An error would count as a lost worker, and a return as success.
+        threading.Event().wait()
 
 
 def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit) -> None:
@@ -84,13 +94,15 @@ def _reporting_to(log: MetricsLog | None, limit: TimeLimit) -> Generator[None]:
 
     class Reporter(metric_logger.MetricLogger):
         def _log_training_metrics(self, metrics: dict[str, Any], step: int) -> None:
+            # Asked on every host: one that does not ask keeps the others waiting.
+            drained = ray.train.get_preemption_info()
             if log is None:
                 return
             progress = progress_of(step, self.config.steps, metrics["scalar"])
             print(progress.line(), flush=True)
             log.append(asdict(progress))
             nonlocal stopping
-            if limit.reached() and not stopping:
+            if (drained or limit.reached()) and not stopping:
                 stopping = True
                 limit.record()
                 # JAX's preemption service tells the other hosts, and MaxText saves and stops.

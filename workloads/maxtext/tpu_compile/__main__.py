@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ending.errors import InputError
 from ending.exit_codes import Exit
+from ending.recipe_file import RecipeError
 from maxtext_driver.__main__ import chips_of
-from maxtext_driver.errors import InputError
 from maxtext_driver.recipe import Recipe, load_recipe
 from tpu_compile.report import Compiled, Figures, missed, summary, table
 
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"compiling {name} for {chips} chips of v6e, some minutes", file=sys.stderr, flush=True)
             figures = compile_in_process(recipe, chips)
             compiled.append(Compiled(name=name, recipe=recipe, figures=figures))
-    except InputError as error:
+    except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return Exit.BAD_INPUT
     except CompilerError as error:

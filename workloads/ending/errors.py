@@ -1,4 +1,4 @@
-"""The error that a user can correct."""
+"""Errors that end a command with one line, beside a recipe's in recipe_file.py."""
 
 
 class InputError(Exception):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from finetune.errors import PassingError, one_line
+from ending.errors import PassingError, one_line
 
 T = TypeVar("T")
 

@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import httpx2
 import huggingface_hub
@@ -11,9 +11,8 @@ from huggingface_hub import errors
 from huggingface_hub.utils import parse_ratelimit_headers
 from huggingface_hub.utils._http import default_client_factory, hf_request_event_hook
 
-from finetune.errors import InputError, PassingError, one_line
-from finetune.patience import PATIENCE
-from finetune.recipe import Data, Model, Recipe
+from ending.errors import InputError, PassingError, one_line
+from ending.patience import PATIENCE
 
 T = TypeVar("T")
 
@@ -25,7 +24,18 @@ NEEDED = re.compile("^/api/(models|datasets)/|/resolve/")
 os.environ.setdefault("HF_XET_CLIENT_RETRY_MAX_DURATION", "30s")
 
 
-def read(source: Model | Data, action: Callable[[], T]) -> T:
+class Source(Protocol):
+    """A model or a data set of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def revision(self) -> str | None: ...
+
+
+def read(source: Source, action: Callable[[], T]) -> T:
     """The result of `action`, which asks the Hub for a model or data set, with the patience of a start.
 
     Raises InputError for what the Hub refuses or does not have, PassingError when the time to wait is up.
@@ -44,37 +54,36 @@ def read(source: Model | Data, action: Callable[[], T]) -> T:
         huggingface_hub.set_client_factory(default_client_factory)
 
 
-def at_commits(recipe: Recipe) -> Recipe:
-    """The recipe with the commits that its revisions are now; without a revision, of the main branch."""
-    return recipe.at(_commit(recipe.model), _commit(recipe.data))
+def commits(sources: Mapping[str, Source], recorded: Mapping[str, str | None] | None) -> dict[str, str]:
+    """The commit of each source: the recorded one, or else what its revision is now.
 
-
-def moves(recipe: Recipe, pinned: Recipe) -> Iterator[str]:
-    """A line for the model and the data set of which the recipe's revision is another commit by now."""
-    for source, kept in ((recipe.model, pinned.model.revision), (recipe.data, pinned.data.revision)):
+    Says in a line which revisions are another commit by now than the recorded one.
+    """
+    found: dict[str, str] = {}
+    for key, source in sources.items():
+        kept = (recorded or {}).get(key)
         try:
             now = _commit(source)
-        except InputError:  # The branch is gone: what counts is whether the commit can be read.
-            continue
-        if now != kept:
-            yield f"{_named(source)} has moved on since this run began: {kept} -> {now}; the run keeps {kept}"
+        except InputError:
+            if kept is None:
+                raise
+            now = kept  # The branch is gone: what counts is whether the commit can be read.
+        if kept and now != kept:
+            moved = f"{_named(source)} has moved on since this run began: {kept} -> {now}"
+            print(f"{moved}; the run keeps {kept}", flush=True)
+        found[key] = kept or now
+    return found
 
 
-def _commit(source: Model | Data) -> str | None:
-    if not source.on_hub:
-        return None
-    kind, name, revision = _kind(source), source.name, source.revision
+def _commit(source: Source) -> str:
+    kind, name, revision = source.kind, source.name, source.revision
     return read(
         source, lambda: huggingface_hub.resolve_revision(name, repo_type=kind, revision=revision).resolved
     )
 
 
-def _kind(source: Model | Data) -> str:
-    return "model" if isinstance(source, Model) else "dataset"
-
-
-def _named(source: Model | Data) -> str:
-    return f"{_kind(source).replace('dataset', 'data set')} {source.name}"
+def _named(source: Source) -> str:
+    return f"{source.kind.replace('dataset', 'data set')} {source.name}"
 
 
 class _Passing(Exception):
@@ -134,7 +143,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _problem(source: Model | Data, error: Exception) -> str | None:
+def _problem(source: Source, error: Exception) -> str | None:
     """What is wrong with the recipe or the token; None if it is neither."""
     causes = list(_chain(error))
 
@@ -143,7 +152,7 @@ def _problem(source: Model | Data, error: Exception) -> str | None:
 
     if is_a(errors.GatedRepoError):
         token = "the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "no token (set HF_TOKEN)"
-        page = "https://huggingface.co/" + ("datasets/" if isinstance(source, Data) else "") + source.name
+        page = "https://huggingface.co/" + ("datasets/" if source.kind == "dataset" else "") + source.name
         return (
             f"is gated and {token} gives no access: accept its licence at {page} with the account the token "
             "belongs to"
