@@ -171,9 +171,6 @@ class Backend:
         return self._engine.output(list(words), ROOT)
 
 
-def names(states: Iterable[State]) -> dict[str, set[str]]:
-    """Physical names in any of the states, by type."""
-    found: dict[str, set[str]] = {}
-    for resource in (each for state in states for each in state.resources if each.id):
-        found.setdefault(resource.type, set()).add(resource.physical_name)
-    return found
+def names(states: Iterable[State]) -> frozenset[tuple[str, str]]:
+    """Types and physical names in any of the states."""
+    return frozenset((it.type, it.physical_name) for state in states for it in state.resources if it.id)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
@@ -18,7 +18,8 @@ from operations.state import State, names
 _SUFFIX: Final = "-[0-9a-f]{7}"
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 
-Names = Mapping[str, set[str]]
+# Type and name of each.
+Names = frozenset[tuple[str, str]]
 
 
 class Belonging(NamedTuple):
@@ -35,7 +36,7 @@ class Footprint:
     Args:
         regions: Regions that it is or was in.
         labels: Labels that its program gives.
-        logical: Logical names by type: what its program would make now.
+        logical: Logical names: what its program would make now.
         present: Names in its state now: those are no leftovers.
         past: Names in its states before.
         claimed: Names in the states of other stacks.
@@ -49,14 +50,14 @@ class Footprint:
     logical: Names
     present: Names
     past: Names
-    claimed: Names = field(default_factory=dict)
+    claimed: Names = frozenset()
     repositories: tuple[str, ...] = ()
 
     def belongs(self, thing: Thing) -> Belonging | None:
         """Why a thing was left behind by the stack; None when it was not."""
-        if _in(self.present, thing.type, thing.name) or _in(self.claimed, thing.type, thing.name):
+        if (thing.type, thing.name) in self.present | self.claimed:
             return None
-        if _in(self.past, thing.type, thing.name):
+        if (thing.type, thing.name) in self.past:
             return Belonging("in an earlier state of the stack")
         # A revision that has its service's labels lives as long as the service.
         if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
@@ -64,7 +65,7 @@ class Footprint:
         alike = self._looks_alike(thing.type, thing.name)
         if thing.type == NODE_POOL.type:
             # Of a cluster that lives, made by the program and missing in the state.
-            ours = alike and _in(self.present, CLUSTER.type, thing.parent)
+            ours = alike and (CLUSTER.type, thing.parent) in self.present
             return Belonging(f"in cluster {thing.parent}, missing in the state") if ours else None
         # What exists in a cluster that lives, lives with it, whatever its network is.
         cluster = self._cluster(thing)
@@ -78,8 +79,8 @@ class Footprint:
         """The cluster that GKE made a thing for, as far as its label or its name says so."""
         if _CLUSTER_LABEL in thing.labels:
             return thing.labels[_CLUSTER_LABEL]
-        known = (found.get(CLUSTER.type, set()) for found in (self.present, self.past, self.claimed))
-        clusters = sorted(set().union(*known))
+        known = sorted(self.present | self.past | self.claimed)
+        clusters = (name for type_, name in known if type_ == CLUSTER.type)
         return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
 
     def _of_owner(self, owner: str) -> Belonging | None:
@@ -93,16 +94,16 @@ class Footprint:
         if not name:
             what, type_, name = "in subnet", SUBNETWORK.type, thing.subnet
         # While something in it lives, so does what was made for that.
-        in_use = any(self.present.get(user.type) for user in (CLUSTER, JOB, SERVICE))
-        if _in(self.present, type_, name) and not in_use:
+        in_use = {CLUSTER.type, JOB.type, SERVICE.type} & {type_ for type_, _ in self.present}
+        if (type_, name) in self.present and not in_use:
             return Belonging(f"{what} {name}")
         return self._part(type_, name, what)
 
     def _part(self, type_: str, name: str, what: str) -> Belonging | None:
         """A thing that goes where another one goes."""
-        if _in(self.present, type_, name) or _in(self.claimed, type_, name):
+        if (type_, name) in self.present | self.claimed:
             return None
-        if _in(self.past, type_, name):
+        if (type_, name) in self.past:
             return Belonging(f"{what} {name}")
         if self._looks_alike(type_, name):
             return Belonging(f"{what} {name}, which has a name that the stack would give", sure=False)
@@ -110,30 +111,24 @@ class Footprint:
 
     def _looks_alike(self, type_: str, name: str) -> bool:
         bare = name.partition("@")[0]
-        return any(re.fullmatch(re.escape(each) + _SUFFIX, bare) for each in self.logical.get(type_, ()))
+        ours = (name for kind, name in self.logical if kind == type_)
+        return any(re.fullmatch(re.escape(name) + _SUFFIX, bare) for name in ours)
 
 
 def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]) -> Footprint:
     """What to look for, by what the program would make and what the engine knows of this stack and others."""
-    logical: dict[str, set[str]] = {}
-    for planned in plan.resources:
-        logical.setdefault(planned.type, set()).add(planned.name)
     every = (now, *earlier)
     return Footprint(
         stack=plan.stack,
         project=plan.project,
         regions=tuple(sorted({plan.region, *_regions(every)} - {""})),
         labels=_labels(plan),
-        logical=logical,
+        logical=frozenset((each.type, each.name) for each in plan.resources),
         present=names([now]),
         past=names(earlier),
         claimed=names(others),
         repositories=tuple(sorted(_foreign_repositories(every))),
     )
-
-
-def _in(found: Names, type_: str, name: str) -> bool:
-    return name in found.get(type_, ())
 
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:
@@ -150,10 +145,10 @@ def _regions(states: Iterable[State]) -> set[str]:
 
 
 def _foreign_repositories(states: Sequence[State]) -> set[str]:
-    own = names(states).get(REPOSITORY.type, set())
+    own = names(states)
     members = (member.outputs for state in states for member in state.of_type(REPOSITORY_MEMBER.type))
     return {
         f"projects/{each['project']}/locations/{each['location']}/repositories/{last(each['repository'])}"
         for each in members
-        if last(each["repository"]) not in own
+        if (REPOSITORY.type, last(each["repository"])) not in own
     }
