@@ -1,5 +1,6 @@
 """What several tests of the operator's commands start from."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,10 +20,16 @@ from rehearsal import Rehearsal
 from tests import plans
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
-from tests.operations.planned import planned
+from tests.operations.planned import planned, shared
 from tests.operations.project import PROJECT, REGION, Project
 
 HF_TOKEN = "hf_planted_in_a_test"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plans_are_shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared.append(tmp_path_factory.getbasetemp().parent)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 """Plans that the tests of the operator's commands share: each takes seconds."""
 
+import fcntl
+import hashlib
+import pickle
 from contextlib import AbstractContextManager
 from functools import cache
+from pathlib import Path
 from unittest.mock import patch
 
 from engine.configuration import configuration
@@ -20,12 +24,22 @@ _USUAL = {
     "l4-kueue": ("maxRunHours=12",),
     "tpu-maxtext": ("gcp:region=us-central1", "zone=us-central1-b"),
 }
+# The folder that the processes of a test run have in common: what one has planned, no other one plans again.
+shared: list[Path] = []
 
 
 @cache
 def planned(stack: str, *settings: str) -> StackPlan:
     """The plan of a stack in `PROJECT`, with these settings or the usual ones over those of its file."""
-    return load(stack, settings_of(stack, *settings))
+    given = settings_of(stack, *settings)
+    if not shared:
+        return load(stack, given)
+    file = shared[0] / f"plan-{hashlib.sha256(repr((stack, given)).encode()).hexdigest()}"
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            file.write_bytes(pickle.dumps(load(stack, given)))
+        return pickle.loads(file.read_bytes())
 
 
 def settings_of(stack: str, *settings: str) -> list[str]:
