@@ -8,7 +8,7 @@ import pytest
 
 from operations.clients import Clients
 from operations.first_run.assumptions import assumptions
-from operations.first_run.command import Verdict, look
+from operations.first_run.command import Row, Verdict, look
 from operations.first_run.ground import Ground
 from operations.first_run.measurements import MEASUREMENTS
 from operations.state import State
@@ -82,6 +82,24 @@ def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
     of_the_project = {"l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
     assert {id for id, verdict in found.items() if verdict is HOLDS} == of_the_project
     assert DIFFERS not in found.values()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"),
+    [
+        (DIFFERS, ["seen", "goes wrong"]),
+        (HOLDS, ["seen"]),
+        (UNSEEN, ["seen", "how to look"]),
+        (BY_HAND, ["seen", "how to look"]),
+    ],
+)
+def test_what_differs_is_shown_with_what_goes_wrong_and_what_is_not_seen_with_how_to_look(
+    verdict: Verdict, shown: list[str]
+) -> None:
+    row = Row(
+        id="a-b", assumed="so", otherwise="goes wrong", verdict=verdict, seen="seen", look="how to look"
+    )
+    assert row.cells == ("a-b", verdict, "so", "\n".join(shown))
 
 
 @pytest.fixture
