@@ -60,7 +60,7 @@ test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes object
 	$(BIN)/python -m pytest tests/control_plane
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
-	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile
+	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow

@@ -3,6 +3,8 @@
 import math
 import os
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
 sys.path[:0] = [str(WORKLOADS), str(HERE)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files whose tests start processes come first: none of them is to be what the others wait for."""
+    long = {item.path for item in items if "warm" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +98,22 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
     os.environ.pop("RAY_ADDRESS", None)
     yield
     short.cleanup()
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[str]:
+    """A Python program that runs another, its first argument, which finds torch imported: warm.py."""
+    import warm
+
+    # Beside Ray's sockets, for the same reason.
+    os.environ["WARM"] = f"{os.environ['RAY_TMPDIR']}/warm"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(os.environ["WARM"])
+        listener.listen()
+        server = subprocess.Popen([sys.executable, "-u", warm.__file__], stdin=listener.fileno())
+    yield warm.__file__
+    server.kill()
+    server.wait()
 
 
 @pytest.fixture(autouse=True)

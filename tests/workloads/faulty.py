@@ -1,6 +1,6 @@
 """Runs in other processes, with injected faults; started by torchrun or imported by Ray's workers.
 
-    torchrun --nproc-per-node 2 faulty.py PLAN.json
+    torchrun --nproc-per-node 2 warm.py faulty.py PLAN.json
 
 PLAN is a list of {"arguments": [...]}, run one after another, each with or without
 
@@ -20,6 +20,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from warm import STARTED_BY
 
 from finetune.driver import Request
 
@@ -77,7 +79,7 @@ def lose_at(node: str, step: int, once: str) -> None:
     def lose() -> None:
         if os.environ["NODE"] == node and Path(once).exists():
             Path(once).unlink()
-            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(int(os.environ[STARTED_BY]), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
 
     in_step(step, lose)

@@ -47,7 +47,7 @@ def steady_recipe(recipe: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def interrupted(
-    recipe: Path, steady_recipe: Path, tmp_path_factory: pytest.TempPathFactory
+    recipe: Path, steady_recipe: Path, warm: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
     """The runs `undisturbed`, `steady` and `mine`, one of whose processes gets SIGTERM in its third step.
 
@@ -55,6 +55,7 @@ def interrupted(
     """
     store = tmp_path_factory.mktemp("store")
     code, output = torchrun(
+        warm,
         recipe,
         store,
         {"arguments": local(recipe, store, "undisturbed")},
@@ -66,7 +67,7 @@ def interrupted(
 
 
 @pytest.fixture(scope="module")
-def resumed(interrupted: tuple[Path, str], recipe: Path) -> Path:
+def resumed(interrupted: tuple[Path, str], recipe: Path, warm: str) -> Path:
     """The resumed run `mine`, and `cut`, its copy without one rank's part of the newest checkpoint.
 
     `unpublished` is `undisturbed` without its published result; `bf16` is new.
@@ -80,6 +81,7 @@ def resumed(interrupted: tuple[Path, str], recipe: Path) -> Path:
     shutil.rmtree(store / "unpublished" / "adapter")
     bf16 = edited(recipe, "bf16.yaml", model={"precision": "bf16"})
     code, output = torchrun(
+        warm,
         recipe,
         store,
         {"arguments": local(recipe, store, "mine")},
@@ -167,7 +169,7 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_chec
 
 
 def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
-    interrupted: tuple[Path, str], recipe: Path, tmp_path: Path
+    interrupted: tuple[Path, str], recipe: Path, warm: str, tmp_path: Path
 ) -> None:
     """Its last checkpoint has shards alone; nothing is published and marked as finished."""
     run = shutil.copytree(interrupted[0] / "undisturbed", tmp_path / "older")
@@ -179,7 +181,7 @@ def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
         (newest / name).unlink()
         del listed["files"][name]
     (newest / "COMPLETE.json").write_text(json.dumps(listed))
-    code, output = torchrun(recipe, tmp_path, {"arguments": local(recipe, tmp_path, "older")})
+    code, output = torchrun(warm, recipe, tmp_path, {"arguments": local(recipe, tmp_path, "older")})
     assert code == 2
     (error,) = {line for line in output.splitlines() if line.startswith("error: ")}
     assert f"delete {newest} and start again" in error
@@ -286,14 +288,14 @@ def local(recipe: Path, store: Path, run: str) -> list[str]:
     return ["local", "--recipe", str(recipe), "--storage", str(store), "--run", run]
 
 
-def torchrun(recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str]:
+def torchrun(warm: str, recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str]:
     """Run the torchrun command for `mine`, with a plan of `faulty` in its processes; exit code and output."""
     from finetune import torchrun as module
 
     file, output = store / "plan.json", store / "output.txt"
     file.write_text(json.dumps(plan))
     with pytest.MonkeyPatch.context() as patch, kept_signals(), redirected(output):
-        patch.setattr(module, "WORKER", (faulty.__file__, str(file)))
+        patch.setattr(module, "WORKER", (warm, faulty.__file__, str(file)))
         code = main(command(recipe, store, "mine"))
     return code, output.read_text()
 

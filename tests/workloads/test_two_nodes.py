@@ -24,8 +24,8 @@ NODE = """
 import sys
 from finetune import torchrun
 from finetune.__main__ import main
-torchrun.WORKER = tuple(sys.argv[1:3])
-sys.exit(main(sys.argv[3:]))
+torchrun.WORKER = tuple(sys.argv[1:4])
+sys.exit(main(sys.argv[4:]))
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -46,17 +46,19 @@ def recipe(tiny: Path, store: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def start(recipe: Path, store: Path) -> Iterator[Start]:
+def start(recipe: Path, store: Path, warm: str) -> Iterator[Start]:
     """Starts a node on a plan; every node is ended after the tests."""
     from torch.distributed import TCPStore
 
+    (store / "node.py").write_text(NODE)
     meeting = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     started: list[Any] = []
 
     def start_node(node: int, plan: list[dict[str, Any]]) -> "subprocess.Popen[str]":
         run = plan[-1]["arguments"][-1]
-        (store / f"plan-{run}.json").write_text(json.dumps(plan))
-        command = [sys.executable, "-c", NODE, faulty.__file__, str(store / f"plan-{run}.json")]
+        file = store / f"plan-{run}.json"
+        file.write_text(json.dumps(plan))
+        command = [sys.executable, warm, f"{store}/node.py", warm, faulty.__file__, str(file)]
         command += ["torchrun", "--processes", "1", "--nodes", "2", f"--rendezvous=localhost:{meeting.port}"]
         process = subprocess.Popen(
             [*command, *local(recipe, store, run)[1:]],

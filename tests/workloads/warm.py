@@ -1,0 +1,93 @@
+"""Runs a Python program in a fork of a process that has imported torch and the trainer: 8 CPU seconds saved.
+
+    python warm.py PROGRAM ARGUMENTS...     what `python PROGRAM ARGUMENTS...` does
+
+The program gets this process's environment, directory and open files 0 to 2, and a session of its own. This
+process passes signals on to it and ends as it ends; the program ends with this process.
+
+The process to fork is `python warm.py` with a Unix socket as its input, which the variable WARM names.
+"""
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+
+# In the program's environment the process that started it, which is not its parent.
+STARTED_BY = "STARTED_BY"
+PASSED_ON = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(arguments: list[str]) -> int:
+    """Have the program run, and end as it ends."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(os.environ["WARM"])
+    environment = {**os.environ, STARTED_BY: str(os.getppid())}
+    socket.send_fds(connection, [json.dumps([arguments, environment, str(Path.cwd())]).encode()], [0, 1, 2])
+    program = int(connection.recv(64))
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, _: os.killpg(program, number))
+    code = os.waitstatus_to_exitcode(int(connection.recv(64)))
+    if code < 0:
+        for number in PASSED_ON:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def serve(listener: socket.socket) -> None:
+    """Run a program for each that connects; returns in the program's process, at its end."""
+    # Nothing that is imported may start a thread: a fork has only one.
+    for module in ("finetune.torchrun", "finetune.training"):
+        import_module(module)
+    # Otherwise a program goes through all of it again at its end, which takes two seconds.
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        connection, _ = listener.accept()
+        if not os.fork():
+            listener.close()
+            return attend(connection)
+        connection.close()
+
+
+def attend(connection: socket.socket) -> None:
+    """Run the program that the other side names, and tell it the pid and at last the status."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    message, files, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    program = os.fork()
+    if not program:
+        connection.close()
+        return run(*json.loads(message), files)
+    connection.send(str(program).encode())
+    ended = os.pidfd_open(program)
+    if ended not in select.select([connection, ended], [], [])[0]:
+        os.kill(program, signal.SIGKILL)
+    _, status = os.waitpid(program, 0)
+    connection.send(str(status).encode())
+    os._exit(0)
+
+
+def run(arguments: list[str], environment: dict[str, str], directory: str, files: list[int]) -> None:
+    """Run the program in this process."""
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit(main(sys.argv[1:]))
+    serve(socket.socket(fileno=0))
