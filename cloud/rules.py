@@ -4,8 +4,8 @@ A rule is a function from inputs to problems. Rules skip what is not known yet, 
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from cloud.inputs import given, is_unknown, numbers, objects, texts
 from cloud.record import Inputs, Problem, Record
@@ -63,14 +63,10 @@ def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:
 def labels(inputs: Inputs, path: str) -> Iterator[Problem]:
     """https://docs.cloud.google.com/resource-manager/docs/labels-overview#requirements"""
     for found in objects(inputs, path):
-        yield from _label_problems(path, found)
-
-
-def _label_problems(path: str, found: Mapping[str, Any]) -> Iterator[Problem]:
-    if len(found) > _MOST_LABELS:
-        yield path, f"{len(found)} labels, at most {_MOST_LABELS} are allowed"
-    for key, value in found.items():
-        if not _LABEL_KEY.fullmatch(key):
-            yield path, f"label key {key!r}: 1-63 of a-z, 0-9, -, _, a letter first"
-        if not is_unknown(value) and not _LABEL_VALUE.fullmatch(str(value)):
-            yield path, f"value {value!r} of label {key}: at most 63 of a-z, 0-9, -, _"
+        if len(found) > _MOST_LABELS:
+            yield path, f"{len(found)} labels, at most {_MOST_LABELS} are allowed"
+        for key, value in found.items():
+            if not _LABEL_KEY.fullmatch(key):
+                yield path, f"label key {key!r}: 1-63 of a-z, 0-9, -, _, a letter first"
+            if not is_unknown(value) and not _LABEL_VALUE.fullmatch(str(value)):
+                yield path, f"value {value!r} of label {key}: at most 63 of a-z, 0-9, -, _"

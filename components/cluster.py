@@ -37,7 +37,16 @@ _NO_UPGRADE: Final = gcp.container.ClusterMaintenancePolicyMaintenanceExclusionA
     ),
 )
 
-RayOperator = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs
+# With logs and metrics of its Ray clusters.
+RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
+    enabled=True,
+    ray_cluster_logging_config=(
+        gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterLoggingConfigArgs(enabled=True)
+    ),
+    ray_cluster_monitoring_config=(
+        gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterMonitoringConfigArgs(enabled=True)
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,34 +221,15 @@ class AutopilotCluster(Cluster):
     """A cluster that creates nodes for the pods there are."""
 
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
-        operators = ray_operators(args.ray_operator)
         # On Autopilot every node is created with these defaults.
         defaults = gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
             service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
         )
+        addons = gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=[RAY_OPERATOR])
         return {
             "enable_autopilot": True,
             "cluster_autoscaling": gcp.container.ClusterClusterAutoscalingArgs(
                 auto_provisioning_defaults=defaults
             ),
-            "addons_config": (
-                gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=operators) if operators else None
-            ),
+            "addons_config": addons if args.ray_operator else None,
         }
-
-
-def ray_operators(enabled: bool) -> list[RayOperator] | None:
-    """The Ray operator with logs and metrics of its Ray clusters; None where there is none."""
-    if not enabled:
-        return None
-    return [
-        RayOperator(
-            enabled=True,
-            ray_cluster_logging_config=(
-                gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterLoggingConfigArgs(enabled=True)
-            ),
-            ray_cluster_monitoring_config=(
-                gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterMonitoringConfigArgs(enabled=True)
-            ),
-        )
-    ]

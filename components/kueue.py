@@ -15,10 +15,6 @@ from components.namespace import Namespace, NamespaceArgs
 
 _CHART: Final = "oci://registry.k8s.io/kueue/charts/kueue"
 NAMESPACE: Final = "kueue-system"
-# The control plane of a private cluster reaches pods on 443 and 10250 unless a firewall rule says more.
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/firewall-rules. Its visibility API
-# stays on 8082: assumption kueue-visibility-api.
-_WEBHOOK_PORT: Final = 10250
 _INSTALL_SECONDS: Final = 900
 
 
@@ -50,8 +46,7 @@ class Kueue(Component):
             NamespaceArgs(cluster=args.cluster, namespace=NAMESPACE, network_policies=[]),
             pulumi.ResourceOptions(parent=self),
         )
-        holes = {"webhookPort": _WEBHOOK_PORT, "namespaces": list(args.namespaces)}
-        values = Manifest(MANIFESTS / "kueue-values.yaml", holes).tree
+        values = Manifest(MANIFESTS / "kueue-values.yaml", {"namespaces": list(args.namespaces)}).tree
         manager = values["managerConfig"]
         manager["controllerManagerConfigYaml"] = yaml.safe_dump(
             manager["controllerManagerConfigYaml"], sort_keys=False

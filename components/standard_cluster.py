@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, MACHINES, Machine
 from components.capacity import Capacity
-from components.cluster import NODE_SCOPES, Cluster, ClusterArgs, ray_operators
+from components.cluster import NODE_SCOPES, RAY_OPERATOR, Cluster, ClusterArgs
 from components.component import Component
 
 # GKE lets pods that ask for GPUs tolerate it.
@@ -179,7 +179,7 @@ class StandardCluster(Cluster):
                 gcs_fuse_csi_driver_config=gcp.container.ClusterAddonsConfigGcsFuseCsiDriverConfigArgs(
                     enabled=True
                 ),
-                ray_operator_configs=ray_operators(args.ray_operator),
+                ray_operator_configs=[RAY_OPERATOR] if args.ray_operator else None,
             ),
         }
 
