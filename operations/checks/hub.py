@@ -85,8 +85,8 @@ def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
             for kind, source in (("model", trained.model), ("dataset", trained.data)):
                 found[kind, source.name, source.revision] = None
         # What vLLM is told to serve, where that is a model of the Hub and no directory.
-        served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?= |$)", command)
-        found |= {("model", name, None): None for name in served}
+        served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?: --revision=(\S+))?(?= |$)", command)
+        found |= {("model", name, revision or None): None for name, revision in served}
     return list(found)
 
 

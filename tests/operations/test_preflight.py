@@ -178,6 +178,13 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
         (answering(VERSION_2, 404, **UNKNOWN_REVISION), PROBLEM, "team/texts has no revision v2"),
     ],
+    ("l4-kueue servingModel=team/chat@v2", "Hugging Face"): [
+        (
+            answering("huggingface/api/models/team/chat/revision/v2", 404, **UNKNOWN_REVISION),
+            PROBLEM,
+            "team/chat has no revision v2",
+        )
+    ],
     (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "nothing of it is used")],
     ("dev", "images"): [
         (nothing, OK, "exists"),
