@@ -1,7 +1,7 @@
 """The fake Kubernetes provider that writes its objects to a real API server."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
@@ -11,6 +11,8 @@ from rehearsal.fake_provider import Inputs, Outputs, Resource
 from rehearsal.faults import Faults
 from rehearsal.live_cluster import LiveCluster
 from rehearsal.rules.kinds import RELEASE
+
+_IDENTITY: Final = ("uid", "creationTimestamp", "generation")
 
 
 class ApplyingKubernetes(FakeKubernetes):
@@ -47,7 +49,7 @@ class ApplyingKubernetes(FakeKubernetes):
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         if inputs.get("kind") == "RayJob" and is_awaited(inputs):
             live = self._cluster.finish(live)
-        outputs["metadata"] = {**outputs["metadata"], **_identity(live)}
+        outputs["metadata"] |= {key: live["metadata"][key] for key in _IDENTITY if key in live["metadata"]}
         if live.get("status"):
             outputs["status"] = live["status"]
         return item_id, outputs
@@ -92,11 +94,6 @@ def _tree(inputs: Mapping[str, Any]) -> dict[str, Any]:
     if tree["kind"] not in CLUSTER_SCOPED:
         metadata.setdefault("namespace", "default")
     return {**tree, "metadata": metadata}
-
-
-def _identity(live: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("uid", "creationTimestamp", "generation")
-    return {key: live["metadata"][key] for key in keys if key in live["metadata"]}
 
 
 def _projected(live: Any, stated: Any) -> Any:

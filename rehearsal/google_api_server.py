@@ -60,12 +60,10 @@ class GoogleApiServer(LoopbackServer):
         for api in self._apis:
             call = api.call(verb, url)
             if call and call.method in self._methods:
-                problems = list(api.problems(call, body))
-                if problems:
+                if problems := list(api.problems(call, body)):
                     raise Failure(code=400, status="INVALID_ARGUMENT", message="; ".join(problems))
                 answer = self._with_failures(call, body)
-                faults = list(api.faults(call.method, answer))
-                if faults:
+                if faults := list(api.faults(call.method, answer)):
                     raise AssertionError(f"the fake breaks the API: {faults}")
                 return answer
         raise Failure(code=404, status="NOT_FOUND", message=f"no method here for {verb} {url}")

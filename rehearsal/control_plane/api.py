@@ -143,16 +143,10 @@ class Api:
         items = self.request("GET", path, label_selector=selector)["items"]
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
-    def delete(self, tree: Mapping[str, Any], propagation: str = "Foreground") -> None:
-        """Begins to delete an object, if it is there.
-
-        Args:
-            tree: Has the kind and the name of the object.
-            propagation: `Foreground`: what the object owns is deleted before it, as the Kubernetes provider
-                asks for; `Background`: the object is deleted at once.
-        """
+    def delete(self, tree: Mapping[str, Any]) -> None:
+        """Begins to delete an object, if it is there, after what it owns, as the provider asks for."""
         try:
-            self.request("DELETE", self.path_of(tree), propagation_policy=propagation)
+            self.request("DELETE", self.path_of(tree), propagation_policy="Foreground")
         except ApiError as error:
             if error.code != 404:
                 raise

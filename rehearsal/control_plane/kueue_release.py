@@ -93,11 +93,7 @@ class KueueRelease:
         self.manager.stop()
         for each in reversed(self._objects):
             self._api.delete(each)
-        until(
-            lambda: f"the deletion of {', '.join(map(_why, self._left()))}",
-            lambda: not self._left(),
-            _TIMEOUT,
-        )
+        until(lambda: f"the deletion of {self._left()}", lambda: not self._left(), _TIMEOUT)
         self._objects = []
 
     def _render(self, values: Mapping[str, Any], namespace: str) -> list[Object]:
@@ -147,24 +143,23 @@ class KueueRelease:
             (self._folder / name).write_bytes(base64.b64decode(content))
         return bool(data)
 
-    def _left(self) -> list[Object]:
-        """What is not gone yet."""
-        left = [found for each in self._objects if (found := self._api.get(each))]
-        for each in left:
-            if each["kind"] == _CRD:
-                self._touch(each)
-        return left
-
-    def _touch(self, crd: Object) -> None:
-        """Changes an annotation of a CRD every few seconds.
+    def _left(self) -> str:
+        """Names of what is not gone yet, of a CRD also why; changes an annotation of a CRD every few seconds.
 
         The API server may fail to delete the objects of a CRD while it begins to serve them. It tries once
         more. When that fails too it forgets the CRD until something in it changes, other than the condition
         that the API server itself has written (crd_finalizer.go of apiextensions-apiserver 0.36).
         """
+        left = [found for each in self._objects if (found := self._api.get(each))]
         touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
-        with suppress(ApiError):
-            self._api.patch(crd, touched)
+        for crd in left:
+            if crd["kind"] == _CRD:
+                with suppress(ApiError):
+                    self._api.patch(crd, touched)
+        reasons = (condition(each, "Terminating").get("message") for each in left)
+        return ", ".join(
+            f"{each['metadata']['name']} ({why})" for each, why in zip(left, reasons, strict=True)
+        )
 
 
 def _adapt(objects: list[Object], health: int, port: int, certificates: Path) -> list[Object]:
@@ -225,8 +220,3 @@ def _one(objects: list[Object], kind: str) -> Object:
     if len(found) != 1:
         raise RehearsalError(f"a release of Kueue has one {kind} here, not {len(found)}")
     return found[0]
-
-
-def _why(left: Object) -> str:
-    """The name of what is still there; and why, of a CRD."""
-    return f"{left['metadata']['name']} ({condition(left, 'Terminating').get('message')})"

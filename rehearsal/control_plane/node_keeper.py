@@ -90,8 +90,7 @@ class NodeKeeper:
         self.made += 1
 
     def _remove(self, shape: Shape) -> None:
-        for node in self._api.list("v1", "Node", labels={POOL_LABEL: shape.pool}):
-            self._api.delete(node, "Background")
+        self._api.request("DELETE", "/api/v1/nodes", label_selector=f"{POOL_LABEL}={shape.pool}")
         self._counts.pop(shape.pool, None)
 
 
