@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any, Final
 
-from cloud.inputs import given, is_unknown, texts
+from cloud.inputs import is_unknown, texts
 from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE
 
@@ -49,12 +49,6 @@ def _shrinks(old: Any, new: Any) -> bool:
         return not ipaddress.IPv4Network(old).subnet_of(ipaddress.IPv4Network(new))
     except ValueError:
         return True
-
-
-def _nat(inputs: Inputs) -> Iterator[Problem]:
-    """Addresses go with a manual allocation alone."""
-    if given(inputs, "natIps") and "MANUAL_ONLY" not in texts(inputs, "natIpAllocateOption"):
-        yield "natIps", "needs natIpAllocateOption MANUAL_ONLY"
 
 
 def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
@@ -123,7 +117,6 @@ NAT: Final = Record(
     name=_NAME,
     replaced_by="endpointTypes initialNatIps name project region router type",
     references={"router": ROUTER.type},
-    rules=(_nat,),
     permissions=verbs("compute.routers", "get", "update"),
     role=_ADMIN,
     billed=(

@@ -93,14 +93,6 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, "placementPolicy.type", "COMPACT")
     if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
-    if given(inputs, "queuedProvisioning.enabled") and not _consumes_no_reservation(inputs):
-        # hashicorp/terraform-provider-google issue 18341
-        yield _AFFINITY, "queued provisioning needs consumeReservationType NO_RESERVATION"
-
-
-def _consumes_no_reservation(inputs: Inputs) -> bool:
-    stated = set(texts(inputs, "nodeConfig.reservationAffinity.consumeReservationType"))
-    return stated == {"NO_RESERVATION"}
 
 
 def pool_size(inputs: Inputs) -> Iterator[Problem]:
@@ -123,7 +115,7 @@ def flex_start(inputs: Inputs) -> Iterator[Problem]:
         yield "autoscaling", "flex-start nodes come when pods ask for them: a pool of them is autoscaled"
     if given(inputs, "management.autoRepair"):
         yield "management.autoRepair", "conflicts with nodeConfig.flexStart"
-    if not _consumes_no_reservation(inputs):
+    if set(texts(inputs, f"{_AFFINITY}.consumeReservationType")) != {"NO_RESERVATION"}:
         yield _AFFINITY, "flex-start needs consumeReservationType NO_RESERVATION"
 
 

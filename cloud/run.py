@@ -34,7 +34,6 @@ _LONGEST_PROBE: Final = 240
 # copies of it say 240. https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _LONGEST_START: Final = 600
 _LONGEST_GPU_START: Final = 1800
-_LONGEST_LIVENESS_PERIOD: Final = 3600
 # The least that goes with a GPU.
 _LEAST_WITH_GPU: Final = {"cpu": "4", "memory": "16Gi"}
 
@@ -63,10 +62,6 @@ def _service(inputs: Inputs) -> Iterator[Problem]:
     for found in objects(inputs, probe):
         if next(numbers(found, "failureThreshold"), 3) * next(numbers(found, "periodSeconds"), 10) > longest:
             yield probe, f"failureThreshold times periodSeconds is more than {longest} s"
-    for seconds in numbers(inputs, "template.containers[].livenessProbe.periodSeconds"):
-        if seconds > _LONGEST_LIVENESS_PERIOD:
-            reason = f"livenessProbe: a period of {seconds} is more than {_LONGEST_LIVENESS_PERIOD} s"
-            yield "template.containers", reason
     for kind in ("startupProbe", "livenessProbe"):
         for found in objects(inputs, f"template.containers[].{kind}"):
             period = next(numbers(found, "periodSeconds"), 10)

@@ -82,7 +82,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("nodeConfig.workloadMetadataConfig.mode", "METADATA", "not one of"),
         ("placementPolicy", {"type": "SPREAD"}, "not one of COMPACT"),
         ("placementPolicy", {"tpuTopology": "4x4"}, "COMPACT"),
-        ("queuedProvisioning", {"enabled": True}, "NO_RESERVATION"),
         ("nodeConfig", {"spot": True, "flexStart": True}, "conflicts with"),
         ("nodeConfig.flexStart", True, "a pool of them is autoscaled"),
         ("nodeConfig.flexStart", True, "flex-start needs consumeReservationType NO_RESERVATION"),
@@ -127,7 +126,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
     right.NAT: [
         ("natIpAllocateOption", "AUTO", "not one of MANUAL_ONLY, AUTO_ONLY"),
         ("sourceSubnetworkIpRangesToNat", "ALL", "not one of"),
-        ("natIps", ["1.2.3.4"], "MANUAL_ONLY"),
     ],
     right.RUN_JOB: [
         ("startExecutionToken", "x", "its token runs nothing again"),
@@ -144,7 +142,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("template.containers.0.startupProbe.initialDelaySeconds", 300, "more than 240"),
         ("template.containers.0.startupProbe.failureThreshold", 181, "more than 1800 s"),
         ("template.containers.0.startupProbe.timeoutSeconds", 20, "more than periodSeconds"),
-        ("template.containers.0.livenessProbe", {"periodSeconds": 4000}, "more than 3600"),
         ("template.containers.0.resources.limits.cpu", "2", "4 or more"),
         ("template.containers.0.resources.limits.memory", "8Gi", "16Gi or more"),
         ("template.scaling", {"minInstanceCount": 2, "maxInstanceCount": 1}, "maxInstanceCount"),
