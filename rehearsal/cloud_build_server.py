@@ -75,11 +75,11 @@ class CloudBuildServer(GoogleApiServer):
         self._lifecycles: deque[BuildLifecycle] = deque()
 
     @property
-    def environment(self) -> dict[str, str]:
-        """With these variables a program's builds come here."""
+    def configuration(self) -> dict[str, str]:
+        """With these values a program's builds come here."""
         return {
-            "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT": f"{self.address}/v1/",
-            "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{self.address}/v2/",
+            "gcp:cloudBuildCustomEndpoint": f"{self.address}/v1/",
+            "gcp:loggingCustomEndpoint": f"{self.address}/v2/",
         }
 
     @property

@@ -33,9 +33,9 @@ class CloudRunServer(GoogleApiServer):
         self.looks = 0
 
     @property
-    def environment(self) -> dict[str, str]:
-        """With these variables a program's executions run here."""
-        return {"GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT": f"{self.address}/v2/"}
+    def configuration(self) -> dict[str, str]:
+        """With this value a program's executions run here."""
+        return {"gcp:cloudRunV2CustomEndpoint": f"{self.address}/v2/"}
 
     def _get_job(self, call: Call, _body: Any) -> dict[str, Any]:
         job: dict[str, Any] = {"name": _JOB.format_map(call.address)}

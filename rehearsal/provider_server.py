@@ -4,7 +4,7 @@ Source: the protocol's own comments (`pulumi.runtime.proto.provider_pb2_grpc`).
 """
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
@@ -26,17 +26,17 @@ _OPTIONS: Final = (("grpc.max_receive_message_length", 400 * 1024 * 1024),)
 
 
 @contextmanager
-def serving(providers: Iterable[FakeProvider]) -> Generator[str]:
-    """Lets providers listen on loopback, each on a port of its own.
+def serving(servicers: Mapping[str, provider_pb2_grpc.ResourceProviderServicer]) -> Generator[str]:
+    """Lets providers listen on loopback by their packages' names, each on a port of its own.
 
     Yields:
         Where, as `PULUMI_DEBUG_PROVIDERS` has it: `gcp:PORT,kubernetes:PORT`.
     """
     servers, addresses = [], []
-    for provider in providers:
+    for package, servicer in servicers.items():
         server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
-        provider_pb2_grpc.add_ResourceProviderServicer_to_server(_Servicer(provider), server)
-        addresses.append(f"{provider.package}:{server.add_insecure_port('127.0.0.1:0')}")
+        provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+        addresses.append(f"{package}:{server.add_insecure_port('127.0.0.1:0')}")
         server.start()
         servers.append(server)
     try:
@@ -46,7 +46,7 @@ def serving(providers: Iterable[FakeProvider]) -> Generator[str]:
             server.stop(grace=0).wait()
 
 
-class _Servicer(provider_pb2_grpc.ResourceProviderServicer):
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """Calls a provider for the messages of the engine."""
 
     def __init__(self, provider: FakeProvider) -> None:

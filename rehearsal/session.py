@@ -20,6 +20,7 @@ from engine.recorder import Result
 from rehearsal import plan_checks
 from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.cloud_run_server import CloudRunServer
+from rehearsal.dynamic_provider import dynamic_provider
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, FakeCloud
 from rehearsal.fake_google import FakeGoogle
@@ -27,7 +28,7 @@ from rehearsal.fake_kubernetes import FakeKubernetes
 from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
-from rehearsal.provider_server import serving
+from rehearsal.provider_server import Servicer, serving
 from rehearsal.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Rehearsal:
         self._progress = progress
         self._log = log
         self._plane = plane
+        self.faults = Faults()
         self.builds = CloudBuildServer()
         self.runs = CloudRunServer(self.cloud)
         self.cluster: LiveCluster | None = None
@@ -102,18 +104,17 @@ class Rehearsal:
             self._workspace = Workspace(directory, self.stack, engine, self._program)
             self._workspace.use(self._checkout)
             self.backend = self._workspace.backend
-            self.faults = Faults(self._workspace.faults)
             started.enter_context(self.builds)
             started.enter_context(self.runs)
-            providers = (FakeGoogle(self.cloud, self.faults), self._kubernetes())
-            addresses = started.enter_context(serving(providers))
+            servers = self.builds.configuration | self.runs.configuration
+            servicers = {
+                "gcp": Servicer(FakeGoogle(self.cloud, self.faults)),
+                "kubernetes": Servicer(self._kubernetes()),
+                "pulumi-python": dynamic_provider(self.faults, servers),
+            }
+            self._workspace.environment["PULUMI_DEBUG_PROVIDERS"] = started.enter_context(serving(servicers))
             if self.cluster:
                 started.callback(self.cluster.stop)
-            self._workspace.environment |= {
-                **self.builds.environment,
-                **self.runs.environment,
-                "PULUMI_DEBUG_PROVIDERS": addresses,
-            }
             self._stack = InlineStack(self.stack, self._workspace, StackInitMode.CREATE)
             self._workspace.configure(self.configuration)
             self._started = started.pop_all()

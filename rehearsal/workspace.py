@@ -1,8 +1,6 @@
 """The temporary directory in which the engine finds the project, the stack and its plugins."""
 
-import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -12,12 +10,10 @@ import yaml
 
 from engine.command import Engine
 from engine.configuration import Configuration
-from engine.project import PROJECT_FILE, ROOT
+from engine.project import PROJECT_FILE
 
 # What the program writes for the engine, in the folder that it runs in.
 _WRITTEN: Final = ".build"
-# The provider of dynamic resources, which the official engine brings along and a built one lacks.
-_PLUGIN: Final = "pulumi-resource-pulumi-python"
 
 
 class Workspace(automation.LocalWorkspace):
@@ -31,7 +27,6 @@ class Workspace(automation.LocalWorkspace):
 
     Attributes:
         backend: Folder of the engine's backend.
-        faults: Folder for `Faults`.
         environment: Variables for the engine on top of this process's own.
     """
 
@@ -41,24 +36,19 @@ class Workspace(automation.LocalWorkspace):
     _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
 
     def __init__(self, directory: Path, name: str, engine: Engine, program: Callable[[], Any]) -> None:
-        self.backend, self.faults = directory / "state", directory / "faults"
-        plugins = directory / "plugins"
-        for folder in (self.backend, self.faults, plugins):
-            folder.mkdir()
-        plugin = plugins / _PLUGIN
-        server = ROOT / "rehearsal" / "dynamic_plugin.py"
-        plugin.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -u -P "{server}" "$@"\n')
-        plugin.chmod(0o700)
+        self.backend = directory / "state"
+        self.backend.mkdir()
         # Program and engine take a relative path from where each runs; under `pulumi up` that is one place.
         (directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
         self.environment = {
-            "PATH": f"{plugins}{os.pathsep}{os.environ['PATH']}",
-            "REHEARSAL_FAULTS": str(self.faults),
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_HOME": str(directory / "home"),
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+            # The state is written once, when an operation ends: after each step is half of the work.
+            "PULUMI_EXPERIMENTAL": "true",
+            "PULUMI_SKIP_CHECKPOINTS": "true",
             # The engine lives for seconds: collecting its garbage is a sixth of its work.
             "GOGC": "off",
             "GOMEMLIMIT": "1GiB",

@@ -65,10 +65,10 @@ class Bench:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def run(self) -> dict[str, str]:
-        variables = self.server.environment
+        found = self.server.configuration
         servers = {
-            "cloud_build": variables["GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"],
-            "logging": variables["GOOGLE_LOGGING_CUSTOM_ENDPOINT"],
+            "cloud_build": found["gcp:cloudBuildCustomEndpoint"],
+            "logging": found["gcp:loggingCustomEndpoint"],
         }
         return BuildRun(PROPERTIES, servers, self.clock).run()
 
@@ -286,15 +286,15 @@ def test_interrupting_the_provider_process_cancels_the_build(bench: Bench) -> No
     bench.server.next_build(BuildLifecycle(states=["WORKING"]))
     # A shell starts what it runs in the background with SIGINT ignored, and whatever that starts inherits it.
     command = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "pulumi.dynamic", "127.0.0.1:0"]
-    environment = {**os.environ, **bench.server.environment}
+    configuration = to_struct(bench.server.configuration)
     properties = to_struct({**PROPERTIES, "__provider": sdk.serialize_provider(CloudBuildProvider())})
     request = provider_pb2.CreateRequest(properties=properties)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout
         try:
             with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
                 provider = provider_pb2_grpc.ResourceProviderStub(channel)
-                provider.Configure(provider_pb2.ConfigureRequest(args=to_struct({})))
+                provider.Configure(provider_pb2.ConfigureRequest(args=configuration))
                 creation = provider.Create.future(request, timeout=60)
                 assert bench.server.created.wait(30)
                 process.send_signal(signal.SIGINT)

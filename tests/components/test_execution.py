@@ -28,7 +28,7 @@ class Bench:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def run(self) -> str:
-        endpoint = self.server.environment["GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT"]
+        endpoint = self.server.configuration["gcp:cloudRunV2CustomEndpoint"]
         return run(NAME, endpoint, self.clock)
 
     def failure(self) -> str:

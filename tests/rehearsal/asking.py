@@ -1,6 +1,5 @@
 """Asks a fake provider directly, without the engine."""
 
-from pathlib import Path
 from typing import Any
 
 from rehearsal.fake_cloud import FakeCloud
@@ -24,7 +23,7 @@ class Platform:
 
     def __init__(self, *apis: str) -> None:
         self.cloud = FakeCloud()
-        faults = Faults(Path("/nowhere"))
+        faults = Faults()
         self.kubernetes = FakeKubernetes(self.cloud, faults)
         self._google = FakeGoogle(self.cloud, faults)
         self._configs: dict[str, dict[str, Any]] = {"gcp": {"project": PROJECT}}

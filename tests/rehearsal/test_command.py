@@ -173,15 +173,3 @@ def test_a_second_rehearsal_of_the_stack_is_rejected(
     with held(results, pytest.fail):
         assert main([STACK]) == 1
     assert "a rehearsal of a4-ray is under way" in capsys.readouterr().err
-
-
-def test_a_dynamic_provider_ends_with_its_engine() -> None:
-    plugin = f'"{sys.executable}" -u -P rehearsal/dynamic_plugin.py 127.0.0.1:1'
-    engine = f"{plugin} & read forever"
-    with subprocess.Popen(
-        ["sh", "-c", engine], cwd=project.ROOT, stdin=PIPE, stdout=PIPE, text=True
-    ) as process:
-        assert process.stdout
-        assert process.stdout.readline().strip().isdigit()  # the port: it has started
-        process.kill()
-        assert process.communicate(timeout=30)[0] == ""  # nobody holds the other end any more

@@ -16,8 +16,11 @@ def created(stack: str) -> set[str]:
 
 
 @pytest.mark.parametrize("stack", plans.STACKS)
-def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(stack: str) -> None:
-    """The creation of every single resource fails once; every `up` meets one or some of them."""
+def test_whatever_fails_to_be_created_is_made_good_by_the_next_up(
+    stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The creation of every single resource fails once, each `up` meeting all that it comes to."""
+    monkeypatch.setenv("PULUMI_CONTINUE_ON_ERROR", "true")
     with Rehearsal(stack) as rehearsal:
         rehearsal.faults.add(created(stack))
         while before := rehearsal.faults.waiting:
