@@ -53,8 +53,6 @@ def environment(hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": ":".join(PATHS),
         "RAY_AUTH_MODE": "disabled",
-        # Seconds until a node of a cluster has begun.
-        "RAY_raylet_start_wait_time_s": "300",
         # Ray gives its workers the lowest priority; on a loaded machine they would hardly run.
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
