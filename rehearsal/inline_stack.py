@@ -2,11 +2,14 @@
 
 import gc
 import sys
+import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
+from unittest.mock import patch
 
 import pulumi.automation as automation
+from grpc._cython import cygrpc
 from pulumi.runtime import _grpc_settings
 
 # A new engine may listen on the port of one that has gone. gRPC remembers that nobody answered there and does
@@ -31,17 +34,22 @@ def silence() -> Generator[None]:
     """Drops what the SDK leaves of a program when the engine ends an operation half-way.
 
     It closes the event loop with coroutines still waiting in it, and each complains when it is freed,
-    whenever that is.
+    whenever that is. Its answer to a hook that the engine asked for finds nobody, which gRPC prints.
     """
-    shown = sys.unraisablehook
+    shown, printed = sys.unraisablehook, traceback.print_exc
 
     def show(unraisable: "sys.UnraisableHookArgs") -> None:
         if getattr(unraisable.object, "__name__", "") != "run_pulumi_func":
             shown(unraisable)
 
+    def print_exc(limit: int | None = None, file: Any = None, chain: bool = True) -> None:
+        if not isinstance(sys.exc_info()[1], cygrpc.ExecuteBatchError):
+            printed(limit, file, chain)
+
     sys.unraisablehook = show
     try:
-        yield
+        with patch("traceback.print_exc", print_exc):
+            yield
     finally:
         gc.collect()
         sys.unraisablehook = shown

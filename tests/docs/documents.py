@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -121,7 +122,7 @@ def _split(text: str) -> Iterator[tuple[str, ...]]:
                 while words and _ASSIGNMENT.fullmatch(words[0]):
                     del words[0]
                 if words:
-                    yield tuple(words)
+                    yield tuple(takewhile(lambda word: word != ">", words))
                 words = []
             else:
                 words.append(word)
