@@ -28,7 +28,7 @@ _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
     "RayCluster": {"state": "ready"},
 }
-# By `FakeCloud.outcome`; tests/control_plane/test_ray_jobs.py sees the operator write the same.
+# By `FakeCloud.outcome`; in `ray_courses.py` the operator writes the same.
 RAY_ENDS: Final[Mapping[str, dict[str, Any]]] = {
     "Complete": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
     "Failed": {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},

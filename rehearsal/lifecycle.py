@@ -78,6 +78,14 @@ class Lifecycle:
         _head("up")
         created += rehearsal.up().changes.get("create", 0)
         (self._results / "state.json").write_text(json.dumps(rehearsal.state(), indent=2) + "\n")
+        if self.cluster:
+            # Imported where it is needed: most rehearsals do without.
+            from rehearsal import ray_courses
+
+            for training in ray_courses.trainings(rehearsal):
+                _head("courses of the training, by KubeRay's operator")
+                for outcome in ray_courses.play(training):
+                    _log(outcome)
         _head("second preview")
         again = rehearsal.preview()
         _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")

@@ -43,20 +43,21 @@ class LiveCluster:
         log: Told what is not checked.
 
     Attributes:
+        plane: The control plane, and `api` its API server.
         written: How many objects have been created or updated.
         nodes: What adds and removes its nodes.
     """
 
     def __init__(self, plane: ControlPlane, cloud: FakeCloud, log: Log) -> None:
-        self._plane = plane
-        self._api: Api = plane.api
+        self.plane = plane
+        self.api: Api = plane.api
         self._cloud = cloud
         self._log_once = cache(log)
         self._stopped = threading.Event()
         # By path, in the order in which they came.
         self._applied: dict[str, Object] = {}
         self._before = self.inventory()
-        self.nodes = NodeKeeper(self._api, cloud)
+        self.nodes = NodeKeeper(self.api, cloud)
         self.written = 0
 
     def stop(self) -> None:
@@ -75,7 +76,7 @@ class LiveCluster:
         if not self._is_served(tree):
             return
         try:
-            self._api.apply(tree, dry_run=True, force=force)
+            self.api.apply(tree, dry_run=True, force=force)
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -95,11 +96,11 @@ class LiveCluster:
         """
         if not self._is_served(tree):
             return tree
-        path = self._api.path_of(tree)
-        if new and self._api.get(tree):
+        path = self.api.path_of(tree)
+        if new and self.api.get(tree):
             kind, name = path.rsplit("/", 2)[1:]
             raise ApiError(409, f'{kind} "{name}" already exists')
-        live = self._applied[path] = self._api.apply(tree, force=force)
+        live = self._applied[path] = self.api.apply(tree, force=force)
         self.written += 1
         missing = readiness.awaited(tree)
         if missing is None:
@@ -107,8 +108,8 @@ class LiveCluster:
 
         def lacks() -> str:
             nonlocal live
-            live = self._api.get(tree) or live
-            return missing(self._api, live)
+            live = self.api.get(tree) or live
+            return missing(self.api, live)
 
         def is_up() -> bool:
             if tree["kind"] == "Job":
@@ -126,7 +127,7 @@ class LiveCluster:
 
     def read(self, tree: Mapping[str, Any]) -> Object | None:
         """The object as it is, None when there is none; `tree` itself when its kind is not served."""
-        return self._api.get(tree) if self._is_served(tree) else dict(tree)
+        return self.api.get(tree) if self._is_served(tree) else dict(tree)
 
     def delete(self, *trees: Mapping[str, Any]) -> None:
         """Deletes objects and what they own, and waits until all of it is gone.
@@ -136,12 +137,12 @@ class LiveCluster:
         """
         served = [tree for tree in trees if self._is_served(tree)]
         for tree in served:
-            self._api.delete(tree)
+            self.api.delete(tree)
         self._until(
-            lambda: self._held(served), lambda: not any(map(self._api.get, served)), _TIMEOUT * len(served)
+            lambda: self._held(served), lambda: not any(map(self.api.get, served)), _TIMEOUT * len(served)
         )
         for tree in served:
-            self._applied.pop(self._api.path_of(tree), None)
+            self._applied.pop(self.api.path_of(tree), None)
 
     def install(self, release: Mapping[str, Any]) -> None:
         """Installs a Helm release, if it is of Kueue; any other is only logged.
@@ -159,7 +160,7 @@ class LiveCluster:
                 f"the local control plane has Kueue {KUEUE.version}, the release wants {wanted}; "
                 "pin one version in the stack and in tools/kueue/go.mod"
             )
-        self._plane.kueue.install(release.get("values") or {}, str(release.get("namespace") or "default"))
+        self.plane.kueue.install(release.get("values") or {}, str(release.get("namespace") or "default"))
 
     def uninstall(self, release: Mapping[str, Any]) -> None:
         """Uninstalls a Helm release, if it is of Kueue.
@@ -168,7 +169,7 @@ class LiveCluster:
             WaitError: When it is not gone in time.
         """
         if _chart(release) == CHART:
-            self._plane.kueue.uninstall()
+            self.plane.kueue.uninstall()
 
     def sweep(self) -> None:
         """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
@@ -178,7 +179,7 @@ class LiveCluster:
         """
         applied = list(self._applied.values())
         self.delete(*(tree for tree in reversed(applied) if tree["kind"] != "Namespace"))
-        self._plane.kueue.uninstall()
+        self.plane.kueue.uninstall()
         self.delete(*(tree for tree in applied if tree["kind"] == "Namespace"))
         self.nodes.clear()
 
@@ -191,9 +192,9 @@ class LiveCluster:
     def inventory(self) -> set[str]:
         """Kind, namespace and name of every object in the API server."""
         found: set[str] = set()
-        for version, kind in self._api.served_kinds():
+        for version, kind in self.api.served_kinds():
             if kind not in _TRANSIENT:
-                for item in self._api.list(version, kind):
+                for item in self.api.list(version, kind):
                     metadata = item["metadata"]
                     found.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
         return found
@@ -201,29 +202,29 @@ class LiveCluster:
     def _end_pods(self, job: Object) -> None:
         """Ends the pods of a Job that is waited for, as `FakeCloud.outcome` says: nothing runs in them."""
         labels = {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
-        for pod in self._api.list("v1", "Pod", job["metadata"]["namespace"], labels):
-            end(self._api, pod, succeeded=self._cloud.outcome == "Complete")
+        for pod in self.api.list("v1", "Pod", job["metadata"]["namespace"], labels):
+            end(self.api, pod, succeeded=self._cloud.outcome == "Complete")
 
     def finish(self, job: Object) -> Object:
         """Ends what a RayJob runs as `FakeCloud.outcome` says; returns the RayJob after its last try."""
         name, live = job["metadata"]["name"], job
-        self._plane.ray.end(name, RAY_ENDS[self._cloud.outcome]["jobStatus"])
+        self.plane.ray.end(name, RAY_ENDS[self._cloud.outcome]["jobStatus"])
 
         def ended() -> bool:
             nonlocal live
-            live = self._api.get(job) or job
+            live = self.api.get(job) or job
             return readiness.has_ended(live)
 
         try:
             self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
         finally:
-            self._plane.ray.end(name, RUNNING)  # the next of that name
+            self.plane.ray.end(name, RUNNING)  # the next of that name
         return live
 
     def _held(self, trees: Sequence[Mapping[str, Any]]) -> str:
         """Why the first that is still there is."""
         gone: Object = {"kind": "", "metadata": {"name": ""}}
-        live = next(filter(None, map(self._api.get, trees)), gone)
+        live = next(filter(None, map(self.api.get, trees)), gone)
         finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
         return f"the deletion of {live['kind']} {live['metadata']['name']}; finalizers: {finalizers}"
 
@@ -235,7 +236,7 @@ class LiveCluster:
         """
         version, kind = str(tree["apiVersion"]), str(tree["kind"])
         try:
-            self._api.kind(version, kind)
+            self.api.kind(version, kind)
         except ApiError:
             if not version.startswith(_OF_GKE):
                 raise
