@@ -59,7 +59,7 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     """The figures of a recipe; raises CompilerError with the last line of the compiler's output."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[1:3])),
         "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
         "JAX_PLATFORMS": "cpu",
         # Without a TPU there is no metadata server to ask, and nothing that the lock would protect.
