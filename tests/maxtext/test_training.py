@@ -110,10 +110,10 @@ def test_checkpoints_are_whole_and_come_on_the_period_and_at_the_end(undisturbed
 
 
 def test_a_drained_node_costs_no_step_and_does_not_count_as_a_lost_worker(killed: Path) -> None:
-    """All steps are saved; MaxText has not logged the last one. The job went on to lose its workers."""
+    """All steps are saved; MaxText has not logged the last ones. The job went on to lose its workers."""
     starts = [tuple(map(int, line.split())) for line in (killed.parent / "starts").read_text().splitlines()]
     saved, logged = starts[1]
-    assert saved == logged + 1 > 3
+    assert saved > max(logged, 3)
     assert len(starts) == 3
 
 

@@ -21,12 +21,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def submit(tiny: Path, store: Path) -> Iterator[Submit]:
     """Submits a run with further options; returns the job's status at its end and its log."""
-    import ray
+    from ray.cluster_utils import Cluster
     from ray.job_submission import JobSubmissionClient
 
     recipe = make_recipe(store / "recipe.yaml", tiny, batch_size=1)
-    context = ray.init(num_cpus=3, include_dashboard=True, dashboard_port=0)
-    client = JobSubmissionClient(f"http://{context.dashboard_url}")
+    # A free port each: those by default may be taken by another Ray of this machine.
+    ports = {"dashboard_port": 0, "dashboard_agent_listen_port": 0}
+    head = {"num_cpus": 3, "include_dashboard": True, **ports}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    client = JobSubmissionClient(f"http://{cluster.webui_url}")
 
     async def log_of(job: str) -> str:
         return "".join([lines async for lines in client.tail_job_logs(job)])
@@ -38,7 +41,7 @@ def submit(tiny: Path, store: Path) -> Iterator[Submit]:
         return client.get_job_status(job), log
 
     yield submit_run
-    ray.shutdown()
+    cluster.shutdown()
 
 
 def test_a_run_that_reaches_its_limit_saves_and_its_workers_are_not_started_again(

@@ -53,8 +53,8 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
         CLOSE(context, death_sig, SHUTDOWN_TIMEOUT)
         exit_codes[:] = [each.proc.returncode for each in context.subprocess_handlers.values()]
         # torchrun would start them again, with whatever code they ended.
-        if final := FINAL.intersection(exit_codes):
-            sys.exit(min(final))
+        if FINAL.intersection(exit_codes):
+            sys.exit()
 
     PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
@@ -67,6 +67,8 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
         return Exit.FINISHED if run.finished() else _interrupted(run, stopped.sigval, exit_codes)
     except ChildFailedError as failed:
         return _exit_code(failed)
+    except SystemExit:
+        return min(FINAL.intersection(exit_codes))
     except RendezvousError as error:
         print(f"error: the nodes did not meet at {options.rendezvous}: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
