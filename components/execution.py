@@ -12,7 +12,7 @@ from components.once import OnceProvider
 class ExecutionProvider(OnceProvider):
     """Runs the job."""
 
-    servers: ClassVar = {"run": ("gcp:cloudRunV2CustomEndpoint", "GOOGLE_CLOUD_RUN_V2_CUSTOM_ENDPOINT")}
+    servers: ClassVar = {"run": "gcp:cloudRunV2CustomEndpoint"}
     identity = ("job", "content")
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:

@@ -1,6 +1,5 @@
 """What dynamic resources have in common that stand for something that ran to its end."""
 
-import os
 import sys
 import traceback
 from collections.abc import Mapping
@@ -22,22 +21,19 @@ class OnceProvider(dynamic.ResourceProvider):
     code is no change of the resource, and a stack from before the edit can still be destroyed.
 
     Attributes:
-        servers: By API the stack configuration and the variable with the address of another server, named
-            as the gcp provider itself names them.
+        servers: By API the stack configuration with the address of another server, named as the gcp provider
+            itself names it.
         identity: Inputs of which another value means another run; the others only say how it is done.
     """
 
     # There is nothing secret in a name.
     serialize_as_secret_always = False
-    servers: ClassVar[Mapping[str, tuple[str, str]]]
+    servers: ClassVar[Mapping[str, str]]
     identity: ClassVar[tuple[str, ...]]
 
     def configure(self, req: dynamic.ConfigureRequest) -> None:
         """Takes the addresses of the APIs; credentials are looked up when they are used."""
-        self._endpoints = {
-            api: req.config.get(key) or os.environ.get(variable)
-            for api, (key, variable) in self.servers.items()
-        }
+        self._endpoints = {api: req.config.get(key) for api, key in self.servers.items()}
         traceback.format_exc = _message_or_traceback  # ty: ignore[invalid-assignment]
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:

@@ -15,8 +15,8 @@ class CloudBuildProvider(OnceProvider):
     """Builds the image."""
 
     servers: ClassVar = {
-        "cloud_build": ("gcp:cloudBuildCustomEndpoint", "GOOGLE_CLOUD_BUILD_CUSTOM_ENDPOINT"),
-        "logging": ("gcp:loggingCustomEndpoint", "GOOGLE_LOGGING_CUSTOM_ENDPOINT"),
+        "cloud_build": "gcp:cloudBuildCustomEndpoint",
+        "logging": "gcp:loggingCustomEndpoint",
     }
     identity = ("project", "image", "repositoryCreated")
 
