@@ -6,6 +6,7 @@ may only read and write objects is enough.
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -85,7 +86,9 @@ class Folder:
     def delete(self, name: str) -> None:
         """Remove the directory `name` and everything in it."""
         for part in self.sizes(name):
-            self._files.delete_file(f"{self.path}/{name}/{part}")
+            # Where the answer was lost, Google's client asks again, and the object is gone.
+            with suppress(FileNotFoundError):
+                self._files.delete_file(f"{self.path}/{name}/{part}")
         if self._local and Path(self.path, name).is_dir():
             shutil.rmtree(Path(self.path, name))
 
