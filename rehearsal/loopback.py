@@ -1,15 +1,22 @@
 """An HTTP server on loopback, for what plays Google's APIs and other servers."""
 
 import json
+import re
 import ssl
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+# A code of an answer: the connection ends without one.
+HANG_UP: Final = 0
+# Code, content (bytes, or what becomes JSON) and headers.
+Answer = tuple[int, Any, Mapping[str, str]]
 
 
 class Request(BaseHTTPRequestHandler):
@@ -19,12 +26,30 @@ class Request(BaseHTTPRequestHandler):
     # One packet per answer; two would each wait for the other side.
     wbufsize = -1
 
+    def handle_expect_100(self) -> bool:
+        """Tells at once that a large body may be sent; some wait for a second."""
+        expected = super().handle_expect_100()
+        self.wfile.flush()
+        return expected
+
+    @property
+    def token(self) -> str | None:
+        """The token that it bears."""
+        return self.headers.get("Authorization", "").removeprefix("Bearer ") or None
+
     def body(self) -> bytes:
         """What was sent with the request; to be read before the answer."""
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        size = int(self.headers.get("Content-Length") or 0)
+        content = self.rfile.read(size)
+        if len(content) < size:
+            raise ConnectionAbortedError("the other side hung up")
+        return content
 
     def answer(self, code: int, content: bytes, headers: Mapping[str, str] = _NONE) -> None:
-        """Sends an answer."""
+        """Sends an answer, or none for `HANG_UP`."""
+        if code == HANG_UP:
+            self.close_connection = True
+            return
         self.send_response(code)
         for name, text in {"Content-Length": str(len(content)), **headers}.items():
             self.send_header(name, text)
@@ -36,18 +61,47 @@ class Request(BaseHTTPRequestHandler):
         content = json.dumps(message).encode()
         self.answer(code, content, {"Content-Type": "application/json; charset=UTF-8", **headers})
 
+    def answer_any(self, code: int, content: Any, headers: Mapping[str, str] = _NONE) -> None:
+        """Sends bytes, of a file that is there the range that was asked for, and all else as JSON."""
+        if not isinstance(content, bytes):
+            return self.answer_json(code, content, headers)
+        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if code == 200 and asked:
+            size, (first, last) = len(content), asked.groups()
+            start = int(first) if first else max(0, size - int(last))
+            content = content[start : int(last) + 1 if first and last else size]
+            place = f"{start}-{start + len(content) - 1}" if content else "*"
+            code, headers = 206 if content else 416, {**headers, "Content-Range": f"bytes {place}/{size}"}
+        self.answer(code, content, headers)
+
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: whoever needs the requests keeps them."""
+
+
+class _Server(ThreadingTCPServer):
+    # Not HTTPServer: it asks a name server, that may not be there, for the name of its address.
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says what went wrong, unless the other side hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class LoopbackServer(ABC):
     """A server on a port of its own, for as long as the context.
 
     Attributes:
-        address: Where it listens, `http://127.0.0.1:PORT`.
+        host: The address of this machine at which it listens.
+        port: The port; 0 for any that is free.
+        address: Where it listens, `http://HOST:PORT`.
         tls: How to listen with TLS; None for plain HTTP.
     """
 
+    host = "127.0.0.1"
+    port = 0
     tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
@@ -60,13 +114,12 @@ class LoopbackServer(ABC):
 
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
+        self._http = _Server((self.host, self.port), Handler)
         if self.tls:
             self._http.socket = self.tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
-        self.address = f"http://127.0.0.1:{self._http.server_port}"
+        self.address = f"http://{self.host}:{self._http.server_address[1]}"
         return self
 
     def __exit__(self, *_: object) -> None:

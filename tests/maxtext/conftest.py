@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.loopback_hub import Hub
+    from tests.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
@@ -34,11 +34,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def hub() -> "Hub":
+def hub() -> "Iterator[Hub]":
     """A Hub of this machine, without a repository."""
-    from tests.loopback_hub import Hub
+    from tests.stand_ins.hub import Hub
 
-    return Hub()
+    with Hub() as hub:
+        yield hub
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,7 +48,7 @@ def environment(hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterato
     home = tmp_path_factory.mktemp("home")
     os.environ |= {
         "DECOUPLE_GCLOUD": "TRUE",
-        "HF_ENDPOINT": hub.endpoint,
+        "HF_ENDPOINT": hub.address,
         "HF_HOME": str(home / "hf"),
         "JAX_PLATFORMS": "cpu",
         "OMP_NUM_THREADS": "1",

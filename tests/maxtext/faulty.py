@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ def train_and_die(config: dict[str, Any]) -> None:
     """Replaces the driver's worker function: kills rank 1 once after each step in `<output>/faults`.
 
     The directory holds an empty file per fault, removed when it has happened: `7` is a kill after step 7,
-    `drain-2` the end of the node that is told to it after step 2, half a minute before. `<output>/starts` has
-    the steps saved and logged before each start.
+    `drain-2` the end of the node that is told to it after step 2, half a minute before. Nothing is killed in
+    a start with a drain. `<output>/starts` has the steps saved and logged before each start.
     """
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train
@@ -28,21 +29,38 @@ def train_and_die(config: dict[str, Any]) -> None:
         logged = len((run.read_text("metrics.jsonl") or "").splitlines())
         with (run.output / "starts").open("a") as starts:
             starts.write(f"{run.steps_saved()} {logged}\n")
+    draining = False
 
     def save_and_die(manager: Any, state: Any, settings: Any, data: Any, step: int | None = None) -> None:
         original(manager, state, settings, data, step)
         done = None if step is None else step + 1
         fault, drain = faults / str(done), faults / f"drain-{done}"
+        nonlocal draining
         if rank == 1 and drain.exists():
             drain.unlink()
             drain_node()
-        if rank == 1 and fault.exists():
+            draining = True
+        elif rank == 1 and draining:
+            wait_for_notice()
+        elif rank == 1 and fault.exists():
             fault.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
 
     patched: Any = pre_train.checkpointing
     patched.maybe_save_checkpoint = save_and_die
     worker.train_on_worker(config)
+
+
+def wait_for_notice() -> None:
+    """Wait until JAX knows of a SIGTERM, at most two seconds.
+
+    It looks for one every second, and these steps are much shorter: the run would be over.
+    """
+    from jax._src.distributed import global_state
+
+    client: Any = global_state.client
+    with suppress(RuntimeError):
+        client.blocking_key_value_get("RECEIVED_PREEMPTION_NOTICE", 2000)
 
 
 def drain_node() -> None:

@@ -16,7 +16,7 @@ from operations.clients import Clients
 from operations.findings import Finding
 from operations.plan import StackPlan
 from operations.state import State, read
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from engine.configuration import configuration
 from engine.project import parse_override
 from operations.plan import StackPlan, load
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 
 PROJECT = "my-project"
 RESERVATION = "my-reservation"

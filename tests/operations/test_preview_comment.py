@@ -13,7 +13,7 @@ from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
 from operations.previews.redaction import Redaction
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.conftest import Command
 from tests.operations.fake_pulumi import FakePulumi

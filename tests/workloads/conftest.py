@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,8 @@ import pytest
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
-    from tests.loopback_hub import Hub
+    from tests.stand_ins.bucket import Buckets
+    from tests.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
@@ -29,10 +32,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def _hub() -> "Hub":
-    from tests.loopback_hub import Hub
+def _hub() -> "Iterator[Hub]":
+    from tests.stand_ins.hub import Hub
 
-    return Hub()
+    with Hub() as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -46,6 +50,34 @@ def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     return _hub
+
+
+@contextmanager
+def cloud_storage(folder: Path) -> "Generator[Buckets]":
+    """Cloud Storage of this machine with the bucket gs://bucket, also for processes that are started."""
+    from tests.stand_ins.bucket import Buckets
+    from tests.stand_ins.metadata import MetadataServer
+
+    (folder / "bucket").mkdir(parents=True)
+    metadata = MetadataServer(lambda _address: "token", "project", "trainer@project")
+    with Buckets(folder) as buckets, metadata, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", buckets.address)
+        patch.setenv("GCE_METADATA_ROOT", metadata.address.removeprefix("http://"))
+        patch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+        yield buckets
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> "Iterator[Buckets]":
+    """Cloud Storage with an empty gs://bucket."""
+    with cloud_storage(tmp_path / "buckets") as buckets:
+        yield buckets
+
+
+@pytest.fixture
+def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google's client gives up after a second."""
+    monkeypatch.setattr("finetune.storage.REQUEST_RETRY_LIMIT", timedelta(seconds=1))
 
 
 @pytest.fixture
@@ -82,7 +114,7 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
-        "HF_ENDPOINT": _hub.endpoint,
+        "HF_ENDPOINT": _hub.address,
         "HF_HOME": str(home / "hf"),
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": f"{WORKLOADS}:{HERE}",

@@ -10,7 +10,7 @@ from tiny import make_texts
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.recipe import Recipe
-from tests.loopback_hub import Hub, Repository
+from tests.stand_ins.hub import Hub, Repository
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tiny import make_recipe
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.recipe import load_recipe
-from tests.loopback_hub import Hub
+from tests.stand_ins.hub import Hub
 
 
 @pytest.mark.parametrize("run_name", ["emoji_run", "sql_run"])

@@ -1,20 +1,16 @@
 """A start waits for what may pass, once in all, and ends at once for what the user has to correct."""
 
-from collections.abc import Iterator
-from datetime import timedelta
-from functools import partial
-
 import pytest
 from conftest import Clock
-from loopback_bucket import Bucket
-from pyarrow import fs
 
 from ending.errors import InputError, PassingError
 from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
 from finetune.recipe import Recipe, load_recipe
-from tests.loopback_hub import HANG_UP, Hub
+from rehearsal.loopback import HANG_UP
+from tests.stand_ins.bucket import Buckets
+from tests.stand_ins.hub import Hub
 
 INVALID_TOKEN = {"x-error-message": "Invalid credentials in Authorization header"}
 
@@ -37,7 +33,7 @@ def test_a_hub_in_trouble_is_asked_again_until_it_answers(
     assert clock.pauses == [1, 2, 4]
     told = [line for line in capsys.readouterr().out.splitlines() if "again in" in line]
     assert len(told) == 3
-    assert hub.endpoint in told[2]
+    assert hub.address in told[2]
     assert told[2].endswith("again in 4 s, after that for 473 s more")
 
 
@@ -67,7 +63,7 @@ def test_all_waiting_of_a_start_is_under_one_limit_and_ends_with_an_exit_code_to
     assert sum(clock.pauses) == clock.now == LIMIT
     assert not trained
     (error,) = capsys.readouterr().err.splitlines()[-1:]
-    assert error.startswith(f"error: GET {hub.endpoint}/api/datasets/me/")
+    assert error.startswith(f"error: GET {hub.address}/api/datasets/me/")
     assert "503 Service Unavailable; given up after" in error
 
 
@@ -92,6 +88,7 @@ def test_what_the_hub_refuses_ends_the_start_at_once_and_never_shows_the_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    hub.tokens["hf_secret"] = set()
     hub.refusal = lambda path: (status, headers) if ("datasets" in path) == (section == "data") else None
     assert main(from_hub) == 2
     assert not clock.pauses
@@ -99,6 +96,34 @@ def test_what_the_hub_refuses_ends_the_start_at_once_and_never_shows_the_token(
     assert error.startswith(f"error: {'model' if section == 'model' else 'data set'} me/")
     assert problem in error
     assert "hf_secret" not in error
+
+
+@pytest.mark.parametrize(
+    ("token", "problem"),
+    [
+        (None, "is gated and no token (set HF_TOKEN) gives"),
+        ("hf_of_another", "is gated and the token in HF_TOKEN gives no access"),
+        ("hf_unknown", "the Hub does not know the token in HF_TOKEN"),
+        ("hf_mine", None),
+    ],
+)
+def test_the_files_of_a_gated_model_are_for_those_who_accepted_its_licence(
+    token: str | None,
+    problem: str | None,
+    hub: Hub,
+    from_hub: list[str],
+    trained: list[Recipe],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for (_, name), repository in hub.repositories.items():
+        repository.gated = True
+        hub.tokens |= {"hf_of_another": {"me/other"}, "hf_mine": {name}}
+    if token:
+        monkeypatch.setenv("HF_TOKEN", token)
+    assert main(from_hub) == (2 if problem else 0)
+    assert len(trained) == (0 if problem else 1)
+    assert not problem or problem in capsys.readouterr().err
 
 
 def test_of_torchrun_s_processes_only_the_first_asks_the_hub_before_training(
@@ -110,17 +135,6 @@ def test_of_torchrun_s_processes_only_the_first_asks_the_hub_before_training(
     assert hub.requests == []
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """The bucket gs://bucket, for pyarrow's own client."""
-    bucket = Bucket()
-    client = partial(fs.GcsFileSystem, anonymous=True, scheme="http", endpoint_override=bucket.address)
-    monkeypatch.setattr("pyarrow.fs.GcsFileSystem", client)
-    monkeypatch.setattr("finetune.storage.REQUEST_RETRY_LIMIT", timedelta(seconds=1))
-    yield bucket
-    bucket.close()
-
-
 def claim() -> None:
     """Begin a run whose model and data are directories."""
     recipe = load_recipe("gemma-3-1b-emoji", ["model.name=/model", "data.name=/data"])
@@ -128,27 +142,30 @@ def claim() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 503])
+@pytest.mark.usefixtures("impatient_client")
 def test_a_bucket_to_which_the_rights_are_new_is_waited_for(
-    status: int, bucket: Bucket, clock: Clock, capsys: pytest.CaptureFixture[str]
+    status: int, buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bucket.refusal = lambda: status if clock.now < 5 else None
+    buckets.authorize = lambda _bucket, _token: status if clock.now < 5 else None
     claim()
-    assert "folder/mine/run.json" in bucket.objects
+    assert (buckets.folder / "bucket/folder/mine/run.json").is_file()
     assert clock.pauses == [1, 2, 4]
-    assert f"the answer is {status}" in capsys.readouterr().out
+    assert "has no access to the bucket bucket" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("impatient_client")
 def test_a_bucket_that_stays_closed_ends_the_start_with_an_exit_code_to_try_again(
-    bucket: Bucket, clock: Clock
+    buckets: Buckets, clock: Clock
 ) -> None:
-    bucket.refusal = lambda: 403
-    with pytest.raises(PassingError, match=r"storage gs://bucket/folder/mine: .*is 403.* given up after"):
+    buckets.authorize = lambda _bucket, _token: 403
+    with pytest.raises(PassingError, match=r"storage gs://bucket/folder/mine: .*no access.* given up after"):
         claim()
     assert clock.now == LIMIT
 
 
-def test_a_bucket_that_does_not_exist_ends_the_start_at_once(bucket: Bucket, clock: Clock) -> None:
-    bucket.refusal = lambda: 404
-    with pytest.raises(InputError, match=r"storage gs://bucket/folder/mine cannot be used: .*404"):
+@pytest.mark.usefixtures("impatient_client")
+def test_a_bucket_that_does_not_exist_ends_the_start_at_once(buckets: Buckets, clock: Clock) -> None:
+    (buckets.folder / "bucket").rmdir()
+    with pytest.raises(InputError, match=r"storage gs://bucket/folder/mine cannot be used: .*does not exist"):
         claim()
     assert not clock.pauses

@@ -46,12 +46,17 @@ def recipe(tiny: Path, store: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def start(recipe: Path, store: Path, warm: str) -> Iterator[Start]:
-    """Starts a node on a plan; every node is ended after the tests."""
+def meeting() -> Any:
+    """Where the nodes meet."""
     from torch.distributed import TCPStore
 
+    return TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+
+
+@pytest.fixture(scope="module")
+def start(recipe: Path, store: Path, warm: str, meeting: Any) -> Iterator[Start]:
+    """Starts a node on a plan; every node is ended after the tests."""
     (store / "node.py").write_text(NODE)
-    meeting = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
     started: list[Any] = []
 
     def start_node(node: int, plan: list[dict[str, Any]]) -> "subprocess.Popen[str]":
@@ -129,6 +134,16 @@ def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_ba
     assert [node.returncode for node in nodes] == [0, 0], outputs[0]
     assert "from step 3" in "".join(outputs)
     assert losses(store / "held") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
+
+
+def test_a_node_that_is_told_to_end_before_the_others_have_come_has_not_failed(
+    start: Start, recipe: Path, store: Path, meeting: Any
+) -> None:
+    node = start(0, [{"arguments": local(recipe, store, "alone")}])
+    meeting.wait(["torch.rendezvous.alone"])
+    node.terminate()
+    output = node.communicate()[0]
+    assert node.returncode == 143, output
 
 
 def local(recipe: Path, store: Path, run: str) -> list[str]:

@@ -6,6 +6,7 @@ like Gemma 3's (it writes <bos>, folds the system message into the first user tu
 """
 
 import random
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,3 +268,28 @@ def _make_tokenizer() -> Any:
             "eoi_token": "<end_of_image>",
         },
     )
+
+
+def make_hub(path: Path) -> None:
+    """All repositories that the shipped recipes name, `models/ORG/NAME` and `datasets/ORG/NAME`."""
+    from finetune.recipe import RECIPES
+
+    for shipped, (model, data, _) in STAND_INS.items():
+        recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
+        for kind, name, made in (
+            ("models", recipe["model"]["name"], model),
+            ("datasets", recipe["data"]["name"], data),
+        ):
+            (path / kind / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / kind / name).unlink(missing_ok=True)
+            (path / kind / name).symlink_to(path / made)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    sys.path.insert(0, str(Path(__file__).parents[2] / "workloads"))
+    make_data(folder / "data")
+    make_texts(folder, rows=128)
+    make_model(folder / "model")
+    make_text_model(folder / "text-model")
+    make_hub(folder)

@@ -9,7 +9,7 @@ import pytest
 
 from engine.project import ROOT, known_stacks
 from operations.previews import stack_inputs
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 
 KNOWN = stack_inputs.scenarios()
 

@@ -1,0 +1,108 @@
+"""A Hugging Face Hub on the loopback, as far as huggingface_hub and datasets ask."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from rehearsal.loopback import Answer, LoopbackServer, Request
+
+_PATH: Final = re.compile(
+    r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve)/([^/]+))?(?:/(.*))?"
+)
+
+
+@dataclass
+class Repository:
+    """Directories by commit, and commits by branch; everybody sees a gated one, few get its files."""
+
+    commits: dict[str, Path] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    gated: bool = False
+
+    def push(self, directory: Path, branch: str = "main") -> str:
+        """Makes another commit of a directory; returns its hash."""
+        commit = hashlib.sha1(f"{directory}{len(self.commits)}".encode()).hexdigest()
+        self.commits[commit], self.branches[branch] = directory, commit
+        return commit
+
+
+class Hub(LoopbackServer):
+    """A Hub without a repository.
+
+    Attributes:
+        repositories: By `models` or `datasets` and the name.
+        tokens: The tokens that it knows, with the names of the gated repositories whose files each may have.
+        requests: The path of every request that arrived.
+        refusal: Is asked first about a request, by its path, and may answer with a code and headers.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """An empty Hub in a good mood."""
+        self.repositories: dict[tuple[str, str], Repository] = {}
+        self.tokens: dict[str, set[str]] = {}
+        self.requests: list[str] = []
+        self.refusal: Callable[[str], tuple[int, Mapping[str, str]] | None] = lambda _path: None
+
+    def model(self, name: str) -> Repository:
+        """A repository, made when it is first asked for."""
+        return self.repositories.setdefault(("models", name), Repository())
+
+    def data_set(self, name: str) -> Repository:
+        """A repository, made when it is first asked for."""
+        return self.repositories.setdefault(("datasets", name), Repository())
+
+    def serve(self, request: Request) -> None:
+        """Answers as the real Hub does."""
+        body, path = request.body(), unquote(urlsplit(request.path).path)
+        self.requests.append(path)
+        if refused := self.refusal(path):
+            return request.answer_json(refused[0], {}, refused[1])
+        request.answer_any(*self._answer(path, request.token, body))
+
+    def _answer(self, path: str, token: str | None, body: bytes) -> Answer:
+        if token and token not in self.tokens:
+            return 401, {}, {"X-Error-Message": "Invalid credentials in Authorization header"}
+        if not (found := _PATH.fullmatch(path)):
+            return 404, {}, {}
+        kind, name, what, revision, rest = found.groups()
+        repository = self.repositories.get((kind or "models", name))
+        if repository is None:
+            # Who has no token is not told whether others may see one.
+            return 404 if token else 401, {}, {"X-Error-Code": "RepoNotFound"}
+        commit = repository.branches.get(revision or "main", revision)
+        if commit not in repository.commits:
+            return 404, {}, {"X-Error-Code": "RevisionNotFound"}
+        directory = repository.commits[commit]
+        if what != "resolve":
+            return 200, _described(name, commit, directory, what, body), {}
+        if repository.gated and name not in self.tokens.get(token or "", ()):
+            return 403 if token else 401, {}, {"X-Error-Code": "GatedRepo"}
+        file, headers = directory / rest, {"X-Repo-Commit": commit}
+        if not file.is_file():
+            return 404, {}, {**headers, "X-Error-Code": "EntryNotFound"}
+        return 200, file.read_bytes(), {**headers, "ETag": f'"{_digest(file)}"'}
+
+
+def _described(name: str, commit: str, directory: Path, what: str | None, body: bytes) -> Any:
+    files = {
+        str(file.relative_to(directory)): file for file in sorted(directory.rglob("*")) if file.is_file()
+    }
+    asked = json.loads(body)["paths"] if what == "paths-info" else files
+    entries = [
+        {"type": "file", "path": path, "rfilename": path, "size": file.stat().st_size, "oid": _digest(file)}
+        for path, file in files.items()
+        if path in asked
+    ]
+    return entries if what in ("tree", "paths-info") else {"id": name, "sha": commit, "siblings": entries}
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha1(file.read_bytes()).hexdigest()

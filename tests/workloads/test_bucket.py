@@ -1,0 +1,155 @@
+"""A run whose storage is a bucket, with the client of the real one: killed, refused, badly served."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Clock, cloud_storage
+from outcomes import losses
+from tiny import make_recipe
+
+import finetune.__main__
+from ending.patience import LIMIT
+from finetune.__main__ import main
+from finetune.checkpoint import MARKER, RunFolder
+from finetune.recipe import Recipe
+from finetune.storage import Folder
+from rehearsal.loopback import HANG_UP, Request
+from tests.stand_ins.bucket import Buckets, Fault
+
+
+def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:
+    return ["local", f"--recipe={recipe}", f"--storage={storage}", "--run=mine"]
+
+
+@pytest.fixture(scope="module")
+def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six steps, a checkpoint every two, of which two are kept; with dropout."""
+    more = {"accumulation_steps": 2, "packing": False, "result": "adapter"}
+    return make_recipe(tmp_path_factory.mktemp("recipe") / "recipe.yaml", tiny, "gemma-3-1b-emoji", **more)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run on a disk, from start to end."""
+    store = tmp_path_factory.mktemp("undisturbed")
+    assert main(command(recipe, str(store))) == 0
+    return store / "mine"
+
+
+@pytest.fixture(scope="module")
+def killed(recipe: Path, warm: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The run's directory after SIGKILL while the second checkpoint was uploaded."""
+    with cloud_storage(tmp_path_factory.mktemp("killed")) as buckets, pytest.MonkeyPatch.context() as patch:
+        program = [sys.executable, warm, str(finetune.__main__.__file__), *command(recipe)]
+        process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        serve = buckets.serve
+
+        def kill(request: Request) -> None:
+            if (
+                request.command == "PUT"
+                and "checkpoint-00000004" in request.path
+                and "optimizer" in request.path
+            ):
+                process.kill()
+                raise ConnectionAbortedError
+            serve(request)
+
+        patch.setattr(buckets, "serve", kill)
+        output, _ = process.communicate()
+        assert process.returncode == -signal.SIGKILL, output.decode()
+        patch.undo()
+        yield buckets.folder / "bucket/mine"
+
+
+@pytest.fixture(scope="module")
+def resumed(killed: Path, recipe: Path) -> Path:
+    """The run's directory when the same command has gone on from there to the end."""
+    newest = RunFolder("gs://bucket", "mine").newest_checkpoint()
+    assert newest and newest.step == 2
+    assert main(command(recipe)) == 0
+    return killed
+
+
+def test_a_run_killed_while_it_uploads_has_the_losses_of_an_undisturbed_one_on_a_disk(
+    resumed: Path, undisturbed: Path
+) -> None:
+    assert losses(resumed) == pytest.approx(losses(undisturbed), abs=1e-5)
+
+
+def test_the_newest_complete_checkpoints_stay_in_the_bucket(resumed: Path) -> None:
+    complete = sorted(marker.parent.name[:19] for marker in resumed.glob(f"checkpoint-*/{MARKER}"))
+    assert complete == ["checkpoint-00000004", "checkpoint-00000006"]
+    assert not list(resumed.glob("checkpoint-00000002*"))
+
+
+def test_a_finished_run_is_left_alone(
+    resumed: Path, recipe: Path, trained: list[Recipe], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in resumed.rglob("*")}
+    assert main(command(recipe)) == 0
+    assert not trained
+    assert "its adapter is in gs://bucket/mine/adapter" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in resumed.rglob("*")} == before
+
+
+def test_a_bucket_that_does_not_exist_is_named_at_once(
+    recipe: Path, buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(recipe, "gs://no-such-bucket")) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert error.startswith("error: storage gs://no-such-bucket/mine cannot be used: ")
+    assert "The specified bucket does not exist." in error
+    assert not clock.pauses
+
+
+def test_rights_that_do_not_come_end_the_start_with_an_exit_code_to_try_again(
+    recipe: Path, buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str | None] = []
+    buckets.authorize = lambda _bucket, token: asked.append(token) or 403
+    assert main(command(recipe)) == 1
+    assert clock.now == LIMIT
+    assert set(asked) == {"token"}
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert error.startswith("error: storage gs://bucket/mine: ")
+    assert "given up after" in error
+    assert not list(buckets.folder.glob("bucket/*"))
+
+
+FAULTS = [Fault(status=503), Fault(status=429), Fault(status=HANG_UP), Fault(status=HANG_UP, effect=True)]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+@pytest.mark.parametrize("fault", FAULTS, ids=["503", "429", "cut", "lost"])
+def test_an_upload_that_is_served_badly_ends_with_one_object_of_the_same_bytes(
+    fault: Fault, method: str, buckets: Buckets, tmp_path: Path
+) -> None:
+    content = bytes(range(256)) * 5000
+    (tmp_path / "file").write_bytes(content)
+    buckets.faults = [replace(fault, method=method, name="mine/file")]
+    Folder("gs://bucket/mine").upload(tmp_path / "file", "file")
+    assert not buckets.faults
+    assert Folder("gs://bucket/mine").sizes() == {"file": len(content)}
+    assert (buckets.folder / "bucket/mine/file").read_bytes() == content
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=["503", "429", "cut", "lost"])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_what_is_served_badly_is_read_and_deleted_all_the_same(
+    method: str, fault: Fault, buckets: Buckets, tmp_path: Path
+) -> None:
+    folder = Folder("gs://bucket/mine")
+    folder.write_text("part/file", "text")
+    buckets.faults = [replace(fault, method=method, name="mine/part/file")]
+    if method == "GET":
+        folder.download("part/file", tmp_path / "file")
+        assert (tmp_path / "file").read_text() == "text"
+    else:
+        folder.delete("part")
+        assert not list(buckets.folder.glob("bucket/*"))
+    assert not buckets.faults
