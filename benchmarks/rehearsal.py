@@ -38,7 +38,7 @@ def _empty_program() -> None:
 
 def _preview(program: Callable[[], None] | None) -> float:
     """The seconds of one preview on the real engine, including the program's imports."""
-    from rehearsal import Rehearsal
+    from rehearsal.session import Rehearsal
 
     with Rehearsal(STACK, program=program) as rehearsal:
         began = time.perf_counter()

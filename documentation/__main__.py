@@ -7,7 +7,7 @@ from documentation.pages import pages
 from engine.errors import EngineError
 from engine.plan import Plan
 from engine.project import ROOT
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ from typing import Final
 from engine import project
 from engine.errors import EngineError
 from engine.project import parse_override
-from rehearsal import Rehearsal
 from rehearsal.lifecycle import Lifecycle
+from rehearsal.session import Rehearsal
 
 _INTERRUPTED: Final = 130
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

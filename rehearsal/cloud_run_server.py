@@ -1,6 +1,7 @@
 """A fake Cloud Run, as far as the program runs jobs itself. Executions end as its trainings do."""
 
 import uuid
+from collections.abc import Callable
 from typing import Any, Final
 
 from cloud.discovery import Call
@@ -15,6 +16,8 @@ class CloudRunServer(GoogleApiServer):
     """The server, for as long as the context.
 
     Attributes:
+        on_run: Runs an execution, and says `end`; None where trainings are only said to run.
+        on_cancel: Ends one, and returns when it has ended.
         executions: All of them by name, as they are shown.
         looks: How often executions are still shown as running.
     """
@@ -29,6 +32,8 @@ class CloudRunServer(GoogleApiServer):
         }
         super().__init__(["run.v2"], methods)
         self._cloud = cloud
+        self.on_run: Callable[[str], None] | None = None
+        self.on_cancel: Callable[[str], None] = lambda _execution: None
         self.executions: dict[str, dict[str, Any]] = {}
         self.looks = 0
 
@@ -50,25 +55,30 @@ class CloudRunServer(GoogleApiServer):
         name = f"{_JOB.format_map(call.address)}/executions/{short}"
         log = f"https://console.cloud.google.com/run/jobs/executions/details/{short}/logs"
         self.executions[name] = {"name": name, "createTime": _TIME, "logUri": log}
+        if self.on_run:
+            self.on_run(name)
         return {"name": f"operations/{short}", "metadata": self.executions[name], "done": False}
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         execution = self._execution(call)
-        if "completionTime" not in execution and not self.looks:
+        if "completionTime" not in execution and not self.on_run and not self.looks:
             self._cloud.run_job()
-            _end(execution, "Task failed with exit code 1" if self._cloud.outcome == "Failed" else "")
+            self.end(execution["name"], "Task failed with exit code 1" * (self._cloud.outcome == "Failed"))
         self.looks = max(0, self.looks - 1)
         return execution
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
-        _end(self._execution(call), "cancelled")
+        name = self._execution(call)["name"]
+        self.on_cancel(name)
+        self.end(name, "cancelled")
         return {"name": "operations/cancel", "done": True}
+
+    def end(self, name: str, failure: str) -> None:
+        """Notes how an execution has ended, unless it had; an empty text is success."""
+        state = "CONDITION_FAILED" if failure else "CONDITION_SUCCEEDED"
+        if "completionTime" not in (execution := self.executions[name]):
+            execution["conditions"] = [{"type": "Completed", "state": state, "message": failure}]
+            execution["completionTime"] = _TIME
 
     def _execution(self, call: Call) -> dict[str, Any]:
         return self.executions[f"{_JOB}/executions/{{executionsId}}".format_map(call.address)]
-
-
-def _end(execution: dict[str, Any], failure: str) -> None:
-    state = "CONDITION_FAILED" if failure else "CONDITION_SUCCEEDED"
-    execution["completionTime"] = _TIME
-    execution["conditions"] = [{"type": "Completed", "state": state, "message": failure}]

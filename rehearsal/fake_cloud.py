@@ -1,7 +1,7 @@
 """What exists in the fake cloud, which both fake providers share."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -49,12 +49,16 @@ class FakeCloud:
         written_buckets: Ids of the buckets that a job has written objects into.
         silent_webhook: Calls of Kueue's webhook that get no answer yet.
         is_slow: Whether what was made a moment ago refuses its first call.
+        on_write: Is told of what Google has made or changed, and may raise Rejected.
+        on_removal: Is told of what goes.
     """
 
     outcome: Literal["Complete", "Failed", "Stopped", "Rejected"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
     is_slow: bool = False
+    on_write: Callable[[Item], None] = lambda _item: None
+    on_removal: Callable[[Item], None] = lambda _item: None
     _called: set[str] = field(default_factory=set)
     _items: dict[tuple[str, str, str], Item] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -93,6 +97,7 @@ class FakeCloud:
 
     def remove(self, item: Item) -> None:
         """Removes an item; a cluster takes its Kubernetes objects and its nodes along."""
+        self.on_removal(item)
         with self._lock:
             self._items.pop(item.key, None)
             self.written_buckets.discard(item.id)

@@ -77,6 +77,12 @@ class FakeGoogle(FakeProvider):
             for reason in admission(inputs, self.cloud):
                 raise Rejected(reason)
 
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
+        """What comes of it besides is the cloud's business."""
+        item_id, outputs = self.outputs(resource, inputs)
+        self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
+        return item_id, outputs
+
     def delete(self, resource: Resource, item_id: str) -> None:
         """Deletion protection and policy as the state has them, then what still depends on it."""
         item = self.find(resource, item_id)

@@ -57,6 +57,8 @@ class LiveCluster:
         # By path, in the order in which they came.
         self._applied: dict[str, Object] = {}
         self._before = self.inventory()
+        # Pods that run take their grace periods; Ray's head all of the 100 s in which it drains.
+        self._patience = _LONGEST_RUN if plane.runs_pods else _TIMEOUT
         self.nodes = NodeKeeper(self.api, cloud)
         self.written = 0
 
@@ -112,13 +114,13 @@ class LiveCluster:
             return missing(self.api, live)
 
         def is_up() -> bool:
-            if tree["kind"] == "Job":
+            if tree["kind"] == "Job" and not self.plane.runs_pods:
                 self._end_pods(live)
             return not lacks()
 
         name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
         try:
-            self._until(lambda: f"{name}: {lacks()}", is_up)
+            self._until(lambda: f"{name}: {lacks()}", is_up, self._patience)
         except RehearsalError:
             if new:
                 self.delete(tree)
@@ -138,9 +140,8 @@ class LiveCluster:
         served = [tree for tree in trees if self._is_served(tree)]
         for tree in served:
             self.api.delete(tree)
-        self._until(
-            lambda: self._held(served), lambda: not any(map(self.api.get, served)), _TIMEOUT * len(served)
-        )
+        gone = self._patience * len(served)
+        self._until(lambda: self._held(served), lambda: not any(map(self.api.get, served)), gone)
         for tree in served:
             self._applied.pop(self.api.path_of(tree), None)
 

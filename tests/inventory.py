@@ -14,7 +14,7 @@ import yaml
 from engine.plan import Plan, Planned
 from engine.secrets import SIGNATURE
 from operations.previews.stack_inputs import stack_file
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from tests.plans import STACKS
 
 FOLDER: Final = Path(__file__).parent / "inventories"

@@ -11,7 +11,7 @@ from engine import plan as engine_plan
 from engine.plan import Plan, Planned
 from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from stacks.reader import keys_of
 
 # With the setting `imageUri` a stack builds no image; tests/stacks/test_runs.py has those that do.

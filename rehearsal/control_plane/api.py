@@ -143,12 +143,19 @@ class Api:
         items = self.request("GET", path, label_selector=selector)["items"]
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
-    def delete(self, tree: Mapping[str, Any]) -> None:
-        """Begins to delete an object, if it is there, after what it owns, as the provider asks for."""
+    def delete(self, tree: Mapping[str, Any], *, ended: bool = False) -> None:
+        """Begins to delete an object, if it is there, after what it owns, as the provider asks for.
+
+        Args:
+            ended: Whether it is a pod that has ended, which goes at once.
+        """
+        at_once = (
+            {"gracePeriodSeconds": 0, "preconditions": {"uid": tree["metadata"]["uid"]}} if ended else None
+        )
         try:
-            self.request("DELETE", self.path_of(tree), propagation_policy="Foreground")
+            self.request("DELETE", self.path_of(tree), at_once, propagation_policy="Foreground")
         except ApiError as error:
-            if error.code != 404:
+            if error.code != 404 and not (ended and error.code == 409):
                 raise
 
     def token(self, account: Mapping[str, Any]) -> str:

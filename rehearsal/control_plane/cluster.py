@@ -1,7 +1,8 @@
 """A local Kubernetes control plane: the real one, with simulated nodes.
 
 etcd, API server, controller manager and scheduler are Kubernetes' own and listen on the loopback
-interface alone. kwok plays the nodes' kubelets. No container, image, GPU or network policy is behind it.
+interface alone. kwok plays the nodes, and their pods, unless `rehearsal.pods` runs those. No GPU or network
+policy is behind it.
 """
 
 import shutil
@@ -35,6 +36,7 @@ class ControlPlane:
 
     Args:
         log: Told what takes long, such as building the programs.
+        runs_pods: Whether pods are run, by a `Kubelet`, and not played; Ray neither.
 
     Attributes:
         api: Its API server.
@@ -42,10 +44,12 @@ class ControlPlane:
         ray: What plays Ray.
         ray_operator: The operator that takes it for Ray.
         kubeconfig: Path of the administrator's kubeconfig.
+        keys: Folder of its keys and certificates.
     """
 
-    def __init__(self, log: Log = print) -> None:
+    def __init__(self, log: Log = print, *, runs_pods: bool = False) -> None:
         self._log = log
+        self.runs_pods = runs_pods
 
     def __enter__(self) -> Self:
         """Starts everything.
@@ -74,8 +78,9 @@ class ControlPlane:
         folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
         started.callback(shutil.rmtree, folder, ignore_errors=True)
         started.callback(kwokctl.delete, folder)
-        kwokctl.create(folder)
+        kwokctl.create(folder, pods=not self.runs_pods)
         self.kubeconfig = folder / "kubeconfig"
+        self.keys = next(folder.rglob("pki"))
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
@@ -84,7 +89,7 @@ class ControlPlane:
         (folder / "ray").mkdir()
         self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)
-        ray_operator.install(self.api, self.ray_operator, self.ray.address)
+        ray_operator.install(self.api, self.ray_operator, "" if self.runs_pods else self.ray.address)
 
     def _is_ready(self, folder: Path) -> bool:
         kwokctl.check(folder)

@@ -43,20 +43,24 @@ _FLAGS: Final = {
         "advertise-address": "127.0.0.1",
         "endpoint-reconciler-type": "none",
     },
+    # There is one of each. It would end without an API server for ten seconds, and nobody starts it again.
+    "kube-controller-manager": {"leader-elect": "false"},
+    "kube-scheduler": {"leader-elect": "false"},
 }
 LOG_LINES: Final = 15
 
 
-def create(folder: Path) -> None:
+def create(folder: Path, *, pods: bool = True) -> None:
     """Starts everything; returns before all of it is ready.
 
     Args:
         folder: Where all of it keeps its files, the administrator's kubeconfig too.
+        pods: Whether kwok plays the pods.
 
     Raises:
         RehearsalError: With what kwokctl says.
     """
-    (folder / "kwok.yaml").write_text(yaml.safe_dump_all([_configuration(), *kwok.stages()]))
+    (folder / "kwok.yaml").write_text(yaml.safe_dump_all([_configuration(), *kwok.stages(pods=pods)]))
     _on(folder, "create", "cluster")
 
 

@@ -25,7 +25,7 @@ def install(api: Api, operator: Controller, ray: str) -> None:
     Args:
         api: The API server.
         operator: Its process.
-        ray: Address of what plays Ray.
+        ray: Address of what plays Ray; empty when it runs, and is found by its names.
 
     Raises:
         RehearsalError: With the end of its log, when it does not become ready.
@@ -48,7 +48,7 @@ def install(api: Api, operator: Controller, ray: str) -> None:
         f"--health-probe-bind-address=127.0.0.1:{health}",
     ]
     # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
-    proxy = {"HTTP_PROXY": ray, "NO_PROXY": "127.0.0.1"}
+    proxy = {"HTTP_PROXY": ray, "NO_PROXY": "127.0.0.1"} if ray else {}
     operator.start(api, account, arguments, health=health, environment=proxy)
 
 

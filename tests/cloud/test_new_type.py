@@ -15,7 +15,9 @@ from operations.leftovers.kinds import kinds
 from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 from operations.quantities import by_use
-from rehearsal import Rehearsal, RehearsalError, schedule, timeline
+from rehearsal import schedule, timeline
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 
 SETTINGS = {"scenario": "new", "gcp:project": "a-project", "gcp:region": "us-central1"}
 TOPIC = "gcp:pubsub/topic:Topic"

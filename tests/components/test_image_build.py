@@ -13,9 +13,9 @@ from components.cloud_build.context import BuildContext
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
-from rehearsal import Rehearsal
 from rehearsal.cloud_build_server import BuildLifecycle
 from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 
 PREFIX = "us-central1-docker.pkg.dev/my-project/images/finetune"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"

@@ -11,7 +11,8 @@ from pulumi.runtime import settings
 from pulumi.runtime.proto import engine_pb2_grpc
 
 from components import retries
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Small
 

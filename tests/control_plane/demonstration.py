@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal import Rehearsal
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import end
+from rehearsal.session import Rehearsal
 from tests import plans
 
 SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"

@@ -8,9 +8,10 @@ import pulumi_kubernetes as kubernetes
 import pytest
 import yaml
 
-from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane, kueue_release
 from rehearsal.control_plane.api import Api, ApiError, WaitError, until
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests.rehearsal.small import SETTINGS, make_cluster
 
 CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/workloadpriorityclasses.kueue.x-k8s.io"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.kwok import LINGER
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.control_plane.definitions import differences
 from tests.control_plane.demonstration import (

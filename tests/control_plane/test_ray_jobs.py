@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
+from rehearsal.errors import RehearsalError
 from rehearsal.ray_courses import Training, play, trainings
+from rehearsal.session import Rehearsal
 from tests import plans
 
 

@@ -1,9 +1,9 @@
 """A Ray cluster that outlives its jobs, as KubeRay's own operator has it."""
 
-from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.ray_dashboards import RUNNING
 from rehearsal.ray_courses import Training
+from rehearsal.session import Rehearsal
 from tests import plans
 
 

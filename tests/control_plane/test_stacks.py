@@ -7,9 +7,10 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
-from rehearsal import Rehearsal, RehearsalError
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import inventory, plans
 from tests.control_plane.definitions import differences
 from tests.rehearsal.small import SETTINGS, make_cluster

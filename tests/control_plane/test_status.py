@@ -9,8 +9,8 @@ from operations.state import Resource, State
 from operations.status import look as status
 from operations.status.cluster import from_kubeconfig
 from operations.status.report import Line, Report
-from rehearsal import Rehearsal
 from rehearsal.control_plane import ControlPlane
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.control_plane.demonstration import ONE_SERVER, SERVING_ALONE, TWO_SERVERS, Demonstration
 from tests.operations.google_server import GoogleServer

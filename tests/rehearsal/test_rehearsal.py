@@ -9,7 +9,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Echo, Small
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from engine.plan import Plan
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from tests import plans
 
 _GIVEN = {"imageUri": plans.IMAGE}

@@ -13,8 +13,9 @@ import pytest
 
 from engine.plan import Plan
 from engine.project import ROOT
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
+from rehearsal.session import Rehearsal
 from tests import plans
 
 STACK = "cloudrun-vllm"

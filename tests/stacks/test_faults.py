@@ -2,7 +2,8 @@
 
 import pytest
 
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import inventory, plans
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from cloud.quantity import quantity
 from engine.plan import Plan, Planned
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import plans
 
 TOKEN = "hf_planted_in_a_test"

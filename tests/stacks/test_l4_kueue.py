@@ -12,7 +12,7 @@ import yaml
 from cloud.machines import G2_MACHINES
 from engine.plan import Plan
 from finetune.__main__ import make_parser
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from stacks.l4_kueue import Settings
 from tests import plans
 

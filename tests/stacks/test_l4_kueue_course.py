@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from engine.plan import Plan
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import plans
 
 STACK = "l4-kueue"

@@ -12,7 +12,8 @@ import stacks
 from engine.plan import Plan
 from engine.project import ROOT
 from operations.previews.stack_inputs import stack_file
-from rehearsal import Rehearsal, RehearsalError
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from stacks import pins
 from tests import inventory, plans
 from tests.checkout import copy_of_program

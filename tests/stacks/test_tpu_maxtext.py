@@ -13,7 +13,7 @@ import yaml
 
 from cloud.nodes import node_labels
 from engine.plan import Plan
-from rehearsal import Rehearsal
+from rehearsal.session import Rehearsal
 from tests import plans
 from workloads.maxtext.maxtext_driver import recipe
 

@@ -1,0 +1,107 @@
+"""A container's process in its sandbox."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rehearsal.pods.network import PodNetwork, start
+
+_BWRAP: Final = (
+    "bwrap --die-with-parent --as-pid-1 --cap-drop ALL --unshare-user --unshare-pid --unshare-ipc "
+    "--unshare-uts --proc /proc --dev /dev --dir /tmp"
+)
+_ENTER: Final = "nsenter --user --mount --pid --net --preserve-credentials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """What a process is started with.
+
+    Args:
+        command: Command and arguments.
+        environment: Environment variables, Secrets among them.
+        folder: Working directory.
+        user: User.
+        name: Name of the host.
+        mounts: Target, folder of this machine, whether it may be written to; in this order.
+        read_only: Whether the rest is read-only.
+        network: The pod's.
+        log: Its output is appended to this file.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str
+    user: int
+    name: str
+    mounts: Sequence[tuple[str, Path, bool]]
+    read_only: bool
+    network: PodNetwork
+    log: Path
+
+    def run(self) -> "Process":
+        """Starts it; process 1 of a namespace that ends with it."""
+        words = [*self.network.enter, *_BWRAP.split(), "--hostname", self.name, "--dir", self.folder]
+        words += ["--uid", str(self.user), "--gid", str(self.user)]
+        for target, source, writable in self.mounts:
+            words += ["--bind" if writable else "--ro-bind", str(source), target]
+        words += ["--remount-ro", "/"] if self.read_only else []
+        words += ["--chdir", self.folder, "--", *self.command]
+        with self.log.open("ab") as log:
+            return Process(self, start(words, stdout=log, stderr=log, env={**self.environment}))
+
+
+class Process:
+    """A container's process.
+
+    Args:
+        sandbox: What it was started with.
+        process: The process outside the sandbox that waits for it.
+    """
+
+    def __init__(self, sandbox: Sandbox, process: "subprocess.Popen[bytes]") -> None:
+        self._sandbox = sandbox
+        self._process = process
+
+    def exit_code(self) -> int | None:
+        """Of the process, 128 and the signal that has ended it; None while it runs."""
+        code = self._process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def wait(self, seconds: float) -> None:
+        """Waits for its end, at most so long."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to process 1 of the container, which may ignore it unless it is SIGKILL."""
+        inside = self._inside()
+        with suppress(ProcessLookupError):
+            os.kill(inside, number) if inside else self._process.send_signal(number)
+
+    def execute(self, command: Sequence[str], seconds: float) -> bool:
+        """Runs a command in the container; whether it ends with 0 in time."""
+        inside = self._inside()
+        if not inside:
+            return False
+        words = [*_ENTER.split(), f"--target={inside}", "env", f"--chdir={self._sandbox.folder}", *command]
+        with self._sandbox.log.open("ab") as log:
+            process = start(words, stdout=log, stderr=log, env={**self._sandbox.environment})
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return False
+
+    def _inside(self) -> int | None:
+        """Process id of the container's process 1 on this machine."""
+        waiting = self._process.pid
+        with suppress(FileNotFoundError, ProcessLookupError):
+            children = Path(f"/proc/{waiting}/task/{waiting}/children").read_text().split()
+            return int(children[0]) if children else None

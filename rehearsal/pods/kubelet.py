@@ -1,0 +1,141 @@
+"""Runs the pods of all simulated nodes."""
+
+import ssl
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import parse_qs, urlsplit
+
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.api import Object
+from rehearsal.control_plane.kwok import KUBELET_PORT
+from rehearsal.errors import RehearsalError
+from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.pods.network import write_hosts
+from rehearsal.pods.pod import Machine, Pod
+
+_SECONDS: Final = 0.3
+_SLICES: Final = ("discovery.k8s.io/v1", "EndpointSlice")
+# Of a node that the platform takes back: https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+_SHUTDOWN_GRACE: Final = 25.0
+
+
+class Kubelet(LoopbackServer):
+    """What runs the pods that are bound to nodes, and serves their logs to the API server.
+
+    Args:
+        plane: The control plane.
+        machine: What every node is.
+        hosts: The hosts file of the network.
+    """
+
+    host, port = "0.0.0.0", KUBELET_PORT
+
+    def __init__(self, plane: ControlPlane, machine: Machine, hosts: Path) -> None:
+        self._api, self._machine, self._hosts = plane.api, machine, hosts
+        self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.tls.load_cert_chain(plane.keys / "admin.crt", plane.keys / "admin.key")
+        self._pods: dict[str, Pod] = {}
+        self._lost: set[str] = set()
+        self._stopped = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> Self:
+        """Starts to run pods."""
+        self._keeper.start()
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        """Ends every pod at once."""
+        super().__exit__()
+        self._stopped.set()
+        self._keeper.join()
+        for pod in self._pods.values():
+            pod.kill()
+        for pod in self._pods.values():
+            pod.close()
+
+    def serve(self, request: Request) -> None:
+        """The end of a log, `/containerLogs/NAMESPACE/POD/CONTAINER?tailLines=N`; all that it has printed."""
+        url = urlsplit(request.path)
+        pod, container = self.pod(url.path.split("/")[3]), url.path.split("/")[4]
+        if pod is None:
+            return request.answer(404, b"")
+        lines = self.log(pod.tree, container).splitlines(keepends=True)
+        wanted = parse_qs(url.query).get("tailLines")
+        request.answer(200, "".join(lines[-int(wanted[0]) :] if wanted else lines).encode())
+
+    def at(self, address: str) -> Pod | None:
+        """The pod that has an address."""
+        return next((pod for pod in list(self._pods.values()) if pod.address == address), None)
+
+    def pod(self, name: str) -> Pod | None:
+        """The pod of a name that runs here."""
+        found = (pod for pod in list(self._pods.values()) if pod.tree["metadata"]["name"] == name)
+        return next(found, None)
+
+    def log(self, tree: Object, container: str = "") -> str:
+        """What a container of a pod has printed, of all its starts; the first container by default."""
+        file = self._machine.log(tree, container or tree["spec"]["containers"][0]["name"])
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def lose(self, node: str, *, warned: bool) -> None:
+        """Takes a node away: with a warning its pods are told to end, else they are gone.
+
+        The node's object goes too, and Kubernetes' own garbage collector deletes what was bound to it.
+        """
+        pods = [pod for pod in self._pods.values() if pod.tree["spec"]["nodeName"] == node]
+        self._lost.add(node)
+        for pod in pods:
+            if warned:
+                pod.leave(
+                    min(_SHUTDOWN_GRACE, pod.tree["spec"]["terminationGracePeriodSeconds"]), "Terminated"
+                )
+            else:
+                pod.kill()
+        for pod in pods:
+            pod.thread.join()
+        self._api.delete({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(_SECONDS):
+            with suppress(RehearsalError, ConnectionError):  # the API server may be gone for a while
+                self._follow(self._api.list("v1", "Pod"))
+                names = _names(self._api.list(*_SLICES))
+                write_hosts(self._hosts, names)
+                for pod in self._pods.values():
+                    pod.resolve(names)
+
+    def _follow(self, trees: list[Object]) -> None:
+        there = {tree["metadata"]["uid"]: tree for tree in trees if tree["spec"].get("nodeName")}
+        for gone in self._pods.keys() - there.keys():
+            self._pods.pop(gone).close()
+        for identity, tree in there.items():
+            pod = self._pods.get(identity)
+            if (
+                pod is None
+                and tree["spec"]["nodeName"] not in self._lost
+                and "podIP" not in tree.get("status", {})
+            ):
+                pod = self._pods[identity] = Pod(self._api, tree, self._machine)
+            if pod:
+                pod.tree = tree
+            if pod and "deletionTimestamp" in tree["metadata"]:
+                pod.leave(float(tree["metadata"].get("deletionGracePeriodSeconds") or 0))
+
+
+def _names(slices: list[Object]) -> list[tuple[str, str]]:
+    """Addresses by the names that the cluster's DNS has for Services and for the pods behind them."""
+    found: list[tuple[str, str]] = []
+    for each in slices:
+        metadata = each["metadata"]
+        service = (metadata.get("labels") or {}).get("kubernetes.io/service-name", "")
+        space = metadata["namespace"]
+        suffixes = ("", f".{space}", f".{space}.svc", f".{space}.svc.cluster.local")
+        for end in each.get("endpoints") or ():
+            if end["conditions"].get("ready"):
+                owners = [service, f"{end['hostname']}.{service}"] if end.get("hostname") else [service]
+                names = " ".join(owner + suffix for owner in owners for suffix in suffixes)
+                found += [(address, names) for address in end["addresses"]]
+    return sorted(found)

@@ -1,0 +1,141 @@
+"""The life of one container: starts, ends, starts again after a pause."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from rehearsal.control_plane.api import Object
+from rehearsal.errors import RehearsalError
+from rehearsal.pods.container import Process, Sandbox
+from rehearsal.pods.probes import Probes, act
+
+# Seconds before a container is started again, the first time and at most; twice as long each time.
+_PAUSE, _LONGEST_PAUSE = 10.0, 300.0
+
+
+class Life:
+    """A container from its first start on; `tick` is called again and again.
+
+    Args:
+        container: Its specification.
+        policy: `restartPolicy` that holds for it.
+        sandbox: Makes what it is started with; raises RehearsalError while something is missing.
+        address: Of its pod.
+        grace: Seconds between SIGTERM and SIGKILL when a probe ends it.
+
+    Attributes:
+        done: Whether it has ended for good.
+        exit_code: Of its last end.
+        process: Its process, since it has been started.
+    """
+
+    def __init__(
+        self, container: Object, policy: str, sandbox: Callable[[], Sandbox], address: str, grace: float
+    ) -> None:
+        self.container = container
+        self._policy, self._sandbox, self._address, self._grace = policy, sandbox, address, grace
+        self.process: Process | None = None
+        self._probes: Probes | None = None
+        self._starts_at, self._restarts = 0.0, 0
+        self._state: Object = {"waiting": {"reason": "ContainerCreating"}}
+        self._last: Object = {}
+        self._stopping: threading.Thread | None = None
+        self.done, self.exit_code = False, 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and its probe says that it is ready."""
+        return "running" in self._state and self._probes is not None and self._probes.ready
+
+    @property
+    def started(self) -> bool:
+        """Whether it has been started since the pod is here."""
+        return self.process is not None
+
+    def tick(self) -> None:
+        """Looks at the process, and starts it when it is time."""
+        if self.process and "running" in self._state:
+            code = self.process.exit_code()
+            if code is not None:
+                self._ended(code)
+            elif self._probes and self._probes.failure and not self._stopping:
+                self.stop(self._grace)
+        elif not self.done and time.monotonic() >= self._starts_at:
+            self._start()
+
+    def stop(self, grace: float) -> None:
+        """Asks it to end, by hook and SIGTERM, and kills it when it has not after `grace` seconds."""
+        if self.process and "running" in self._state:
+            self._stopping = threading.Thread(target=self._stop, args=(self.process, grace), daemon=True)
+            self._stopping.start()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        if self.process:
+            self.process.signal(signal.SIGKILL)
+            self.process.wait(10)
+
+    def leave(self) -> None:
+        """From now on it is not started again."""
+        self._policy = "Never"
+        if "waiting" in self._state:
+            self.done = True
+
+    def status(self) -> Object:
+        """As it stands in the pod's status."""
+        return {
+            "name": self.container["name"],
+            "image": self.container["image"],
+            "imageID": self.container["image"],
+            "ready": self.ready,
+            "started": bool(self._probes and self._probes.started and "running" in self._state),
+            "restartCount": self._restarts,
+            "state": self._state,
+            "lastState": self._last,
+        }
+
+    def _start(self) -> None:
+        try:
+            sandbox = self._sandbox()
+        except (RehearsalError, ConnectionError) as error:
+            self._state = {"waiting": {"reason": "CreateContainerConfigError", "message": str(error)}}
+            self._starts_at = time.monotonic() + 1
+            return
+        self.process = sandbox.run()
+        self._stopping = None
+        self._probes = Probes(self.container, self.process, self._address)
+        self._state = {"running": {"startedAt": now()}}
+
+    def _stop(self, process: Process, grace: float) -> None:
+        deadline = time.monotonic() + grace
+        if hook := (self.container.get("lifecycle") or {}).get("preStop"):
+            act(hook, process, self._address, self.container, grace)
+        process.signal(signal.SIGTERM)
+        # A kubelet gives two seconds, however long the hook took.
+        process.wait(max(2.0, deadline - time.monotonic()))
+        if process.exit_code() is None:
+            process.signal(signal.SIGKILL)
+
+    def _ended(self, code: int) -> None:
+        self.exit_code = code
+        ended: dict[str, Any] = {"exitCode": code, "reason": "Error" if code else "Completed"}
+        ended |= {**self._state["running"], "finishedAt": now()}
+        if code and self._probes and self._probes.failure:
+            ended["message"] = self._probes.failure
+        self._state = {"terminated": ended}
+        again = self._policy == "Always" or (self._policy != "Never" and code != 0)
+        if not again:
+            self.done = True
+            return
+        self._last = self._state
+        self._starts_at = time.monotonic() + min(_LONGEST_PAUSE, _PAUSE * 2**self._restarts)
+        self._restarts += 1
+        self._state = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+def now() -> str:
+    """The time, as Kubernetes writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

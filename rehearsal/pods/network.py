@@ -1,0 +1,129 @@
+"""A network of the rehearsal's own: no way out of it, an address for each pod, and names in a hosts file."""
+
+import ctypes
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from rehearsal.errors import RehearsalError
+
+# Where the stand-ins listen, and the metadata server as on Google Cloud.
+GATEWAY: Final = "10.8.0.1"
+METADATA: Final = "169.254.169.254"
+_BRIDGE: Final = "pods"
+# Programs, and the Debian packages that bring them.
+_NEEDED: Final = {"bwrap": "bubblewrap", "ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+_NAMESPACES: Final = 0x10000000 | 0x40000000 | 0x00020000  # CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS
+# Processes end with the thread that has started them (PR_SET_PDEATHSIG): it is this one, which lasts.
+_STARTER: Final = ThreadPoolExecutor(1)
+
+
+def missing() -> str:
+    """What this machine lacks for pods to run, and how to get it; empty when it lacks nothing."""
+    if absent := {package for program, package in _NEEDED.items() if not shutil.which(program)}:
+        return f"pods need {', '.join(sorted(absent))}: apt-get install {' '.join(sorted(absent))}"
+    tried = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--net", "true"], capture_output=True, text=True, check=False
+    )
+    if tried.returncode:
+        return f"pods need user namespaces, see user_namespaces(7); here: {tried.stderr.strip()}"
+    return ""
+
+
+def enter(hosts: Path) -> None:
+    """Moves this process into a network of its own, whose hosts file is `hosts`; before its second thread.
+
+    Raises:
+        RehearsalError: When this machine cannot.
+    """
+    if reason := missing():
+        raise RehearsalError(reason)
+    user, group = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NAMESPACES):
+        raise RehearsalError(f"no namespaces for pods: {os.strerror(ctypes.get_errno())}")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    for command in (
+        "link set lo up",
+        f"link add {_BRIDGE} type bridge",
+        f"address add {GATEWAY}/16 dev {_BRIDGE}",
+        f"address add {METADATA}/32 dev {_BRIDGE}",
+        f"link set {_BRIDGE} up",
+    ):
+        _run("ip", *command.split())
+    write_hosts(hosts, ())
+    _run("mount", "--bind", str(hosts), "/etc/hosts")
+
+
+def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
+    """Replaces addresses and their names in place: pods have the file mounted."""
+    text = _hosts(names)
+    hosts.touch()
+    if text != hosts.read_text():
+        with hosts.open("r+") as file:
+            file.write(text)
+            file.truncate()
+
+
+def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Starts a process that ends with this one, and in no terminal's group."""
+    options = {"stdin": subprocess.DEVNULL, "start_new_session": True, **options}
+    ending = ["setpriv", "--pdeathsig", "KILL", *command]
+
+    def make() -> Any:
+        return subprocess.Popen(ending, **options)
+
+    return _STARTER.submit(make).result()
+
+
+class PodNetwork:
+    """The network namespace of a pod, until it is closed.
+
+    Attributes:
+        address: The pod's.
+        enter: The words before a command that is to run in it.
+    """
+
+    _numbers = itertools.count(2)
+
+    def __init__(self) -> None:
+        number = next(self._numbers)
+        self.address = f"10.8.{number // 256}.{number % 256}"
+        self._holder = start(["unshare", "--net", "sleep", "infinity"])
+        namespace = Path(f"/proc/{self._holder.pid}/ns/net")
+        while namespace.readlink() == Path("/proc/self/ns/net").readlink():
+            os.sched_yield()
+        self.enter = ["nsenter", f"--net={namespace}"]
+        pair = f"link add pod{number} type veth peer name eth0 netns {self._holder.pid}"
+        _run("ip", *pair.split())
+        _run("ip", "link", "set", f"pod{number}", "master", _BRIDGE, "up")
+        for command in (
+            "link set lo up",
+            f"address add {self.address}/16 dev eth0",
+            "link set eth0 up",
+            f"route add default via {GATEWAY}",
+        ):
+            _run(*self.enter, "ip", *command.split())
+
+    def close(self) -> None:
+        """Ends it, and with it the addresses."""
+        self._holder.kill()
+        self._holder.wait()
+
+
+def _hosts(names: Iterable[tuple[str, str]]) -> str:
+    own = (("127.0.0.1", "localhost"), (METADATA, "metadata.google.internal metadata"))
+    return "".join(f"{address} {name}\n" for address, name in (*own, *names))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RehearsalError(f"{' '.join(command)}: {done.stderr.strip()}")
