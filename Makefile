@@ -19,8 +19,8 @@ DEPTRY := $(CURDIR)/$(BIN)/deptry . ../ending --config $(CURDIR)/pyproject.toml 
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help has-python312 known-stack setup hooks rehearse rehearse-all rehearse-cluster test test-infrastructure \
-	test-training test-cluster check check-training provider-check preview format inventory docs lock bench bench-training \
+.PHONY: help has-python312 known-stack setup hooks rehearse rehearse-all rehearse-cluster rehearse-run test test-infrastructure \
+	test-training test-cluster test-pods check check-training provider-check preview format inventory docs lock bench bench-training \
 	clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
 
 help: ## this list
@@ -45,6 +45,9 @@ rehearse: known-stack .venv/.ready ## create and destroy STACK=... on the real e
 rehearse-cluster: known-stack .venv/.ready ## the same, its Kubernetes objects on a local control plane
 	@$(BIN)/python -m rehearsal "$$STACK" --cluster
 
+rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., run its pods' own commands on tiny models, destroy it
+	@$(BIN)/python -m tests.pods "$$STACK"
+
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
 
@@ -53,11 +56,16 @@ test: test-maxtext-quick test-infrastructure test-training ## all tests but the 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
+		--ignore tests/pods \
 		--numprocesses 2 --dist worksteal
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/control_plane
+
+test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, pre-empted, resumed
+	$(BIN)/python -m engine
+	$(BIN)/python -m pytest tests/pods -rs
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -135,14 +143,14 @@ clean: ## remove what the other targets made
 
 $(TRAINING)/.ready: workloads/finetune/requirements-test.txt | .venv/.ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(TRAINING)
-	$(BIN)/uv pip install --quiet --python $(TRAINING)/bin/python --require-hashes -r $<
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(TRAINING)/bin/python --require-hashes -r $<
 	@touch $@
 
 $(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt | .venv/.ready
 	@$(HAS_PYTHON312) || \
 		{ echo "MaxText needs Python 3.12; run make with PYTHON312=path/to/python3.12" >&2; exit 1; }
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON312) $(MAXTEXT)
-	$(BIN)/uv pip install --quiet --python $(MAXTEXT)/bin/python --require-hashes -r $<
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MAXTEXT)/bin/python --require-hashes -r $<
 	@touch $@
 
 include pipelines.mk

@@ -1,0 +1,93 @@
+"""Runs a stack with its pods: `python -m tests.pods STACK`, what `make rehearse-run` does."""
+
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from types import FrameType
+
+from engine import go_build, lookup
+from engine.errors import EngineError
+from operations.previews.stack_inputs import stack_file
+from rehearsal.control_plane import ControlPlane, programs
+from rehearsal.lifecycle import RESULTS
+from rehearsal.pods import network
+from tests.pods.demonstration import share
+from tests.pods.recording import Recording
+from tests.pods.stage import CloudRunStage, Stage
+from tests.pods.surroundings import Surroundings
+
+
+def main(stack: str) -> int:
+    """Creates the stack, plays its course, destroys it; returns the exit status."""
+    if reason := network.missing():
+        print(f"rehearse-run {stack}: {reason}", file=sys.stderr)
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    with tempfile.TemporaryDirectory(prefix="pods-") as folder:
+        try:
+            go_build.build(programs.MODULES, print)
+            lookup.find(print)
+            network.enter(Path(folder, "hosts"))
+            with ExitStack() as started:
+                return _play(_stage(stack, Path(folder), started))
+        except EngineError as error:
+            print(f"rehearse-run {stack}: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print(f"rehearse-run {stack}: interrupted; nothing is left behind", file=sys.stderr)
+            return 130
+
+
+def _stage(stack: str, folder: Path, started: ExitStack) -> Stage:
+    """The stage of a stack; one on Cloud Run has no control plane."""
+    around = started.enter_context(Surroundings(folder / "hub"))
+    if stack_file(stack)["scenario"] == "cloudrun-vllm":
+        return started.enter_context(CloudRunStage(stack, {}, around, progress=print))
+    plane = started.enter_context(ControlPlane(runs_pods=True))
+    return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", progress=print))
+
+
+def _play(stage: Stage) -> int:
+    stack = stage.stack.stack
+    shares, recording = stack == "l4-kueue", Recording(stage)
+    with recording if shares else nullcontext():
+        stage.stack.up()
+        for said in share(stage) if shares else ():
+            print(said, flush=True)
+            recording.note(said)
+        for said in train(stage):
+            print(said, flush=True)
+    if shares:
+        (folder := RESULTS / stack).mkdir(parents=True, exist_ok=True)
+        recording.draw(folder / "pods.svg")
+        print(f"pods, queue and loss over time: {folder}/pods.svg")
+    changed = stage.stack.preview().changed
+    stage.stack.destroy()
+    left = [item.id for item in stage.stack.cloud.items]
+    left += stage.stack.cluster.left() if stage.stack.cluster else []
+    print(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}")
+    return 1 if changed or left else 0
+
+
+def train(stage: Stage) -> Iterator[str]:
+    """The training, from what its pods and its bucket say of it."""
+    yield f"the training: {stage.waits_for('the end of the training', stage.outcome)}"
+    losses = stage.losses()
+    yield f"{len(losses)} steps, loss {losses[min(losses)]:.3f} to {losses[max(losses)]:.3f}"
+    run = stage.run()
+    for file in sorted(path for path in run.rglob("*") if path.is_file() and "checkpoint-" not in str(path)):
+        yield f"in the bucket: {file.relative_to(run.parent)}, {file.stat().st_size} bytes"
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,126 @@
+"""Pods that run: a control plane in a network of its own. Without what that needs, the tests are skipped."""
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from engine import go_build, lookup
+from engine.project import ROOT
+from rehearsal.control_plane import ControlPlane, programs
+from rehearsal.control_plane.api import Api
+from rehearsal.pods import network
+from rehearsal.pods.image import Image, lay_out
+from rehearsal.pods.kubelet import Kubelet
+from rehearsal.pods.pod import Machine
+from tests import plans
+from tests.pods.stage import CloudRunStage, Stage
+from tests.pods.surroundings import Surroundings
+
+HOSTS = Path(tempfile.mkdtemp(prefix="pods-"), "hosts")
+atexit.register(shutil.rmtree, HOSTS.parent, ignore_errors=True)
+MISSING = network.missing() or go_build.missing(programs.MODULES)
+if not MISSING:
+    go_build.build(programs.MODULES, print)
+    lookup.find(print)
+    network.enter(HOSTS)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run what takes minutes, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes minutes; run with --slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip slow tests by name, so that the summary lists them."""
+    for item in items:
+        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: --slow"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _can_run() -> None:
+    if MISSING:
+        pytest.skip(MISSING)
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane whose pods nobody plays."""
+    with ControlPlane(runs_pods=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """Its API server."""
+    return plane.api
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """The image of workloads/finetune."""
+    return lay_out(ROOT / "workloads/finetune", tmp_path_factory.mktemp("image"))
+
+
+@pytest.fixture(scope="module")
+def kubelet(plane: ControlPlane, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """What runs the pods of every node; there is nothing around them."""
+    folder = tmp_path_factory.mktemp("kubelet")
+    machine = Machine(
+        image=lambda _reference: image,
+        bucket=lambda name: folder / "buckets" / name,
+        environment=lambda _pod, _own: {},
+        mounts={},
+        folder=folder / "pods",
+        logs=folder / "logs",
+    )
+    with Kubelet(plane, machine, HOSTS) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture(scope="session")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    """Buckets, a Hub and a metadata server."""
+    with Surroundings(tmp_path_factory.mktemp("hub") / "made") as around:
+        yield around
+
+
+Play = Callable[..., Stage]
+
+
+@pytest.fixture(scope="module")
+def play(plane: ControlPlane, around: Surroundings) -> Iterator[Play]:
+    """Makes a stage of a stack with these settings; of the one before nothing may be left."""
+    with ExitStack() as stages:
+
+        def play(stack: str, **settings: str) -> Stage:
+            stages.close()
+            stage = stages.enter_context(Stage(stack, plans.keys(settings), plane, around, HOSTS))
+            stages.callback(_leave_nothing, stage)
+            return stage
+
+        yield play
+
+
+@pytest.fixture
+def cloud_run(around: Surroundings) -> Iterator[CloudRunStage]:
+    """The stack cloudrun-vllm, not yet up, whose containers run; gone without a trace after the test."""
+    with CloudRunStage("cloudrun-vllm", {}, around) as stage:
+        yield stage
+        stage.stack.destroy()
+        assert stage.stack.cloud.items == []
+        assert not any(each.thread.is_alive() for each in stage.cloud_run.instances)
+
+
+def _leave_nothing(stage: Stage) -> None:
+    stage.stack.destroy()
+    assert stage.stack.cloud.items == []
+    assert stage.stack.cluster and stage.stack.cluster.left() == []

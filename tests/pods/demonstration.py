@@ -1,0 +1,44 @@
+"""Tutorial 002, played on the stack l4-kueue: serving takes the fine-tune's GPUs and gives them back."""
+
+from collections.abc import Iterator
+
+from rehearsal.control_plane.api import Object, is_true
+from tests.pods.stage import Stage
+
+
+def share(stage: Stage) -> Iterator[str]:
+    """Scales serving up in the middle of the training, and down again; a sentence per step.
+
+    The stack is up, with one server.
+    """
+    stage.waits_for("the first steps", stage.losses)
+    yield f"one server runs, the fine-tune trains in {len(trainers(stage))} pods"
+    _serve(stage, 2)
+    stage.waits_for("the Job to be suspended", lambda: stage.now()["spec"]["suspend"])
+    yield "serving is scaled to 2: Kueue suspends the fine-tune, whose pods are told to end"
+    stage.waits_for("the pods to end", lambda: not trainers(stage))
+    yield f"step {stage.saved()} is saved, the GPUs are free"
+    stage.waits_for("two servers", lambda: servers(stage) == 2)
+    yield "two servers run"
+    _serve(stage, 1)
+    stage.waits_for("the Job to go on", lambda: not stage.now()["spec"]["suspend"] and trainers(stage))
+    yield "serving is scaled to 1: Kueue lets the fine-tune go on"
+
+
+def trainers(stage: Stage) -> list[Object]:
+    """The pods of the fine-tune."""
+    label, name = "batch.kubernetes.io/job-name", stage.training["metadata"]["name"]
+    return [pod for pod in stage.pods() if pod["metadata"]["labels"].get(label) == name]
+
+
+def servers(stage: Stage) -> int:
+    """Servers that answer."""
+    return sum(
+        pod["metadata"]["labels"].get("app") == "serving" and is_true(pod, "Ready") for pod in stage.pods()
+    )
+
+
+def _serve(stage: Stage, replicas: int) -> None:
+    """As an operator does: by configuration, and `up`."""
+    stage.stack.configure({"servingReplicas": str(replicas)})
+    stage.stack.up()

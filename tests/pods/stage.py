@@ -1,0 +1,190 @@
+"""A stack whose pods run: the unchanged program, a control plane, and what pods find around them."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, Self
+
+from cloud.run import JOB
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.api import Object, condition, until
+from rehearsal.control_plane.readiness import has_ended
+from rehearsal.pods.kubelet import Kubelet
+from rehearsal.session import Rehearsal
+from tests.pods.cloud_run import CloudRun
+from tests.pods.surroundings import Surroundings
+
+# Seconds for anything to happen; on two busy cores a trainer takes one minute to start.
+TIMEOUT: Final = 300.0
+
+
+class Stage:
+    """A stack on a control plane with `runs_pods`, for as long as the context.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Configuration values over the stack file's.
+        plane: The control plane.
+        around: What is around the pods.
+        hosts: The hosts file of the network.
+        options: Of `Rehearsal`.
+
+    Attributes:
+        stack: The rehearsal.
+        kubelet: What runs its pods.
+        around: What is around them.
+        plane, api: The control plane and its API server.
+    """
+
+    def __init__(
+        self,
+        stack: str,
+        overrides: Mapping[str, str],
+        plane: ControlPlane,
+        around: Surroundings,
+        hosts: Path,
+        **options: Any,
+    ) -> None:
+        self.stack = Rehearsal(stack, overrides, plane=plane, **options)
+        self.plane, self.api = plane, plane.api
+        self.around = around
+        self._hosts = hosts
+
+    def __enter__(self) -> Self:
+        """Makes an empty stack; the Hub knows its token."""
+        around = self.around
+        around.cloud = self.stack.cloud
+        around.hub.tokens = {text: set() for text in self.stack.configuration.secret.values()}
+        with ExitStack() as started:
+            started.callback(around.clear)
+            self._begin(started)
+            around.account_of = self._account_of
+            started.enter_context(self.stack)
+            self._started = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends every pod."""
+        self._started.close()
+
+    def _begin(self, started: ExitStack) -> None:
+        """Starts what runs the pods."""
+        self.kubelet = started.enter_context(Kubelet(self.plane, self.around.machine, self._hosts))
+
+    def _account_of(self, address: str) -> str | None:
+        pod = self.kubelet.at(address)
+        return pod.service_account if pod else None
+
+    @property
+    def training(self) -> Object:
+        """The Job or RayJob that trains, as the program declares it."""
+        kinds = ("kubernetes:batch/v1:Job", "kubernetes:ray.io/v1:RayJob")
+        (found,) = (item.inputs for kind in kinds for item in self.stack.cloud.of_type(kind))
+        return found
+
+    def now(self) -> Object:
+        """It as it is; empty when it is gone."""
+        return self.api.get(self.training) or {}
+
+    def pods(self) -> list[Object]:
+        """All pods, the oldest first."""
+        return sorted(self.api.list("v1", "Pod"), key=lambda pod: pod["metadata"]["creationTimestamp"])
+
+    def outcome(self) -> str:
+        """`Complete` or `Failed` and why, empty while it runs."""
+        now = self.now()
+        if now.get("kind") == "RayJob":
+            status = now.get("status") or {}
+            return (
+                f"{status['jobDeploymentStatus']} {status.get('message', '')}".strip()
+                if has_ended(now)
+                else ""
+            )
+        ends = [(name, condition(now, name)) for name in ("Complete", "Failed")]
+        return next((f"{name} {end.get('reason')}" for name, end in ends if end.get("status") == "True"), "")
+
+    def waits_for(self, what: str, ask: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
+        """Waits until an answer is true, and returns it; a WaitError has the end of the last pod's log."""
+        return until(lambda: f"{what}; {self._logged()}", ask, timeout)
+
+    def run(self) -> Path:
+        """The run's folder in the bucket, once there is one."""
+        return self.waits_for(
+            "a run", lambda: next((each.parent for each in self._buckets.rglob("run.json")), None)
+        )
+
+    def node_of(self, pod: Object) -> str:
+        """The node that a pod is bound to by now."""
+        return self.waits_for("a node", lambda: (self.api.get(pod) or pod)["spec"].get("nodeName"))
+
+    def saved(self) -> int:
+        """The step of the newest complete checkpoint, 0 without one."""
+        complete = self._buckets.rglob("checkpoint-*/COMPLETE.json")
+        return max((int(each.parent.name.split("-")[1]) for each in complete), default=0)
+
+    def losses(self, run: str = "*") -> dict[int, float]:
+        """The training loss of each step that a run's metrics have, the last one said of each."""
+        file = next(iter(self._buckets.rglob(f"{run}/metrics.jsonl")), None)
+        lines = map(json.loads, file.read_text().splitlines()) if file else ()
+        return {line["step"]: line["loss"] for line in lines if "loss" in line}
+
+    @property
+    def _buckets(self) -> Path:
+        return self.around.buckets.folder
+
+    def _logged(self) -> str:
+        pods = [pod for pod in self.pods() if self.kubelet.pod(pod["metadata"]["name"])]
+        return self.kubelet.log(pods[-1])[-2000:] if pods else "no pod runs"
+
+
+class CloudRunStage(Stage):
+    """A stack on Cloud Run, which needs no control plane; `up` returns when its training has ended.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Configuration values over the stack file's.
+        around: What is around the containers.
+        options: Of `Rehearsal`.
+
+    Attributes:
+        cloud_run: What runs its containers.
+    """
+
+    def __init__(
+        self, stack: str, overrides: Mapping[str, str], around: Surroundings, **options: Any
+    ) -> None:
+        self.stack = Rehearsal(stack, overrides, **options)
+        self.around = around
+
+    def _begin(self, started: ExitStack) -> None:
+        self.cloud_run = CloudRun(self.stack.cloud, self.stack.runs, self.around.machine)
+        started.callback(self.cloud_run.stop)
+
+    def _account_of(self, address: str) -> str | None:
+        instance = self.cloud_run.at(address)
+        return instance.account if instance else None
+
+    @property
+    def training(self) -> Object:
+        """The job that trains, as the program declares it."""
+        (found,) = self.stack.cloud.of_type(JOB.type)
+        return found.inputs
+
+    def now(self) -> Object:
+        """Its newest execution; empty before there is one."""
+        return next(reversed(self.stack.runs.executions.values()), {})
+
+    def pods(self) -> list[Object]:
+        """All containers that were started, the oldest first; a service's is among them."""
+        return [each.tree for each in self.cloud_run.instances]
+
+    def outcome(self) -> str:
+        """`Complete` or `Failed` and why, empty while it runs."""
+        names = {"CONDITION_SUCCEEDED": "Complete", "CONDITION_FAILED": "Failed"}
+        ends = self.now().get("conditions", ())
+        return next((f"{names[end['state']]} {end['message']}".strip() for end in ends), "")
+
+    def _logged(self) -> str:
+        instances = self.cloud_run.instances
+        return instances[-1].log()[-2000:] if instances else "nothing runs"

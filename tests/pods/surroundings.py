@@ -1,0 +1,154 @@
+"""What pods find around them: images, buckets, a Hub and a metadata server, and the way there."""
+
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Self
+
+from cloud.machines import TOPOLOGY_LABEL, TPU_SLICES
+from engine.project import ROOT
+from rehearsal.control_plane.api import Object
+from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import BUCKET, FakeCloud, Item
+from rehearsal.pods.image import Image, lay_out
+from rehearsal.pods.network import GATEWAY, METADATA
+from rehearsal.pods.pod import Machine
+from tests.stand_ins.bucket import Buckets
+from tests.stand_ins.hub import Hub
+from tests.stand_ins.metadata import MetadataServer
+
+_CHANGES: Final = Path(__file__).with_name("on_a_cpu")
+_MOUNTED: Final = "/.host/on_a_cpu"
+# Folders with Dockerfiles, by the last part of an image's name.
+_IMAGES: Final = {
+    "finetune": ROOT / "workloads/finetune",
+    "maxtext": ROOT / "workloads/maxtext",
+    "vllm-openai": ROOT / "tests/pods/vllm",
+}
+_PROJECT, _EMAIL = "rehearsal-project", "default"
+_MEMBER: Final = "gcp:storage/bucketIAMMember:BucketIAMMember"
+_MAKE_MODELS: Final = (ROOT / ".venv-training/bin/python", ROOT / "tests/workloads/tiny.py")
+
+
+class Surroundings:
+    """All of it, for as long as the context; in the network that `network.enter` has made.
+
+    Args:
+        models: The Hub's repositories, `models/ORG/NAME` and `datasets/ORG/NAME`; made when missing.
+
+    Attributes:
+        cloud: What exists in the project; nobody may use a bucket while there is none.
+        account_of: Who a pod acts as, by its address: `NAMESPACE/SERVICE_ACCOUNT`, or one of Google's.
+        hub: The Hub.
+        buckets: Cloud Storage.
+        folder: Of the pods' logs, in `logs`, and of the buckets, in `buckets`.
+    """
+
+    def __init__(self, models: Path) -> None:
+        self._models = models
+        self._laying_out = threading.Lock()
+        self._laid_out: dict[str, Image] = {}
+        self.cloud: FakeCloud | None = None
+        self.account_of: Callable[[str], str | None] = lambda _address: None
+
+    def __enter__(self) -> Self:
+        """Starts the servers."""
+        if not self._models.exists():
+            subprocess.run([*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL)
+        with ExitStack() as started:
+            self.folder = Path(tempfile.mkdtemp(prefix="pods-"))
+            started.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            self.hub = Hub()
+            self.buckets = Buckets(self.folder / "buckets", self._exists)
+            self.buckets.authorize = self._refuses
+            metadata = MetadataServer(lambda address: self.account_of(address), _PROJECT, _EMAIL)
+            self.hub.host = self.buckets.host = GATEWAY
+            metadata.host, metadata.port = METADATA, 80
+            for server in (self.hub, self.buckets, metadata):
+                started.enter_context(server)
+            for kind, repository in (("models", self.hub.model), ("datasets", self.hub.data_set)):
+                for path in (self._models / kind).glob("*/*"):
+                    repository(f"{path.parent.name}/{path.name}").push(path)
+            self._started = started.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops the servers and removes what pods have written."""
+        self._started.close()
+
+    def clear(self) -> None:
+        """Removes all buckets: their project has gone."""
+        self.cloud = None
+        for bucket in self.buckets.folder.glob("[!.]*"):
+            shutil.rmtree(bucket)
+
+    @property
+    def machine(self) -> Machine:
+        """The node that all pods find."""
+        return Machine(
+            image=self._image,
+            bucket=self.buckets.folder.joinpath,
+            environment=self._environment,
+            mounts={_MOUNTED: _CHANGES},
+            folder=self.folder / "pods",
+            logs=self.folder / "logs",
+        )
+
+    def _image(self, reference: str) -> Image:
+        name = reference.rpartition("/")[2].partition("@")[0].partition(":")[0]
+        if name not in _IMAGES:
+            raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(_IMAGES)}")
+        with self._laying_out:  # pods start at the same time
+            if name not in self._laid_out:
+                self._laid_out[name] = lay_out(_IMAGES[name], self.folder / "images")
+        return self._laid_out[name]
+
+    def _environment(self, pod: Object, own: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **_slice_of(pod),
+            "HF_ENDPOINT": self.hub.address,
+            "CLOUD_STORAGE_EMULATOR_ENDPOINT": self.buckets.address,
+            "GCE_METADATA_ROOT": METADATA,
+            "PYTHONPATH": f"{_MOUNTED}:{own.get('PYTHONPATH', '')}".rstrip(":"),
+        }
+
+    def _bucket(self, bucket: str) -> Item | None:
+        return self.cloud.named(BUCKET, bucket) if self.cloud else None
+
+    def _exists(self, bucket: str) -> bool:
+        return self._bucket(bucket) is not None
+
+    def _refuses(self, bucket: str, token: str | None) -> int | None:
+        """Why a bucket refuses: 401, nobody knows who asks; 403, nobody has given that account a role."""
+        found = self._bucket(bucket)
+        if self.cloud is None or found is None or not token:
+            return 401
+        space, slash, account = token.partition("/")
+        who = f"/ns/{space}/sa/{account}" if slash else f"serviceAccount:{token}"
+        given = (item.inputs for item in self.cloud.of_type(_MEMBER))
+        members = [each["member"] for each in given if found.is_named(each["bucket"])]
+        if not any(member.endswith(who) for member in members):
+            return 403
+        self.cloud.written_buckets.add(found.id)
+        return None
+
+
+def _slice_of(pod: Object) -> dict[str, str]:
+    """What GKE's webhook and device plugin tell a host of a TPU slice, as far as Ray asks.
+
+    By the labels that KubeRay gives it: https://github.com/ai-on-gke/kuberay-tpu-webhook
+    """
+    topology = (pod["spec"].get("nodeSelector") or {}).get(TOPOLOGY_LABEL)
+    if not topology:
+        return {}
+    labels = pod["metadata"]["labels"]
+    return {
+        "TPU_ACCELERATOR_TYPE": f"v6e-{TPU_SLICES[topology].chips}",
+        "TPU_NAME": labels["ray.io/worker-group-replica-name"],
+        "TPU_TOPOLOGY": topology,
+        "TPU_WORKER_ID": labels["ray.io/replica-host-index"],
+    }

@@ -1,0 +1,53 @@
+"""The stack a4-accelerate with its trainer: one Job, two processes, a bucket."""
+
+import signal
+import subprocess
+
+import pytest
+
+from engine.project import ROOT
+from tests.pods.conftest import Play
+
+COMPLETE = "Complete CompletionsReached"
+LOADS = """
+import sys
+from peft import PeftConfig
+print(PeftConfig.from_pretrained(sys.argv[1]).base_model_name_or_path)
+"""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(play: Play) -> dict[int, float]:
+    """The losses of a run to which nothing happens."""
+    stage = play("a4-accelerate")
+    stage.stack.up()
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    assert (stage.run() / "COMPLETE.json").exists()
+    loads = [ROOT / ".venv-training/bin/python", "-c", LOADS, stage.run() / "adapter"]
+    assert subprocess.check_output(loads, text=True).strip() == "google/gemma-3-12b-it"
+    return stage.losses()
+
+
+def test_the_job_trains_every_step_and_leaves_an_adapter(undisturbed: dict[int, float]) -> None:
+    assert list(undisturbed) == list(range(1, len(undisturbed) + 1))
+    assert undisturbed[len(undisturbed)] < undisturbed[1]
+
+
+def test_a_run_that_is_killed_and_then_loses_its_node_goes_on_as_if_nothing_had_happened(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    stage = play("a4-accelerate")
+    stage.stack.up()
+    stage.waits_for("a checkpoint", stage.saved)
+    (pod,) = stage.pods()
+    running = stage.kubelet.pod(pod["metadata"]["name"])
+    assert running
+    running.process("finetune").signal(signal.SIGKILL)
+    (_, second) = stage.waits_for("a second pod", lambda: len(stage.pods()) == 2 and stage.pods())
+    killed = stage.saved()
+    stage.waits_for("another checkpoint", lambda: stage.saved() > killed)
+    stage.kubelet.lose(stage.node_of(second), warned=True)
+    stopped = stage.saved()
+    assert stopped not in range(0, 1000, 6), "the stop has saved nothing of its own"
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    assert stage.losses() == pytest.approx(undisturbed)

@@ -1,0 +1,229 @@
+"""The stack a4-ray with its trainer: KubeRay's operator, Ray's head and two workers, the submitter.
+
+All trainings but the stack's own are the same command on the stack's Ray cluster, as other runs.
+"""
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.api import Object
+from rehearsal.control_plane.readiness import has_ended
+from tests.pods.conftest import HOSTS
+from tests.pods.stage import Stage
+from tests.pods.surroundings import Surroundings
+
+STEPS = 24  # on_a_cpu/sitecustomize.py
+# Whatever such a training saves, it does not save for its end or its period.
+ENDLESS = ("--set=training.epochs=9999", "--set=training.save_every_steps=9999")
+
+
+class Training:
+    """A RayJob with a run of its own, on the Ray cluster of the stack's.
+
+    Args:
+        stage: The stage.
+        tree: The RayJob.
+        run: The run's name.
+    """
+
+    def __init__(self, stage: Stage, tree: Object, run: str) -> None:
+        self._stage, self.tree, self.run = stage, tree, run
+
+    def status(self) -> Object:
+        """What the operator says of it."""
+        return (self._stage.api.get(self.tree) or {}).get("status") or {}
+
+    def pods(self, role: str) -> list[Object]:
+        """Pods of its Ray cluster that nobody has deleted."""
+        labels = {"ray.io/cluster": self.status()["rayClusterName"], "ray.io/node-type": role}
+        pods = self._stage.api.list("v1", "Pod", labels=labels)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def begun(self) -> list[int]:
+        """The steps that its workers have begun from.
+
+        A container that starts again in its pod finds the logs of the one before, and Ray shows them again.
+        """
+        lines = dict.fromkeys(re.findall(r"pid=.* processes, from step \d+", self.log()))
+        return [int(line.split()[-1]) for line in lines]
+
+    @property
+    def folder(self) -> Path:
+        """Its run in the bucket."""
+        return self._stage.run().parent / self.run
+
+    def log(self) -> str:
+        """What its submitters have printed, which is what its driver and its workers print."""
+        name = {"batch.kubernetes.io/job-name": self.tree["metadata"]["name"]}
+        return "".join(map(self._stage.kubelet.log, self._stage.api.list("v1", "Pod", labels=name)))
+
+    def losses(self) -> dict[int, float]:
+        """The loss of each step, the last one said of each."""
+        file = self.folder / "metrics.jsonl"
+        lines = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
+        return {line["step"]: line["loss"] for line in lines if "loss" in line}
+
+    def checkpoints(self) -> list[int]:
+        """Steps that have been saved completely and are kept."""
+        return sorted(
+            int(each.parent.name.split("-")[1]) for each in self.folder.glob("checkpoint-*/COMPLETE.json")
+        )
+
+    def comes_to(self, step: int) -> None:
+        """Waits until it has trained so far."""
+        self.waits_for(f"step {step} of {self.run}", lambda: max(self.losses(), default=0) >= step)
+
+    def ends(self) -> str:
+        """Waits for its end: `jobStatus`."""
+        self.waits_for(f"the end of {self.run}", lambda: has_ended({"status": self.status()}))
+        return self.status()["jobStatus"]
+
+    def kill(self, role: str) -> None:
+        """Kills the process of its head or of its first worker, which begins again in its pod."""
+        pod = self._stage.kubelet.pod(self.pods(role)[0]["metadata"]["name"])
+        assert pod
+        pod.process(f"ray-{role}").signal(signal.SIGKILL)
+
+    def waits_for(self, what: str, ask: Callable[[], object]) -> None:
+        """Waits until an answer is true."""
+        try:
+            self._stage.waits_for(what, ask)
+        except Exception as error:
+            error.add_note(f"{self.status()}\n{self.log()[-3000:]}")
+            raise
+
+
+class Ray:
+    """The stack's training, and more on its Ray cluster, which stays until the last one has ended.
+
+    Args:
+        stage: A stage whose stack is up.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self._command = stage.training["spec"]["entrypoint"]
+        (self._run,) = re.findall(r"--run (\S+)", self._command)
+        self._more: list[Object] = []
+        self.first = Training(stage, stage.training, self._run)
+        self.stay(3600)
+
+    def stay(self, seconds: int) -> None:
+        """How long the Ray cluster stays once the stack's training has ended."""
+        self.stage.api.patch(self.stage.training, {"spec": {"ttlSecondsAfterFinished": seconds}})
+
+    def again(self, run: str, *options: str) -> Training:
+        """Starts the same command as another run, on the Ray cluster that is there."""
+        tree = self.stage.training
+        spec = {**tree["spec"], "entrypoint": " ".join([self._command.replace(self._run, run), *options])}
+        for key in ("rayClusterSpec", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"):
+            del spec[key]
+        cluster = self.first.status()["rayClusterName"]
+        spec |= {"clusterSelector": {"ray.io/cluster": cluster}, "backoffLimit": 0}
+        metadata = {"name": run, "namespace": tree["metadata"]["namespace"]}
+        started = {"apiVersion": tree["apiVersion"], "kind": "RayJob", "metadata": metadata, "spec": spec}
+        self.stage.api.create(started)
+        self._more.append(started)
+        return Training(self.stage, started, run)
+
+    def end(self, training: Training) -> None:
+        """Deletes a training, which the operator has Ray stop."""
+        self.stage.api.delete(training.tree)
+        self.stage.waits_for(f"{training.run} to go", lambda: not self.stage.api.get(training.tree))
+
+    def shut_down(self) -> None:
+        """Waits until the operator has taken the Ray cluster away, the first training having ended."""
+        self.first.ends()
+        self.stay(0)
+        workers = {"ray.io/node-type": "worker"}
+        self.stage.waits_for("no Ray cluster", lambda: not self.stage.api.list("ray.io/v1", "RayCluster"))
+        self.stage.waits_for("no workers", lambda: not self.stage.api.list("v1", "Pod", labels=workers))
+
+    def kill(self) -> None:
+        """Ends all of it at once, as the deletion of its nodes does."""
+        for tree in (*self._more, self.stage.training):
+            self.stage.api.delete(tree)
+        self.stage.waits_for("no pods", lambda: not [self._kill(pod) for pod in self.stage.pods()])
+
+    def _kill(self, pod: Object) -> None:
+        self.stage.api.delete(pod, ended=True)
+
+
+@pytest.fixture(scope="module")
+def ray(plane: ControlPlane, around: Surroundings) -> Iterator[Ray]:
+    """The stack, up; it is gone without a trace after the tests."""
+    with Stage("a4-ray", {}, plane, around, HOSTS) as stage:
+        stage.stack.up()
+        ray = Ray(stage)
+        yield ray
+        ray.shut_down()
+        ray.kill()
+        stage.stack.destroy()
+        assert stage.stack.cloud.items == []
+        assert stage.stack.cluster and stage.stack.cluster.left() == []
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ray: Ray) -> Training:
+    """The stack's own training, at its end."""
+    ray.first.ends()
+    return ray.first
+
+
+def test_the_job_trains_to_its_end_and_leaves_an_adapter(undisturbed: Training) -> None:
+    assert undisturbed.ends() == "SUCCEEDED"
+    assert (undisturbed.folder / "COMPLETE.json").exists()
+    assert (undisturbed.folder / "adapter/adapter_model.safetensors").exists()
+    assert list(undisturbed.losses()) == list(range(1, STEPS + 1))
+    assert all(f"step {step}/{STEPS} " in undisturbed.log() for step in range(1, STEPS + 1))
+
+
+def test_a_worker_that_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
+    undisturbed: Training, ray: Ray
+) -> None:
+    training = ray.again("worker-killed", "--set=training.save_every_steps=6")
+    training.comes_to(8)
+    training.kill("worker")
+    assert training.ends() == "SUCCEEDED"
+    assert training.losses() == undisturbed.losses()
+    first, then = training.begun()
+    assert (first, then % 6) == (0, 0)
+    assert then
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_deleted_saves_before_it_goes(undisturbed: Training, ray: Ray) -> None:
+    training = ray.again("worker-deleted", *ENDLESS)
+    training.comes_to(2)
+    ray.stage.api.delete(training.pods("worker")[0])
+    training.waits_for("it to begin again", lambda: len(training.begun()) > 1)
+    assert training.begun() == [0, *training.checkpoints()]
+    training.comes_to(STEPS)
+    same = {step: training.losses()[step] for step in range(1, STEPS + 1)}
+    assert same == undisturbed.losses()
+    ray.end(training)
+
+
+def test_a_wrong_token_is_told_and_not_tried_again(undisturbed: Training, ray: Ray) -> None:
+    known, ray.stage.around.hub.tokens = ray.stage.around.hub.tokens, {}
+    training = ray.again("wrong-token")
+    try:
+        assert training.ends() == "STOPPED"
+    finally:
+        ray.stage.around.hub.tokens = known
+    assert "error: " in training.log()
+    assert not training.begun()
+
+
+@pytest.mark.slow
+def test_a_limit_of_hours_ends_it_saved_and_not_tried_again(undisturbed: Training, ray: Ray) -> None:
+    training = ray.again("limited", "--max-run-hours=1e-9")
+    assert training.ends() == "STOPPED"
+    assert training.checkpoints() == [1]
+    assert "error: the run has trained for" in training.log()

@@ -1,0 +1,87 @@
+"""Trouble at the platform's edge, on a4-accelerate: what passes costs nothing, what does not ends at once."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from rehearsal.errors import RehearsalError
+from tests.pods.conftest import Play
+from tests.pods.stage import Stage
+from tests.pods.test_a4_accelerate import COMPLETE
+from tests.stand_ins.bucket import Fault
+
+MODEL = "google/gemma-3-12b-it"
+BUSY = 3
+STEPS = 4
+
+
+def signal_api_server(stage: Stage, number: signal.Signals) -> None:
+    (file,) = stage.plane.kubeconfig.parent.rglob("kube-apiserver.pid")
+    os.kill(int(file.read_text()), number)
+
+
+def busy(times: int) -> Callable[[str], tuple[int, Mapping[str, str]] | None]:
+    """The answers of a Hub that has had too many requests."""
+    answers = iter([(429, {"Retry-After": "1"})] * times)
+    return lambda _path: next(answers, None)
+
+
+def test_hub_bucket_and_api_server_fail_for_a_while_and_nothing_is_lost(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = play("a4-accelerate")
+    monkeypatch.setattr(stage.around.hub, "refusal", busy(BUSY))
+    stage.stack.up()
+    stage.waits_for("a checkpoint", stage.saved)
+    assert stage.kubelet.log(stage.pods()[0]).count("429 Too Many Requests; again in 1 s") == BUSY
+
+    stage.around.buckets.faults.append(Fault(status=503, times=BUSY))
+    stage.waits_for("all refusals", lambda: not stage.around.buckets.faults)
+
+    signal_api_server(stage, signal.SIGSTOP)
+    try:
+        done = len(stage.losses())
+        stage.waits_for("more steps", lambda: len(stage.losses()) >= done + STEPS)
+    finally:
+        signal_api_server(stage, signal.SIGCONT)
+
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    assert len(stage.pods()) == 1
+    assert (stage.run() / "COMPLETE.json").exists()
+    steps = list(stage.losses())
+    assert steps == list(range(1, len(steps) + 1))
+
+
+def logs(stage: Stage) -> set[Path]:
+    """Of all pods that ever were; a Job that fails while it is awaited is gone."""
+    return set(stage.around.folder.glob("logs/*/finetune.log"))
+
+
+def forget_token(stage: Stage, _patch: pytest.MonkeyPatch) -> None:
+    stage.around.hub.tokens = {}
+
+
+def gate(stage: Stage, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stage.around.hub.model(MODEL), "gated", True)
+
+
+@pytest.mark.parametrize(
+    ("refuse", "why"),
+    [(forget_token, "does not know the token in HF_TOKEN"), (gate, f"https://huggingface.co/{MODEL}")],
+)
+def test_a_hub_that_refuses_ends_the_job_at_once(
+    play: Play,
+    monkeypatch: pytest.MonkeyPatch,
+    refuse: Callable[[Stage, pytest.MonkeyPatch], None],
+    why: str,
+) -> None:
+    stage = play("a4-accelerate", waitForTraining="true")
+    refuse(stage, monkeypatch)
+    before = logs(stage)
+    with pytest.raises(RehearsalError, match=r"finetune .* failed with exit code 2 matching FailJob rule"):
+        stage.stack.up()
+    (log,) = logs(stage) - before
+    assert why in log.read_text()

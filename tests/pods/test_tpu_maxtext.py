@@ -1,0 +1,88 @@
+"""The stack tpu-maxtext with its trainer: KubeRay's operator, real Ray, the four hosts of a slice.
+
+JAX computes on the CPU of each host. The slice is reserved by Ray as on TPUs, by what GKE tells its hosts.
+"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.project import ROOT
+from rehearsal.control_plane.api import Object
+from tests.pods.conftest import Play
+from tests.pods.stage import Stage
+from tests.pods.surroundings import Surroundings
+
+STEPS, PERIOD = 60, 20  # on_a_cpu/sitecustomize.py
+MAKE_ROWS = "import pathlib, sys; from tiny import make_rows; make_rows(pathlib.Path(sys.argv[1]))"
+DATA_SET = "me/rows"
+
+
+@pytest.fixture(scope="module")
+def stage(play: Play, around: Surroundings, tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """A stack that trains on text, undisturbed."""
+    rows = tmp_path_factory.mktemp("rows")
+    python = ROOT / ".venv-maxtext/bin/python"
+    subprocess.run([python, "-c", MAKE_ROWS, rows], cwd=ROOT / "tests/maxtext", check=True)
+    around.hub.data_set(DATA_SET).push(rows)
+    return training(play)
+
+
+def training(play: Play) -> Stage:
+    stage = play("tpu-maxtext", dataset=f"hf://datasets/{DATA_SET}/rows-*.parquet")
+    stage.stack.up()
+    return stage
+
+
+def ends_well(stage: Stage) -> dict[int, float]:
+    """Waits for the end of the job; the losses."""
+    assert stage.waits_for("the end of the job", stage.outcome).startswith("Complete")
+    assert (stage.run() / "COMPLETE.json").exists()
+    return stage.losses()
+
+
+def checkpoints(run: Path) -> set[int]:
+    """The steps, counted from 0, after which the run has saved."""
+    return {int(each.name) for each in (run / "checkpoints").glob("*") if each.name.isdigit()}
+
+
+def hosts(stage: Stage) -> list[Object]:
+    return stage.api.list("v1", "Pod", labels={"ray.io/node-type": "worker"})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(stage: Stage) -> dict[int, float]:
+    """The losses of a run to which nothing happens."""
+    losses = ends_well(stage)
+    assert checkpoints(stage.run()) == {STEPS - PERIOD, STEPS - 1}
+    return losses
+
+
+@pytest.mark.slow
+def test_the_slice_trains_every_step_and_the_ray_cluster_goes(
+    stage: Stage, undisturbed: dict[int, float]
+) -> None:
+    assert list(undisturbed) == list(range(1, STEPS + 1))
+    stage.waits_for("the cluster to go", lambda: not stage.api.list("ray.io/v1", "RayCluster"))
+
+
+@pytest.mark.slow
+def test_a_lost_host_has_all_replaced_and_the_run_goes_on_from_the_step_that_was_saved(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    stage = training(play)
+    stage.waits_for("a checkpoint", lambda: checkpoints(stage.run()) - {0})
+    before = hosts(stage)
+    stage.api.delete(before[-1], ended=True)
+    assert ends_well(stage) == pytest.approx(undisturbed, abs=1e-5)
+    assert begun(stage) == [0, PERIOD + 1]
+    assert not {pod["metadata"]["name"] for pod in before} & {pod["metadata"]["name"] for pod in hosts(stage)}
+
+
+def begun(stage: Stage) -> list[int]:
+    """The steps that its workers have begun from."""
+    labels = {"batch.kubernetes.io/job-name": stage.now()["metadata"]["name"]}
+    (submitter,) = stage.api.list("v1", "Pod", labels=labels)
+    return [int(step) for step in re.findall(r"training from step (\d+) ", stage.kubelet.log(submitter))]
