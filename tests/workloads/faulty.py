@@ -5,8 +5,9 @@
 PLAN is a list of {"arguments": [...]}, run one after another, each with or without
 
     "terminate": {"rank": 1, "step": 3}                SIGTERM to one of them
-    "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE and its torchrun; with
-    FILE "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
+    "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE, while FILE exists
+    "poison": {"rank": 1, "step": 3}                   an infinity in a gradient of that rank
+    "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
 
 Arguments after PLAN are ignored.
 """
@@ -36,6 +37,8 @@ def main(plan: list[dict[str, Any]]) -> int:
             terminate_at(**entry["terminate"])
         if "lose" in entry:
             lose_at(**entry["lose"])
+        if "poison" in entry:
+            poison_at(**entry["poison"])
         if "hold" in entry:
             hold_at(**entry["hold"])
         if code := finetune(entry["arguments"]):
@@ -95,6 +98,23 @@ def hold_at(step: int, held: str) -> None:
     in_step(step, hold)
 
 
+def poison_at(step: int, rank: int) -> None:
+    """Put an infinity into one gradient of one rank in `step`."""
+    from trl import SFTTrainer
+
+    original = SFTTrainer.training_step
+
+    def training_step(self: Any, model: Any, *more: Any) -> Any:
+        loss = original(self, model, *more)
+        if self.state.global_step + 1 == step and self.args.process_index == rank:
+            gradient = next(weight.grad for weight in model.parameters() if weight.grad is not None)
+            getattr(gradient, "_local_tensor", gradient).view(-1)[0] = float("inf")
+        return loss
+
+    patched: Any = SFTTrainer
+    patched.training_step = training_step
+
+
 def in_step(step: int, act: Callable[[], None]) -> None:
     """Call `act` in that step of this process's training, before it asks whether to stop."""
     from finetune.local_driver import LocalDriver
@@ -142,6 +162,14 @@ def train_and_die(config: dict[str, Any]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     callbacks.SaveOnRequest.on_step_end = die_or_go_on
+    ray_driver.train_on_worker(config)
+
+
+def train_with_poison(config: dict[str, Any]) -> None:
+    """Replaces the Ray driver's worker function: an infinity in rank 1's gradient in step 5, each time."""
+    from finetune import ray_driver
+
+    poison_at(step=5, rank=1)
     ray_driver.train_on_worker(config)
 
 

@@ -95,6 +95,21 @@ def test_a_finished_job_that_is_submitted_again_trains_nothing_and_succeeds(
     assert sorted(resubmitted_job.rglob("*")) == before
 
 
+def test_an_infinity_in_one_worker_s_gradient_ends_the_job_when_it_comes_again(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ray starts the workers again, as after any error."""
+    from finetune import ray_driver
+
+    monkeypatch.setattr(ray_driver, "train_on_worker", faulty.train_with_poison)
+    assert on_ray(recipe, tmp_path) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    (newest,) = (tmp_path / "mine").glob("checkpoint-00000004-*")
+    assert "error: loss or gradient is not finite at step 5, for the second time" in error
+    assert f"{newest.name} is kept" in error
+    assert len(losses(tmp_path / "mine")) == 4
+
+
 def on_ray(recipe: Path, store: Path) -> int:
     """Run the command on a Ray that is started and stopped here."""
     import ray

@@ -51,7 +51,7 @@ def interrupted(
 ) -> tuple[Path, str]:
     """The runs `undisturbed`, `steady` and `mine`, one of whose processes gets SIGTERM in its third step.
 
-    And the output.
+    And its copy `stopped`, and the output.
     """
     store = tmp_path_factory.mktemp("store")
     code, output = torchrun(
@@ -63,6 +63,7 @@ def interrupted(
         {"arguments": local(recipe, store, "mine"), "terminate": {"rank": 1, "step": 3}},
     )
     assert code == 143
+    shutil.copytree(store / "mine", store / "stopped")
     return store, output
 
 
@@ -188,6 +189,26 @@ def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
     assert "Traceback" not in output and not (run / "COMPLETE.json").exists()
 
 
+def test_an_infinity_in_one_rank_s_gradient_ends_the_run_and_its_checkpoints_stay_as_they_are(
+    interrupted: tuple[Path, str], recipe: Path, warm: str, tmp_path: Path
+) -> None:
+    """In a step that saves. The next start comes to the same end, and no other one follows."""
+    run = shutil.copytree(interrupted[0] / "stopped", tmp_path / "mine")
+    before = contents(run)
+    (newest,) = run.glob("checkpoint-00000003-*")
+    entry = {"arguments": local(recipe, tmp_path, "mine"), "poison": {"rank": 1, "step": 4}}
+    for code, told in ((1, "the next start goes on"), (2, "for the second time with the same rows")):
+        ended, output = torchrun(warm, recipe, tmp_path, entry)
+        assert ended == code
+        assert "Traceback" not in output and "nan" not in output
+        (error,) = {line for line in output.splitlines() if line.startswith("error: loss")}
+        assert error.startswith("error: loss or gradient is not finite at step 4")
+        assert f"{newest.name} is kept" in error and told in error
+        assert contents(run) == before
+        assert len(losses(run)) == 3
+    assert main(command(recipe, tmp_path, "mine")) == 2
+
+
 @pytest.mark.usefixtures("no_launch")
 def test_a_finished_run_starts_no_process(
     resumed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
@@ -278,6 +299,11 @@ def evaluations(run: Path) -> dict[int, float]:
     found = {line["step"]: line["eval_loss"] for line in lines}
     assert len(found) == len(lines)
     return found
+
+
+def contents(run: Path) -> dict[Path, bytes]:
+    """The files of a run's checkpoints."""
+    return {path: path.read_bytes() for path in run.glob("checkpoint-*/**/*") if path.is_file()}
 
 
 def command(recipe: Path, store: Path, run: str, processes: int = 2) -> list[str]:

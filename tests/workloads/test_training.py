@@ -133,6 +133,40 @@ def test_a_checkpoint_cut_off_half_way_is_ignored(
     assert same_adapter(run, undisturbed)
 
 
+@pytest.mark.parametrize("figure", ["loss", "eval_loss"])
+def test_a_loss_that_is_no_number_ends_the_run_before_it_is_logged_or_saved(
+    figure: str,
+    tiny: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where the step is not one that is logged by itself."""
+    import torch
+    from trl import SFTTrainer
+
+    compute_loss = SFTTrainer.compute_loss
+
+    def spoilt(self: Any, model: Any, *more: Any, **options: Any) -> Any:
+        found = compute_loss(self, model, *more, **options)
+        if self.state.global_step < 3 or model.training != (figure == "loss"):
+            return found
+        return (found[0] * torch.nan, found[1]) if isinstance(found, tuple) else found * torch.nan
+
+    monkeypatch.setattr(SFTTrainer, "compute_loss", spoilt)
+    more = {"batch_size": 1, "log_every_steps": 100, "save_every_steps": 2, "evaluate_every_steps": 2}
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", **more)
+    assert train(recipe, tmp_path, "mine") == 1
+    told = capsys.readouterr().err
+    (kept,) = (tmp_path / "mine").glob("checkpoint-*")
+    assert f"error: loss or gradient is not finite at step 4; {kept.name} is kept" in told
+    assert kept.name.startswith("checkpoint-00000002")
+    logged = (tmp_path / "mine" / "metrics.jsonl").read_text()
+    assert "NaN" not in logged and '"step": 2' in logged
+    assert train(recipe, tmp_path, "mine") == 2
+    assert "for the second time" in capsys.readouterr().err
+
+
 def test_a_finished_run_is_left_alone_and_says_so(
     undisturbed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

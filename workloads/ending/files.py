@@ -1,6 +1,7 @@
 """The text files of a run's directory, in a bucket or on a disk."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -35,9 +36,11 @@ class MetricsLog:
         self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
         self._written = float("-inf")
 
-    def append(self, values: dict[str, Any]) -> None:
+    def append(self, values: dict[str, float]) -> None:
         """Add a line; it is written with the next one if the last write was less than a second ago."""
-        self._lines.append(json.dumps(values))
+        # JSON knows no NaN.
+        known = {key: value if math.isfinite(value) else None for key, value in values.items()}
+        self._lines.append(json.dumps(known))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
             self.flush()
 

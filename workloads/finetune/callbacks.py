@@ -1,16 +1,19 @@
-"""Callbacks of the trainer: saving on request, checkpoints to storage, progress."""
+"""Callbacks of the trainer: saving on request, checkpoints to storage, progress, an end without figures."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import gather, gather_object
+from accelerate.utils import broadcast_object_list, gather, gather_object
 from peft import get_peft_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from ending.errors import InputError, PassingError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
+from finetune.checkpoint import RunFolder
 from finetune.driver import Driver, Request
 from finetune.metrics import Pace, last_evaluation
 from finetune.model import verify_adapter
@@ -37,10 +40,52 @@ class SaveOnRequest(TrainerCallback):
             asked = Request.STOP_AT_LIMIT
         request = Request(int(gather(torch.tensor([asked], device=args.device)).max()))
         if request > self.answered:
-            # Logged too, because the average since the last line would be lost with the process.
-            control.should_log = control.should_save = True
+            control.should_save = True
             control.should_training_stop = control.should_training_stop or request >= Request.SAVE_AND_STOP
             self.answered = request
+        # The average since the last line would be lost with the process, and what is saved must be finite.
+        control.should_log = control.should_log or control.should_save
+
+
+class StopUnlessFinite(TrainerCallback):
+    """End the run, before it logs or saves, when loss or gradient of any rank is no finite number.
+
+    What an earlier step has spoilt shows in the next loss that is logged.
+    """
+
+    FILE = "not-finite.json"
+
+    def __init__(self, run: RunFolder):
+        self._run = run
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: Any,
+    ) -> None:
+        figures = [value for key, value in (logs or {}).items() if key in ("loss", "grad_norm", "eval_loss")]
+        finite = torch.tensor(figures, device=args.device).isfinite().all()
+        if gather(finite[None]).all():
+            return
+        # Asked by one process, since it changes the answer.
+        again, kept = None, None
+        if args.process_index == 0:
+            record = json.dumps({"step": state.global_step})
+            again = self._run.folder.read_text(self.FILE) == record
+            self._run.folder.write_text(self.FILE, record)
+            kept = self._run.newest_checkpoint()
+        again, kept = broadcast_object_list([again, kept])
+        what = f"loss or gradient is not finite at step {state.global_step}"
+        good = f"{kept.name} is kept" if kept else "no checkpoint had been saved"
+        if again:
+            raise InputError(
+                f"{what}, for the second time with the same rows; {good}: lower training.learning_rate or "
+                "look at the rows, with a --run of its own"
+            )
+        raise PassingError(f"{what}; {good}, and the next start goes on from there")
 
 
 class SaveCheckpoints(TrainerCallback):

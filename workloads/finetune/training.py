@@ -19,7 +19,7 @@ from trl import SFTConfig, SFTTrainer
 from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
-from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress
+from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopUnlessFinite
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
@@ -71,7 +71,7 @@ def _train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> 
     # At every save PEFT would ask the Hub for the model's configuration, that of today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
     asked = SaveOnRequest(driver, limit)
-    callbacks: list[TrainerCallback] = [asked]
+    callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
@@ -167,6 +167,8 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         dataloader_num_workers=training.loader_processes,
         dataloader_pin_memory=on_gpu,
         logging_steps=training.log_every_steps,
+        # It would show a loss that is not finite as the one before.
+        logging_nan_inf_filter=False,
         # More steps than there are: evaluation at the end only.
         eval_strategy="steps" if recipe.data.test_rows else "no",
         eval_steps=training.evaluate_every_steps or sys.maxsize,
