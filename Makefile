@@ -19,9 +19,10 @@ DEPTRY := $(CURDIR)/$(BIN)/deptry . ../ending --config $(CURDIR)/pyproject.toml 
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help has-python312 known-stack setup hooks rehearse rehearse-all rehearse-cluster rehearse-run test test-infrastructure \
-	test-training test-cluster test-pods check check-training provider-check preview format inventory docs lock bench bench-training \
-	clean test-maxtext test-maxtext-quick check-maxtext tpu-compile
+.PHONY: help has-python312 known-stack setup hooks preview clean \
+	rehearse rehearse-all rehearse-cluster rehearse-run \
+	test test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
+	check check-training check-maxtext provider-check format inventory docs lock bench bench-training tpu-compile
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 22
@@ -56,8 +57,7 @@ test: test-maxtext-quick test-infrastructure test-training ## all tests but the 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
-		--ignore tests/pods \
-		--numprocesses 2 --dist worksteal
+		--ignore tests/pods --numprocesses 2 --dist worksteal
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
@@ -65,7 +65,10 @@ test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes object
 
 test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, pre-empted, resumed
 	$(BIN)/python -m engine
-	$(BIN)/python -m pytest tests/pods -rs
+	$(BIN)/python -m pytest tests/pods -rs $(SLOW)
+
+test-pods-slow: SLOW = --slow
+test-pods-slow: $(MAXTEXT)/.ready test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder

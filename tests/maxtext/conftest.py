@@ -18,21 +18,6 @@ PATHS = [str(WORKLOADS), str(WORKLOADS / "maxtext"), str(HERE)]
 sys.path[:0] = PATHS
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run what takes minutes, too")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes minutes; run with --slow")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip slow tests by name, so that the summary lists them."""
-    for item in items:
-        if item.get_closest_marker("slow") and not config.getoption("--slow"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes: make test-maxtext"))
-
-
 @pytest.fixture(scope="session")
 def hub() -> "Iterator[Hub]":
     """A Hub of this machine, without a repository."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from engine import go_build, lookup
 from engine.errors import EngineError
@@ -19,6 +20,8 @@ from tests.pods.recording import Recording
 from tests.pods.stage import CloudRunStage, Stage
 from tests.pods.surroundings import Surroundings
 
+_ON_CLOUD_RUN: Final = "cloudrun-vllm"
+
 
 def main(stack: str) -> int:
     """Creates the stack, plays its course, destroys it; returns the exit status."""
@@ -29,11 +32,14 @@ def main(stack: str) -> int:
         signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="pods-") as folder:
         try:
-            go_build.build(programs.MODULES, print)
+            scenario = stack_file(stack)["scenario"]
+            if scenario != _ON_CLOUD_RUN:
+                go_build.build(programs.MODULES, print)
             lookup.find(print)
             network.enter(Path(folder, "hosts"))
             with ExitStack() as started:
-                return _play(_stage(stack, Path(folder), started))
+                stage = _stage(stack, scenario, Path(folder), started)
+                return _play(stage, shares=scenario == "l4-kueue")
         except EngineError as error:
             print(f"rehearse-run {stack}: {error}", file=sys.stderr)
             return 1
@@ -42,18 +48,18 @@ def main(stack: str) -> int:
             return 130
 
 
-def _stage(stack: str, folder: Path, started: ExitStack) -> Stage:
+def _stage(stack: str, scenario: str, folder: Path, started: ExitStack) -> Stage:
     """The stage of a stack; one on Cloud Run has no control plane."""
     around = started.enter_context(Surroundings(folder / "hub"))
-    if stack_file(stack)["scenario"] == "cloudrun-vllm":
+    if scenario == _ON_CLOUD_RUN:
         return started.enter_context(CloudRunStage(stack, {}, around, progress=print))
     plane = started.enter_context(ControlPlane(runs_pods=True))
     return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", progress=print))
 
 
-def _play(stage: Stage) -> int:
-    stack = stage.stack.stack
-    shares, recording = stack == "l4-kueue", Recording(stage)
+def _play(stage: Stage, *, shares: bool) -> int:
+    """Brings the stack up, trains, destroys it; 1 when the training failed or something is left."""
+    recording = Recording(stage)
     with recording if shares else nullcontext():
         stage.stack.up()
         for said in share(stage) if shares else ():
@@ -61,8 +67,9 @@ def _play(stage: Stage) -> int:
             recording.note(said)
         for said in train(stage):
             print(said, flush=True)
+    trained = stage.outcome().startswith("Complete")
     if shares:
-        (folder := RESULTS / stack).mkdir(parents=True, exist_ok=True)
+        (folder := RESULTS / stage.stack.stack).mkdir(parents=True, exist_ok=True)
         recording.draw(folder / "pods.svg")
         print(f"pods, queue and loss over time: {folder}/pods.svg")
     changed = stage.stack.preview().changed
@@ -70,13 +77,14 @@ def _play(stage: Stage) -> int:
     left = [item.id for item in stage.stack.cloud.items]
     left += stage.stack.cluster.left() if stage.stack.cluster else []
     print(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}")
-    return 1 if changed or left else 0
+    return 0 if trained and not changed and not left else 1
 
 
 def train(stage: Stage) -> Iterator[str]:
     """The training, from what its pods and its bucket say of it."""
     yield f"the training: {stage.waits_for('the end of the training', stage.outcome)}"
-    losses = stage.losses()
+    if not (losses := stage.losses()):
+        return
     yield f"{len(losses)} steps, loss {losses[min(losses)]:.3f} to {losses[max(losses)]:.3f}"
     run = stage.run()
     for file in sorted(path for path in run.rglob("*") if path.is_file() and "checkpoint-" not in str(path)):

@@ -30,27 +30,6 @@ if not MISSING:
     network.enter(HOSTS)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run what takes minutes, too")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes minutes; run with --slow")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip slow tests by name, so that the summary lists them."""
-    for item in items:
-        if item.get_closest_marker("slow") and not config.getoption("--slow"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes: --slow"))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _can_run() -> None:
-    if MISSING:
-        pytest.skip(MISSING)
-
-
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     """A control plane whose pods nobody plays."""
@@ -70,11 +49,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     return lay_out(ROOT / "workloads/finetune", tmp_path_factory.mktemp("image"))
 
 
-@pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    """What runs the pods of every node; there is nothing around them."""
-    folder = tmp_path_factory.mktemp("kubelet")
-    machine = Machine(
+def bare_machine(image: Image, folder: Path) -> Machine:
+    """A node with nothing around it but empty buckets."""
+    return Machine(
         image=lambda _reference: image,
         bucket=lambda name: folder / "buckets" / name,
         environment=lambda _pod, _own: {},
@@ -82,7 +59,12 @@ def kubelet(plane: ControlPlane, image: Image, tmp_path_factory: pytest.TempPath
         folder=folder / "pods",
         logs=folder / "logs",
     )
-    with Kubelet(plane, machine, HOSTS) as kubelet:
+
+
+@pytest.fixture(scope="module")
+def kubelet(plane: ControlPlane, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    """What runs the pods of every node; there is nothing around them."""
+    with Kubelet(plane, bare_machine(image, tmp_path_factory.mktemp("kubelet")), HOSTS) as kubelet:
         yield kubelet
 
 

@@ -12,8 +12,8 @@ from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.control_plane.api import until
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.pods.image import Image
-from rehearsal.pods.pod import Machine
 from tests.pods.cloud_run import CloudRun
+from tests.pods.conftest import bare_machine
 
 TIMEOUT = 60.0
 NAME = "projects/p/locations/l/jobs/tried"
@@ -28,15 +28,7 @@ def server() -> CloudRunServer:
 @pytest.fixture
 def runner(server: CloudRunServer, image: Image, tmp_path: Path) -> Iterator[CloudRun]:
     """Runs containers; there is nothing around them."""
-    machine = Machine(
-        image=lambda _reference: image,
-        bucket=lambda name: tmp_path / "buckets" / name,
-        environment=lambda _pod, _own: {},
-        mounts={},
-        folder=tmp_path / "instances",
-        logs=tmp_path / "logs",
-    )
-    runner = CloudRun(server._cloud, server, machine)
+    runner = CloudRun(server._cloud, server, bare_machine(image, tmp_path))
     yield runner
     runner.stop()
 

@@ -73,13 +73,13 @@ def container(pod: Object) -> Object:
 def run(api: Api, kubelet: Kubelet, request: pytest.FixtureRequest) -> Iterator[Run]:
     """Creates a pod that runs a shell script; what is given is on top of its container, or its `spec`."""
     name = request.function.__name__.replace("_", "-")[:50].rstrip("-")
-    (node := named("Node"))["metadata"].pop("namespace")
+    (node := named("Node", name))["metadata"].pop("namespace")
     api.apply(node)
     made: list[Object] = []
 
     def run(script: str, spec: Object | None = None, **container: Any) -> Tried:
         container = {"name": "main", "image": "finetune", "command": ["sh", "-c", script], **container}
-        spec = {"nodeName": "tried", "restartPolicy": "Never", "containers": [container], **(spec or {})}
+        spec = {"nodeName": name, "restartPolicy": "Never", "containers": [container], **(spec or {})}
         metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
         tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         made.append(tree)
@@ -248,7 +248,7 @@ def test_pods_find_each_other_by_the_names_of_their_service(run: Run, api: Api) 
 def test_a_node_that_is_taken_back_tells_its_pods(run: Run, kubelet: Kubelet) -> None:
     tried = run(SAVING, {"terminationGracePeriodSeconds": 60})
     tried.comes_to(lambda _: "begun" in tried.log())
-    kubelet.lose("tried", warned=True)
+    kubelet.lose(tried.now()["spec"]["nodeName"], warned=True)
     pod = tried.now()
     assert pod.get("status", {"phase": "Failed"})["phase"] == "Failed"
     assert "saving" in tried.log()

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tests.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
-WORKLOADS = HERE.parents[1] / "workloads"
+ROOT = HERE.parents[1]
+WORKLOADS = ROOT / "workloads"
 sys.path[:0] = [str(WORKLOADS), str(HERE)]
 
 
@@ -117,7 +118,7 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "HF_ENDPOINT": _hub.address,
         "HF_HOME": str(home / "hf"),
         "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": f"{WORKLOADS}:{HERE}",
+        "PYTHONPATH": f"{WORKLOADS}:{HERE}:{ROOT}",
         "RAY_AUTH_MODE": "disabled",
         "RAY_TMPDIR": short.name,
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -25,13 +25,16 @@ from typing import Any
 from warm import STARTED_BY
 
 from finetune.driver import Request
+from tests.pods.on_a_cpu.sitecustomize import shard
 
 
 def main(plan: list[dict[str, Any]]) -> int:
     """Run the plan; returns the first exit code that is not zero."""
+    import accelerate.state
+
     from finetune.__main__ import main as finetune
 
-    shard_on_cpu()
+    shard(accelerate.state)
     for entry in plan:
         if "terminate" in entry:
             terminate_at(**entry["terminate"])
@@ -44,26 +47,6 @@ def main(plan: list[dict[str, Any]]) -> int:
         if code := finetune(entry["arguments"]):
             return code
     return 0
-
-
-def shard_on_cpu() -> None:
-    """Make accelerate shard on a CPU, where it does not read its FSDP plugin."""
-    from accelerate.state import AcceleratorState, PartialState
-    from accelerate.utils import DistributedType
-
-    original = AcceleratorState.__init__
-
-    def initialize(state: Any, *arguments: Any, fsdp_plugin: Any = None, **options: Any) -> None:
-        original(state, *arguments, fsdp_plugin=fsdp_plugin, **options)
-        if fsdp_plugin is not None and state.distributed_type == DistributedType.MULTI_CPU:
-            if state.mixed_precision != "no":
-                fsdp_plugin.set_mixed_precision(state.mixed_precision)
-            state.fsdp_plugin = fsdp_plugin
-            state.distributed_type = DistributedType.FSDP
-            PartialState._shared_state["distributed_type"] = DistributedType.FSDP
-
-    patched: Any = AcceleratorState
-    patched.__init__ = initialize
 
 
 def terminate_at(step: int, rank: int) -> None:

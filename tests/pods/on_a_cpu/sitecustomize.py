@@ -169,10 +169,11 @@ def command() -> str:
     return ""
 
 
-if "JAX_PLATFORMS" in os.environ:
-    os.environ["JAX_PLATFORMS"] = "cpu"  # for TPUs and CPU
-sys.meta_path.insert(0, Changing())
-if command():
-    sys.argv += ARGUMENTS.get(command(), [])
-    for recipe in {word.removeprefix("--recipe=") for word in sys.argv} & OF_RECIPE.keys():
-        sys.argv += OF_RECIPE[recipe]
+if __name__ == "sitecustomize":  # and not a module that somebody imports
+    if "JAX_PLATFORMS" in os.environ:
+        os.environ["JAX_PLATFORMS"] = "cpu"  # for TPUs and CPU
+    sys.meta_path.insert(0, Changing())
+    if command():
+        sys.argv += ARGUMENTS.get(command(), [])
+        for recipe in {word.removeprefix("--recipe=") for word in sys.argv} & OF_RECIPE.keys():
+            sys.argv += OF_RECIPE[recipe]
