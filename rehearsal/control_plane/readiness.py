@@ -42,12 +42,13 @@ def _deployment(api: Api, live: Object) -> str:
 
 
 def _job(api: Api, live: Object) -> str:
+    name, labels = live["metadata"]["name"], {"batch.kubernetes.io/job-name": live["metadata"]["name"]}
     if is_true(live, "Failed"):
-        raise Rejected(f"Job {live['metadata']['name']} failed: {condition(live, 'Failed').get('message')}")
+        message = condition(live, "Failed").get("message")
+        raise Rejected(f"Job {name} failed: {message}{why(api, live, {'matchLabels': labels})}")
     if is_true(live, "Complete"):
         return ""
-    labels = {"matchLabels": {"batch.kubernetes.io/job-name": live["metadata"]["name"]}}
-    return "it is not complete" + why(api, live, labels)
+    return "it is not complete" + why(api, live, {"matchLabels": labels})
 
 
 def _service(api: Api, live: Object) -> str:
@@ -102,12 +103,16 @@ def why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
     if not labels:
         return ""
     pods = api.list("v1", "Pod", live["metadata"]["namespace"], labels)
-    waiting = [pod for pod in pods if not is_true(pod, "Ready")]
-    return f"; pod {waiting[0]['metadata']['name']}{_reason(waiting[0])}" if waiting else ""
+    waiting = [(pod["metadata"]["name"], _reason(pod)) for pod in pods if not is_true(pod, "Ready")]
+    name, reason = next((each for each in waiting if each[1]), waiting[0] if waiting else ("", ""))
+    return f"; pod {name}{reason}" if name else ""
 
 
 def _reason(pod: Object) -> str:
+    """What the provider says of it, provider/pkg/await/checker/pod."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return f": {scheduled.get('reason')}: {scheduled.get('message')}"
-    return ""
+    states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    ends = [state["terminated"] for state in states if "terminated" in state]
+    return "".join(f": [{end['reason']}] {end['message']}" for end in ends if end.get("message"))

@@ -16,6 +16,8 @@ _BWRAP: Final = (
     "--unshare-uts --proc /proc --dev /dev --dir /tmp"
 )
 _ENTER: Final = "nsenter --user --mount --pid --net --preserve-credentials"
+# https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
+_MESSAGE_LINES, _MESSAGE_CHARACTERS = 80, 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,11 @@ class Process:
         """Of the process, 128 and the signal that has ended it; None while it runs."""
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
+
+    def said(self) -> str:
+        """The end of its output, as much of it as a pod's status takes."""
+        lines = self._sandbox.log.read_text(errors="replace").splitlines(keepends=True)[-_MESSAGE_LINES:]
+        return "".join(lines)[-_MESSAGE_CHARACTERS:]
 
     def wait(self, seconds: float) -> None:
         """Waits for its end, at most so long."""

@@ -125,6 +125,8 @@ class Life:
         ended |= {**self._state["running"], "finishedAt": now()}
         if code and self._probes and self._probes.failure:
             ended["message"] = self._probes.failure
+        elif code and self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            ended["message"] = self.process.said() if self.process else ""
         self._state = {"terminated": ended}
         again = self._policy == "Always" or (self._policy != "Never" and code != 0)
         if not again:
