@@ -14,8 +14,9 @@ import pytest
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object
 from rehearsal.control_plane.readiness import has_ended
+from rehearsal.pods.container import Process
 from tests.pods.conftest import HOSTS
-from tests.pods.stage import Stage
+from tests.pods.stage import TIMEOUT, Stage
 from tests.pods.surroundings import Surroundings
 
 STEPS = 24  # on_a_cpu/sitecustomize.py
@@ -86,9 +87,17 @@ class Training:
 
     def kill(self, role: str) -> None:
         """Kills the process of its head or of its first worker, which begins again in its pod."""
+        self._process(role).signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stops it as somebody does who has a shell on the head."""
+        command = ["ray", "job", "stop", "--address=http://127.0.0.1:8265", self.status()["jobId"]]
+        assert self._process("head").execute(command, TIMEOUT)
+
+    def _process(self, role: str) -> Process:
         pod = self._stage.kubelet.pod(self.pods(role)[0]["metadata"]["name"])
         assert pod
-        pod.process(f"ray-{role}").signal(signal.SIGKILL)
+        return pod.process(f"ray-{role}")
 
     def waits_for(self, what: str, ask: Callable[[], object]) -> None:
         """Waits until an answer is true."""
@@ -219,6 +228,29 @@ def test_a_wrong_token_is_told_and_not_tried_again(undisturbed: Training, ray: R
         ray.stage.around.hub.tokens = known
     assert "error: " in training.log()
     assert not training.begun()
+
+
+@pytest.mark.slow
+def test_a_training_that_is_stopped_by_hand_is_not_tried_again(undisturbed: Training, ray: Ray) -> None:
+    training = ray.again("stopped", *ENDLESS)
+    training.comes_to(2)
+    training.stop()
+    assert training.ends() == "STOPPED"
+    assert training.begun() == [0]
+
+
+@pytest.mark.slow
+def test_a_head_that_is_killed_comes_again_and_the_run_goes_on_from_its_checkpoint(
+    undisturbed: Training, ray: Ray
+) -> None:
+    training = ray.again("head-killed", "--set=training.save_every_steps=6")
+    training.comes_to(8)
+    training.kill("head")
+    assert training.ends() == "SUCCEEDED"
+    assert training.losses() == undisturbed.losses()
+    first, then = training.begun()
+    assert (first, then % 6) == (0, 0)
+    assert then
 
 
 @pytest.mark.slow

@@ -102,6 +102,11 @@ def test_exit_codes_and_logs_reach_who_asks_the_api_server(run: Run, plane: Cont
     assert core.read_namespaced_pod_log(name, "default", tail_lines=1) == "last\n"
 
 
+def test_a_failed_container_has_the_end_of_its_log_as_message_where_it_asks_for_that(run: Run) -> None:
+    tried = run("seq 100; exit 3", terminationMessagePolicy="FallbackToLogsOnError")
+    assert tried.ends()["message"].split() == [str(line) for line in range(21, 101)]
+
+
 def test_variables_come_from_fields_secrets_and_each_other(run: Run, api: Api) -> None:
     api.apply({**named("Secret"), "data": {"token": base64.b64encode(b"hidden").decode()}})
     env = [
