@@ -118,7 +118,9 @@ def with_rows(tiny: Path, tmp_path: Path, table: list[dict[str, Any]], **changes
     return load_recipe(str(recipe), overrides)
 
 
-def test_a_row_without_text_or_without_reply_is_left_out(tiny: Path, tmp_path: Path) -> None:
+def test_a_row_without_text_or_without_reply_is_left_out_and_counted(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = [
         {"text": "soup", "emoji": "🥣"},
         {"text": None, "emoji": "🥣"},
@@ -130,9 +132,70 @@ def test_a_row_without_text_or_without_reply_is_left_out(tiny: Path, tmp_path: P
     train, test = load_conversations(recipe.data, 42)
     assert test is not None
     assert sorted(row["completion"][0]["content"] for row in [*train, *test]) == ["🐶", "🥣"]
+    assert "3 of 5 rows are left out: a text that the recipe needs is empty\n" in capsys.readouterr().out
 
 
-def test_a_row_that_does_not_fit_is_left_out_rather_than_cut(tiny: Path, tmp_path: Path) -> None:
+def test_a_zero_is_no_gap(tiny: Path, tmp_path: Path) -> None:
+    recipe = with_rows(tiny, tmp_path, [{"text": 0, "emoji": "🥣"}], rows="null", test_rows=0)
+    train, _ = load_conversations(recipe.data, 42)
+    assert train[0]["prompt"][-1]["content"] == "Translate to emoji: 0"
+
+
+SOUP = '{"text": "soup", "emoji": "🥣"}\n'
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (b"", "has an empty file in split train"),
+        (
+            SOUP.encode() + '{"text": "café", "emoji": "a"}'.encode("latin-1"),
+            "row 1 (the first is 0): 'utf-8'",
+        ),
+        (SOUP.encode("utf-16"), "JSON parse error: Invalid value. in row 0"),
+        (
+            SOUP.encode() + b'{"text": "a \\ud83d", "emoji": "a"}',
+            "The surrogate pair in string is invalid. in row 1",
+        ),
+        (
+            SOUP.encode() + b'{"text": "dog", "emoji": 7}',
+            "row 1 (the first is 0): emoji must be a text, not 7",
+        ),
+        (SOUP.encode() + b'{"text": "dog", "emo', "Missing a closing quotation mark in string. in row 1"),
+    ],
+    ids=["empty", "latin-1", "utf-16", "surrogate", "number", "half"],
+)
+def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
+    lines: bytes, told: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from finetune.__main__ import main
+
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "train.jsonl").write_bytes(lines)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    names = [f"--set=data.name={tmp_path}/own", "--set=data.rows=null", "--set=data.test_rows=0"]
+    command = ["local", f"--recipe={recipe}", f"--storage={tmp_path}/store", "--run=mine", *names]
+    for more in (["--dry-run"], []):
+        assert main([*command, *more]) == 2
+        (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        assert error.startswith(f"error: data set {tmp_path}/own") and told in error
+
+
+def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(tiny: Path) -> None:
+    """What the first look at a data set does not reach ends the run in the same way."""
+    from finetune.recipe import Data
+
+    own = tiny / "late"
+    own.mkdir()
+    (own / "train.jsonl").write_bytes(SOUP.encode() + b'{"text": "a \\ud83d", "emoji": "a"}')
+    data = Data(name=str(own), split="train", reply="emoji", fields={"text": "text"}, prompt="{text}")
+    with pytest.raises(InputError, match=r"surrogate pair in string is invalid\. in row 1"):
+        load_conversations(data, 42)
+
+
+def test_a_row_that_does_not_fit_is_left_out_rather_than_cut_and_counted(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from finetune.model import load_processor
 
     recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
@@ -143,6 +206,8 @@ def test_a_row_that_does_not_fit_is_left_out_rather_than_cut(tiny: Path, tmp_pat
     fitting = to_tokens(rows, tokenizer, limit)
     assert list(fitting["input_ids"]) == [ids for ids in whole["input_ids"] if len(ids) <= limit]
     assert 20 < len(fitting) < len(whole)
+    left_out = f"{24 - len(fitting)} of 24 rows are left out: longer than training.max_length, {limit} tokens"
+    assert capsys.readouterr().out == f"{left_out}\n"
     with pytest.raises(InputError, match=r"all 24 rows are longer than training\.max_length, 3 tokens"):
         to_tokens(rows, tokenizer, 3)
 

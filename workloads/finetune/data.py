@@ -1,5 +1,6 @@
 """Rows of a data set as conversations, split into training and test rows; pictures are decoded when used."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,8 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
     """The training rows and the test rows, if any, the same in every process.
 
     A row has `prompt`, `completion` and with pictures `images`, made when the row is read. Rows in which a
-    text that the recipe needs is empty are left out. Raises InputError when too few remain.
+    text that the recipe needs is empty are left out. Raises InputError when too few remain, and for a row
+    that is no text.
     """
     from datasets import load_dataset
 
@@ -66,24 +68,48 @@ def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
     return [*system, {"role": "user", "content": data.prompt.format(**values)}]
 
 
+def tell_left_out(rows: int, of: int, why: str) -> None:
+    """Print how many rows are left out, if any, and why: the first process does for all."""
+    if rows and os.environ.get("RANK", "0") == "0":
+        print(f"{rows:,} of {of:,} rows are left out: {why}", flush=True)
+
+
 def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
     """The rows in which no text is empty: an empty one would appear in the prompt as the word None."""
-    texts = dataset.select_columns(sorted({*data.fields.values(), data.reply}))[:]
-    rows = zip(*texts.values(), strict=True)
-    return dataset.select(
-        [number for number, row in enumerate(rows) if all(text and str(text).strip() for text in row)]
-    )
+    whole, at = list[int](), 0
+    try:
+        for row in dataset.select_columns(sorted({*data.fields.values(), data.reply})):
+            if all(value is not None and str(value).strip() for value in row.values()):
+                if not isinstance(row[data.reply], str):
+                    raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
+                whole.append(at)
+            at += 1
+    except ValueError as error:  # also what is not UTF-8
+        raise InputError(f"data set {data.name}, row {at} (the first is 0): {one_line(error)}") from error
+    tell_left_out(len(dataset) - len(whole), len(dataset), "a text that the recipe needs is empty")
+    return dataset.select(whole)
 
 
 def _load(data: Data, action: Callable[[], Any]) -> Any:
-    from datasets.exceptions import DatasetsError
+    from datasets.exceptions import DatasetGenerationError, DatasetsError
 
     from ending.hub import read
 
     if Path(data.name).is_absolute() and not Path(data.name).exists():
         raise InputError(f"data set {data.name} does not exist")
+
+    def load() -> Any:
+        try:
+            return action()
+        except DatasetGenerationError as error:
+            # It says nothing itself.
+            reason = error.__cause__ or error
+        raise reason
+
     try:
-        return read(data, action)
+        return read(data, load)
+    except StopIteration as error:
+        raise InputError(f"data set {data.name} has an empty file in split {data.split}") from error
     except DatasetsError as error:
         raise InputError(
             f"data set {data.name}, split {data.split}, cannot be loaded: {one_line(error)}"

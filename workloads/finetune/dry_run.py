@@ -23,7 +23,6 @@ class Plan:
     """
 
     rows: int
-    too_long: int
     test_rows: int
     tokens: int
     reply_tokens: int
@@ -36,7 +35,6 @@ class Plan:
     def lines(self, recipe: Recipe, processes: int) -> list[str]:
         """For people."""
         data, training, model = recipe.data, recipe.training, recipe.model
-        left_out = f", {self.too_long:,} left out as too long" if self.too_long else ""
         prefix = f"the {self.prefix} that every row begins with once a batch"
         packed = f" packed to {training.max_length} tokens, {prefix}" if training.packing else ""
         share = self.trainable / self.parameters
@@ -45,7 +43,7 @@ class Plan:
             f"model      {model.name}{at_model}, {self.parameters:,} parameters, "
             f"quantization {model.quantization}",
             f"trainable  {self.trainable:,} parameters, {share:.2%}",
-            f"rows       {self.rows:,} of {data.name}{at_data}, {self.test_rows:,} held out{left_out}",
+            f"rows       {self.rows:,} of {data.name}{at_data}, {self.test_rows:,} held out",
             f"tokens     {self.tokens:,}, of these {self.reply_tokens:,} of replies, which are trained",
             f"sequences  {self.sequences:,}{packed}",
             f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
@@ -85,7 +83,6 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     trainable, parameters = _parameters(recipe, str(files))
     return Plan(
         rows=len(labels),
-        too_long=len(rows) - len(labels),
         test_rows=len(test_rows or ()),
         tokens=sum(map(len, labels)),
         reply_tokens=sum(len(row) - row.count(NOT_TRAINED) for row in labels),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError
+from finetune.data import tell_left_out
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,6 +30,8 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
                 columns["labels"].append([NOT_TRAINED] * len(prompt) + reply)
     if not columns["input_ids"]:
         raise InputError(f"all {len(rows)} rows are longer than training.max_length, {max_length} tokens")
+    left_out = len(rows) - len(columns["labels"])
+    tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
