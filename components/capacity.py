@@ -17,7 +17,8 @@ _ALLOWANCE_HOURS: Final = 2
 NOT_EVICTED: Final[Mapping[str, str]] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_PROJECT: Final = r"(?:[a-z][a-z0-9.-]*:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
+# Not one of a domain, `example.com:my-project`: no label of a node holds its colon.
+_PROJECT: Final = r"[a-z][a-z0-9-]{4,28}[a-z0-9]"
 _PATH: Final = re.compile(
     rf"(?:projects/(?P<project>{_PROJECT})/reservations/)?(?P<name>{_NAME})"
     rf"(?:/reservationBlocks/(?P<block>{_NAME})(?:/reservationSubBlocks/(?P<sub_block>{_NAME}))?)?"

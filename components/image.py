@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 
 from components.component import Component
 
-_URI: Final = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:(?P<digest>[0-9a-f]{64})")
+_URI: Final = re.compile(r"(?!.*//)[a-z0-9][a-z0-9._:/-]*@sha256:(?P<digest>[0-9a-f]{64})")
 _ARTIFACT_REGISTRY: Final = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)/.+"
 )

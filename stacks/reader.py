@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -9,6 +10,8 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import pulumi
+import pulumi_gcp as gcp
+import pulumi_kubernetes as kubernetes
 from pulumi.runtime import config as runtime_config
 from pydantic import (
     AfterValidator,
@@ -24,9 +27,13 @@ from pydantic.fields import FieldInfo
 
 M = TypeVar("M", bound="ConfigModel")
 
-REGION: Final = r"^[a-z]+(-[a-z]+)+\d+$"
-# Keys that the engine and the providers read themselves.
-_PROVIDER_NAMESPACES: Final = ("gcp", "kubernetes", "pulumi")
+REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
+# Keys that the engine and the providers read themselves; of gcp's the last two are of no `Provider`.
+_OTHERS_KEYS: Final[Mapping[str, Collection[str]]] = {
+    "gcp": {*map(to_camel, vars(gcp.ProviderArgs)), "disableGlobalProjectWarning", "skipRegionValidation"},
+    "kubernetes": {*map(to_camel, vars(kubernetes.ProviderArgs))},
+    "pulumi": (),
+}
 
 
 class ConfigModel(BaseModel):
@@ -115,7 +122,10 @@ class ConfigReader:
     ) -> None:
         self.stack = stack
         self._project = project
-        self._values = {key.removeprefix(f"{project}:"): text for key, text in _flat(values)}
+        found = [(key.removeprefix(f"{project}:"), text) for key, text in _flat(values)]
+        self._values = dict(found)
+        # As `capacity.type`, and in an object `capacity`.
+        self._twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
         self._secrets = {key.removeprefix(f"{project}:") for key in secrets}
 
     @classmethod
@@ -143,11 +153,15 @@ class ConfigReader:
             if key in fields or ":" not in key
         }
         try:
-            settings = model.model_validate_json(json.dumps(tree))
+            # Half of a surrogate pair, which is no text, becomes a question mark.
+            settings = model.model_validate_json(
+                json.dumps(tree, ensure_ascii=False).encode(errors="replace")
+            )
         except ValidationError as error:
             problems += [problem for each in error.errors() if (problem := self._told(model, each))]
         problems += self._in_plain_text(fields)
         problems += self._of_other_namespaces(fields)
+        problems += [Problem(key=key, what="is set twice; remove one of them") for key in self._twice]
         if problems:
             raise SettingsError(self.stack, problems)
         return settings
@@ -202,9 +216,13 @@ class ConfigReader:
     def _of_other_namespaces(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         own = {f"{self._project}:{key}" for key in fields if ":" not in key}
         for key in self._values:
-            namespace, colon, _ = key.partition(":")
-            if colon and namespace not in _PROVIDER_NAMESPACES:
+            namespace, colon, name = key.partition(":")
+            if colon and namespace not in _OTHERS_KEYS:
                 yield Problem(key=key, what=f"unknown namespace {namespace}{did_you_mean(key, own)}")
+            known = _OTHERS_KEYS.get(namespace) if colon else ()
+            if known and name.partition(".")[0] not in known:
+                near = did_you_mean(key, [f"{namespace}:{each}" for each in known])
+                yield Problem(key=key, what=f"the provider has no such setting{near}")
 
 
 def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:

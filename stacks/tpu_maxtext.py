@@ -51,7 +51,7 @@ class Settings(AwaitableSettings):
     zone: Annotated[str, Hint(values="a zone such as us-east5-b (not a region)")] = Field(
         default_factory=lambda data: _zones(data["capacity_type"]).get(data["region"], ("",))[0],
         validate_default=True,
-        pattern=r"^([a-z]+(-[a-z]+)+\d+-[a-z0-9]+)?$",
+        pattern=r"^([a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+)?$",
         description="Zone of the slice, and of the cluster with it; by default the region's first with TPU "
         "v6e.",
     )

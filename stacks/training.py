@@ -1,5 +1,6 @@
 """What training adds to a platform: an image, code, a token, and on GKE a bucket that pods write to."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ GemmaRecipe = Annotated[
     ),
     Hint(values="the name of a recipe"),
 ]
+# An access token, or what a sign-in with the Hub gives.
+_TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
 HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
 
 
@@ -85,9 +88,12 @@ class TrainingSettings(StackSettings):
 
     @field_validator("hf_token")
     @classmethod
-    def _is_one_word(cls, token: SecretStr) -> SecretStr:
-        if token.get_secret_value().split() != [token.get_secret_value()]:
+    def _is_of_the_hub(cls, token: SecretStr) -> SecretStr:
+        text = token.get_secret_value()
+        if text.split() != [text]:
             raise ValueError("is empty or holds white space")
+        if not _TOKEN.fullmatch(text):
+            raise ValueError("does not begin with hf_, or holds what no token does")
         return token
 
     @field_validator("build_region", "scan_images")

@@ -4,7 +4,7 @@ import pytest
 
 import stacks
 from stacks.reader import choices, keys_of, something, values_of
-from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
+from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 SCENARIOS = sorted(stacks.scenarios())
 V6E = (
@@ -21,6 +21,18 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {"gcp:region": "us-central1-a"},
         "gcp:region: 'us-central1-a' is not a region such as us-central1 (not a zone)",
+    ),
+    (
+        {"gcp:region": "us-central\N{ARABIC-INDIC DIGIT ONE}"},
+        "gcp:region: 'us-central\N{ARABIC-INDIC DIGIT ONE}' is not a region such as us-central1 (not a zone)",
+    ),
+    (
+        {"gcp:regon": "us-central1"},
+        "gcp:regon: the provider has no such setting; did you mean gcp:region?",
+    ),
+    (
+        {"kubernetes:kubeconfg": "x"},
+        "kubernetes:kubeconfg: the provider has no such setting; did you mean kubernetes:kubeconfig?",
     ),
     (
         {"llm-stacks:hfToken": None},
@@ -45,6 +57,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
     ),
     (
+        {"llm-stacks:imageUri": f"https://us-docker.pkg.dev/p/i/finetune@sha256:{'a' * 64}"},
+        f"imageUri: 'https://us-docker.pkg.dev/p/i/finetune@sha256:{'a' * 64}' is not an image by digest, "
+        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
+    ),
+    (
         {"llm-stacks:capacity.type": "reserved"},
         "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart; "
         "did you mean reservation?",
@@ -64,6 +81,15 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
         "capacity.reservation: 'https://compute.googleapis.com/r/1' is neither the name of a reservation nor "
         "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
+    ),
+    (
+        {"llm-stacks:capacity.reservation": "projects/example.com:theirs/reservations/r"},
+        "capacity.reservation: 'projects/example.com:theirs/reservations/r' is neither the name of a "
+        "reservation nor projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
+    ),
+    (
+        {"llm-stacks:capacity": '{"type": "spot"}', "llm-stacks:capacity.type": "reservation"},
+        "capacity.type: is set twice; remove one of them",
     ),
     (
         {"llm-stacks:capacity.reservation": ""},
@@ -119,6 +145,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com"'},
         "invokers: '[\"user:me@example.com\"' is not an IAM member such as user:NAME@EXAMPLE.COM, "
         "group:NAME@EXAMPLE.COM or serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:invokers": '["user:me@example.com", "\\ud800"]'},
+        "invokers: '?' is not an IAM member such as user:NAME@EXAMPLE.COM, group:NAME@EXAMPLE.COM or "
+        "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
     ),
     (
         {**CLOUDRUN, "llm-stacks:invokers": "allAuthenticatedUsers"},
@@ -181,6 +212,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5"},
         "zone: 'us-east5' is not a zone such as us-east5-b (not a region)",
+    ),
+    (
+        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east\N{ARABIC-INDIC DIGIT FIVE}-b"},
+        "zone: 'us-east\N{ARABIC-INDIC DIGIT FIVE}-b' is not a zone such as us-east5-b (not a region)",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-central1-b"},
@@ -280,3 +315,22 @@ def test_a_token_that_was_pasted_wrongly_is_rejected_and_not_repeated(token: str
     (problem,) = problems({"llm-stacks:hfToken": token})
     assert problem.startswith("hfToken: is empty or holds white space")
     assert not token.strip() or token.strip() not in problem
+
+
+@pytest.mark.parametrize(
+    "token", ["MY_TOKEN", "sk-of-somebody-else", "hf_t\N{LATIN SMALL LETTER U WITH DIAERESIS}r"]
+)
+def test_what_cannot_be_a_token_of_the_hub_is_rejected_and_not_repeated(token: str) -> None:
+    (problem,) = problems({"llm-stacks:hfToken": token})
+    assert problem.startswith("hfToken: does not begin with hf_, or holds what no token does")
+    assert token not in problem
+
+
+def test_other_settings_of_the_providers_are_theirs_to_read() -> None:
+    load(
+        {
+            "gcp:disableGlobalProjectWarning": "true",
+            "gcp:batching": '{"sendAfter": "1s"}',
+            "kubernetes:context": "x",
+        }
+    )
