@@ -1,10 +1,14 @@
 """Whose credentials Google's APIs are called with."""
 
 import google.auth
+from google.auth._default import _CLOUD_SDK_MISSING_CREDENTIALS as _NONE
 from google.auth.credentials import AnonymousCredentials, Credentials
-from google.auth.exceptions import DefaultCredentialsError
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
 from google.oauth2.credentials import Credentials as UserCredentials
 
+_REMEDY = (
+    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of some"
+)
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
@@ -17,19 +21,25 @@ def find_credentials(endpoint: str | None, project: str | None = None) -> Creden
             themselves; None to leave that to the API.
 
     Raises:
-        DefaultCredentialsError: Without credentials; the message says how to get some.
+        DefaultCredentialsError: Without usable credentials; the message says what to do.
     """
     if endpoint and endpoint.startswith("http://"):
         # A token in plain text is anybody's; what answers on plain HTTP is a local server.
         return AnonymousCredentials()
     try:
         credentials, _ = google.auth.default(scopes=_SCOPES)
-    except DefaultCredentialsError:
-        raise DefaultCredentialsError(
-            "there are no Application Default Credentials: run `gcloud auth application-default login`, "
-            "or set GOOGLE_APPLICATION_CREDENTIALS"
-        ) from None
+    # The library does not expect every file that may be named to it.
+    except (DefaultCredentialsError, OSError, AttributeError, TypeError) as error:
+        trouble = "there are no Application Default Credentials"
+        if error.args[:1] != (_NONE,):
+            trouble = f"the file of the Application Default Credentials cannot be used ({error.args[0]})"
+        raise DefaultCredentialsError(f"{trouble}: {_REMEDY}") from None
     if project and isinstance(credentials, UserCredentials) and not credentials.quota_project_id:
         # Some APIs reject a person's credentials that name no project.
         return credentials.with_quota_project(project)
     return credentials
+
+
+def is_on_the_way(error: GoogleAuthError) -> bool:
+    """Whether it is not the credentials: a new token could not be fetched."""
+    return error.retryable or any(isinstance(each, TransportError) for each in (error, error.__cause__))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from googleapiclient.errors import HttpError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
 from cloud.client import CALL_ERRORS, client
-from cloud.credentials import find_credentials
+from cloud.credentials import find_credentials, is_on_the_way
 from components.clock import Clock
 from components.once import OnceError
 
@@ -113,14 +113,9 @@ class Calls:
                 refused = self._refused(error.status_code, reason.lower())
                 patience = _CREDENTIALS if error.status_code == 401 else refused
             return Trouble(reason, patience)
-        if isinstance(error, GoogleAuthError) and not _is_on_the_way(error):
+        if isinstance(error, GoogleAuthError) and not is_on_the_way(error):
             return Trouble(str(error), _CREDENTIALS)
         return Trouble("Google cannot be reached", OUTAGE)
-
-
-def _is_on_the_way(error: GoogleAuthError) -> bool:
-    """Whether it is not the credentials: a new token could not be fetched."""
-    return error.retryable or any(isinstance(each, TransportError) for each in (error, error.__cause__))
 
 
 def _trouble_of(state: RetryCallState) -> Trouble:

@@ -6,13 +6,14 @@ Nothing imports this module, so that it can be run; the work is done in `engine.
 import sys
 
 from engine import lookup
-from engine.errors import EngineError
+from engine.errors import EngineError, writing
 
 
 def main() -> int:
     """Finds or makes the engine and returns the exit status."""
     try:
-        engine = lookup.find(print)
+        with writing():
+            engine = lookup.find(print)
     except EngineError as error:
         print(error, file=sys.stderr)
         return 1

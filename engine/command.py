@@ -1,6 +1,7 @@
 """Runs the Pulumi engine: every `pulumi` that this project starts is started here."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,8 @@ class Engine(automation.PulumiCommand):
         """
         done = self.call(arguments, folder, environment, text)
         if done.code:
-            said = done.stderr.strip() or f"ended with status {done.code}"
-            raise EngineError(f"pulumi {' '.join(arguments[:2])}: {said}")
+            said = done.code > 0 and done.stderr.strip()
+            raise EngineError(f"pulumi {' '.join(arguments[:2])}: {said or ending(done.code)}")
         return done.stdout
 
     def call(
@@ -91,12 +92,22 @@ class Engine(automation.PulumiCommand):
 
         Raises:
             CommandError: When it fails.
+            EngineError: When it was killed, whatever it had said before.
         """
         environment = {**additional_env, "PULUMI_AUTOMATION_API": "true"}
         done = self.call(args, Path(cwd), environment, on_output=on_output, on_error=on_error)
+        if done.code < 0:
+            raise EngineError(f"pulumi {args[0]} {ending(done.code)}")
         if done.code:
             raise automation.CommandError(done)
         return done
+
+
+def ending(code: int) -> str:
+    """How a process has ended that says nothing more, for a person."""
+    if code >= 0:
+        return f"ended with status {code}"
+    return f"was killed by {signal.Signals(-code).name}, as the system does when memory is short"
 
 
 def _read(stream: IO[str] | None, tell: Log | None) -> str:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from engine import checkouts
 from engine.errors import EngineError
-from engine.project import ROOT, project_name
+from engine.project import ROOT, known_stacks, project_name, stack_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +31,16 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
             only the stack's user has.
 
     Raises:
-        EngineError: When the program is too old to say that.
+        EngineError: When the program is too old to say that, or the stack file cannot be read.
     """
     project = project_name()
     values = _committed(stack, checkout)
     values |= {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
-    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+    # A date is written as it looks.
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, default=str)
+        for key, value in values.items()
+    }
     with checkouts.using(checkout):
         rehearsed = getattr(importlib.import_module("stacks"), "rehearsed", None)
         if not rehearsed:
@@ -54,8 +56,7 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
 
 def _committed(stack: str, checkout: Path) -> dict[str, Any]:
     """What the stack file says, but for encrypted values: those are not the rehearsal's to read."""
-    path = checkout / f"Pulumi.{stack}.yaml"
-    values = (yaml.safe_load(path.read_text()) or {}).get("config") or {} if path.exists() else {}
+    values = stack_file(stack, checkout) if stack in known_stacks(checkout) else {}
     return {
         key: value for key, value in values.items() if not (isinstance(value, dict) and "secure" in value)
     }

@@ -1,6 +1,7 @@
 """Finds the Pulumi engine, or gets it."""
 
 import shutil
+import subprocess
 import threading
 from typing import Final
 
@@ -33,9 +34,9 @@ def find(log: Log) -> Engine:
     """
     if shutil.which("pulumi"):
         return on_path()
-    if go_build.path_of("pulumi").exists():
-        return Engine(automation.PulumiCommand(root=str(go_build.TOOLS)))
-    return Engine(_installed(log) or _built(log))
+    if not go_build.path_of("pulumi").exists() and not _is_installed(log):
+        _build(log)
+    return _checked(str(go_build.path_of("pulumi")), str(go_build.TOOLS), "remove .tools and try again")
 
 
 def on_path() -> Engine:
@@ -44,14 +45,23 @@ def on_path() -> Engine:
     Raises:
         EngineError: When there is none, or an older one than this project is tested with.
     """
-    if not shutil.which("pulumi"):
+    path = shutil.which("pulumi")
+    if not path:
         raise EngineError(f"there is no pulumi on PATH; {_TO_INSTALL} has it")
-    found = Engine(automation.PulumiCommand(skip_version_check=True))
+    return _checked(path, None, _TO_INSTALL)
+
+
+def _checked(path: str, root: str | None, remedy: str) -> Engine:
+    """The engine at a path, which the SDK finds in `root`, or on PATH for None."""
+    try:
+        found = Engine(automation.PulumiCommand(root=root, skip_version_check=True))
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise EngineError(f"{path} does not run ({error}); {remedy}") from None
+    if not found.version:
+        raise EngineError(f"{path} does not say which version it is, so it is no pulumi; {remedy}")
     oldest = _PULUMI.version.removeprefix("v")
-    if found.version and found.version.compare(oldest) < 0:
-        raise EngineError(
-            f"pulumi {found.version} is on PATH, and this project needs {oldest} or newer: {_TO_INSTALL}"
-        )
+    if found.version.compare(oldest) < 0:
+        raise EngineError(f"{path} is version {found.version}, and {oldest} or newer is needed; {remedy}")
     return found
 
 
@@ -69,14 +79,15 @@ def distribution() -> Engine:
     return found
 
 
-def _installed(log: Log) -> automation.PulumiCommand | None:
-    """The SDK's own installer, given little time."""
+def _is_installed(log: Log) -> bool:
+    """By the SDK's own installer, given little time."""
     log(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_TIMEOUT:.0f} s)")
-    found: list[automation.PulumiCommand] = []
+    found = threading.Event()
 
     def install() -> None:
         try:
-            found.append(automation.PulumiCommand.install(root=str(go_build.TOOLS)))
+            automation.PulumiCommand.install(root=str(go_build.TOOLS))
+            found.set()
         # Whatever stops the installer, building is next.
         except Exception as error:
             log(f"not installed: {error}")
@@ -84,10 +95,10 @@ def _installed(log: Log) -> automation.PulumiCommand | None:
     thread = threading.Thread(target=install, daemon=True)
     thread.start()
     thread.join(_INSTALLER_TIMEOUT)
-    return found[0] if found else None
+    return found.is_set()
 
 
-def _built(log: Log) -> automation.PulumiCommand:
+def _build(log: Log) -> None:
     """Builds the engine as pinned in tools/pulumi."""
     try:
         go_build.build([_PULUMI], log)
@@ -96,4 +107,3 @@ def _built(log: Log) -> automation.PulumiCommand:
             f"there is no pulumi on PATH and it could not be downloaded; install it ({_TO_INSTALL}), "
             f"or let it be built: {error}"
         ) from None
-    return automation.PulumiCommand(root=str(go_build.TOOLS))

@@ -2,7 +2,7 @@
 
 import difflib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -21,7 +21,44 @@ def require_stack(stack: str, checkout: Path = ROOT) -> None:
     """Raises EngineError for a stack that has no stack file."""
     known = known_stacks(checkout)
     if stack not in known:
-        raise EngineError(f"there is no stack {stack}; known: {', '.join(known) or 'none'}")
+        raise EngineError(f"there is no stack {in_a_line(stack)}; known: {', '.join(known) or 'none'}")
+
+
+def in_a_line(name: str) -> str:
+    """A name, in quotes where it would disturb the line that it is put into."""
+    return name if name.isprintable() else ascii(name)
+
+
+def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
+    """The configuration in a stack file, by full key; encrypted values as the file has them.
+
+    Raises:
+        EngineError: When there is no such file, or the engine could not read it.
+    """
+    path = checkout / f"Pulumi.{stack}.yaml"
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), _EachOnce) or {}
+        values = content.get("config") or {} if isinstance(content, dict) else None
+        if isinstance(values, dict) and all(isinstance(key, str) for key in values):
+            return values
+        trouble = "`config:` with keys and values below it is expected"
+    except yaml.MarkedYAMLError as error:
+        # Not the error's own text: it repeats the line.
+        trouble = f"line {error.problem_mark.line + 1 if error.problem_mark else '?'}: {error.problem}"
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        trouble = " ".join(str(getattr(error, "strerror", error)).split())
+    raise EngineError(f"{path.name} cannot be read ({trouble}); `git diff {path.name}` says what was changed")
+
+
+class _EachOnce(yaml.SafeLoader):
+    """Refuses a key that stands twice, as the engine does; PyYAML takes the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.MarkedYAMLError(None, None, f"{key} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def project_name() -> str:

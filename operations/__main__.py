@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from engine.errors import EngineError
+from engine.errors import EngineError, writing
 from operations.errors import OperationError
 from operations.previews.redaction import Redaction
 
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         inner.set_defaults(run=command.run)
     options = parser.parse_args(words)
     try:
-        return options.run(options)
+        with writing():
+            return options.run(options)
     except (OperationError, EngineError) as error:
         # It may repeat what a server or the engine said.
         print(Redaction().text(f"operations {options.command}: {error}"), file=sys.stderr)

@@ -10,7 +10,7 @@ from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
 from cloud.client import CALL_ERRORS, client
-from cloud.credentials import find_credentials
+from cloud.credentials import find_credentials, is_on_the_way
 from cloud.discovery import discovery
 from operations.errors import CallError, OperationError
 
@@ -138,6 +138,8 @@ class Clients:
 
 
 def _not_accepted(error: GoogleAuthError) -> str:
+    if is_on_the_way(error):
+        return "Google cannot be reached for a token; is this machine offline?"
     return f"the credentials are not accepted ({error}); gcloud auth application-default login"
 
 

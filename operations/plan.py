@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from engine import lookup, plan, project
+from engine.command import ending
 from engine.configuration import configuration
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
@@ -47,14 +46,11 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         overrides: `KEY=VALUE` each, over the stack file's.
 
     Raises:
-        EngineError: When there is no such stack.
+        EngineError: When there is no such stack, or its file cannot be read.
         OperationError: When its configuration is not complete, or the program rejects it.
     """
     project.require_stack(stack)
-    try:
-        found = configuration(stack, dict(parse_override(text) for text in overrides))
-    except yaml.YAMLError as error:
-        raise OperationError(f"Pulumi.{stack}.yaml is no YAML: {' '.join(str(error).split())}") from None
+    found = configuration(stack, dict(parse_override(text) for text in overrides))
     # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
     # A secret's value is not in the plan, so a fake one does no harm.
     missing = [key for key in found.fake if key not in found.secret]
@@ -97,7 +93,6 @@ def rehearsed(stack: str, *options: str) -> str:
             process.terminate()
             raise
     if process.returncode:
-        # One that the system ends for its memory says nothing.
-        said = errors.strip() or f"python -m rehearsal {stack} ended with status {process.returncode}"
+        said = errors.strip() or f"python -m rehearsal {stack} {ending(process.returncode)}"
         raise OperationError(said.removeprefix(f"rehearsal {stack}: "))
     return report

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Final
 
 from engine import project
-from engine.errors import EngineError
+from engine.errors import EngineError, writing
 from engine.project import parse_override
 from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
@@ -67,19 +67,21 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs a rehearsal and returns the exit status."""
     options = vars(make_parser().parse_args(arguments))
     stack, as_json, base = options["stack"], options.pop("json"), options.pop("base")
+    shown = project.in_a_line(stack)
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
         options["overrides"] = dict(map(parse_override, options["overrides"]))
-        if as_json:
-            print(_report(stack, options["overrides"], base))
-            return 0
-        return 0 if Lifecycle(**options).run() else 1
+        with writing():
+            if as_json:
+                print(_report(stack, options["overrides"], base))
+                return 0
+            return 0 if Lifecycle(**options).run() else 1
     except EngineError as error:
-        print(f"rehearsal {stack}: {error}", file=sys.stderr)
+        print(f"rehearsal {shown}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"rehearsal {stack}: interrupted; nothing is left behind", file=sys.stderr)
+        print(f"rehearsal {shown}: interrupted; nothing is left behind", file=sys.stderr)
         return _INTERRUPTED
 
 

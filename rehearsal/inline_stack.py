@@ -15,6 +15,8 @@ from pulumi.runtime import _grpc_settings
 # A new engine may listen on the port of one that has gone. gRPC remembers that nobody answered there and does
 # not ask again for some seconds; a connection with a pool of its own knows nothing of others.
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1))
+# The engine is on this machine, where the proxy of the environment does not lead.
+_grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.enable_http_proxy", 0))
 
 
 class InlineStack(automation.Stack):

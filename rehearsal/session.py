@@ -6,7 +6,6 @@ import runpy
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pulumi.automation as automation
@@ -29,7 +28,7 @@ from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
 from rehearsal.provider_server import Servicer, serving
-from rehearsal.workspace import Workspace
+from rehearsal.workspace import Workspace, folder_of_its_own
 
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
@@ -99,8 +98,7 @@ class Rehearsal:
         os.environ["REHEARSAL_PAUSE_S"] = "0"
         with ExitStack() as started:
             started.enter_context(silence())
-            temporary = TemporaryDirectory(prefix=f"rehearsal-{self.stack}-", ignore_cleanup_errors=True)
-            directory = Path(started.enter_context(temporary))
+            directory = started.enter_context(folder_of_its_own(self.stack))
             self._workspace = Workspace(directory, self.stack, engine, self._program)
             self._workspace.use(self._checkout)
             self.backend = self._workspace.backend

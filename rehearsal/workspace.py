@@ -1,7 +1,9 @@
 """The temporary directory in which the engine finds the project, the stack and its plugins."""
 
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -10,10 +12,31 @@ import yaml
 
 from engine.command import Engine
 from engine.configuration import Configuration
+from engine.lock import held
 from engine.project import PROJECT_FILE
 
 # What the program writes for the engine, in the folder that it runs in.
 _WRITTEN: Final = ".build"
+_FOLDERS: Final = "llm-stacks-rehearsal-"
+
+
+@contextmanager
+def folder_of_its_own(stack: str) -> Generator[Path]:
+    """A temporary folder, held until it goes. Those of killed rehearsals, held by nobody, go first."""
+    home = Path(tempfile.gettempdir())
+    with ExitStack() as started:
+        with held(home, lambda: None):  # nobody else sweeps between the next two lines and the last
+            for left in home.glob(f"{_FOLDERS}*"):
+                with suppress(OSError), held(left, _in_use):
+                    shutil.rmtree(left, ignore_errors=True)
+            temporary = tempfile.TemporaryDirectory(prefix=f"{_FOLDERS}{stack}-", ignore_cleanup_errors=True)
+            folder = Path(started.enter_context(temporary))
+            started.enter_context(held(folder, _in_use))
+        yield folder
+
+
+def _in_use() -> None:
+    raise BlockingIOError
 
 
 class Workspace(automation.LocalWorkspace):

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+import pulumi
 from docker.utils.build import exclude_paths
 
 from components.fingerprint import fingerprint
@@ -44,16 +45,26 @@ class BuildContext:
         self.digest = fingerprint({path: what for path, what in added.items() if what})
 
     def write(self, name: str) -> Path:
-        """Writes a `.tar.gz` under `ARCHIVES` and returns its path."""
-        ARCHIVES.mkdir(parents=True, exist_ok=True)
+        """Writes a `.tar.gz` under `ARCHIVES` and returns its path.
+
+        Raises:
+            pulumi.RunError: Where nothing can be written.
+        """
         target = ARCHIVES / f"{name}.tar.gz"
-        with (
-            tempfile.NamedTemporaryFile(dir=ARCHIVES, delete=False) as file,
-            gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
-        ):
-            packed.write(self._tar)
-        # Another `pulumi` may be reading the same archive.
-        Path(file.name).replace(target)
+        try:
+            ARCHIVES.mkdir(parents=True, exist_ok=True)
+            with (
+                tempfile.NamedTemporaryFile(dir=ARCHIVES, delete=False) as file,
+                gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
+            ):
+                packed.write(self._tar)
+            # Another `pulumi` may be reading the same archive.
+            Path(file.name).replace(target)
+        except OSError as error:
+            raise pulumi.RunError(
+                f"{ARCHIVES}/ cannot be written ({error.strerror}): run from a copy of the project that can "
+                "be written to, with room for what images are built from"
+            ) from None
         return target
 
 

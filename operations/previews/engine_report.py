@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cloud.inputs import UNKNOWNS
-from engine.command import Engine
+from engine.command import Engine, ending
 from engine.plan import changed_paths, short_type
 from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, StackPreview
@@ -42,7 +42,7 @@ def run(
     reported = not done.code or done.stdout.startswith("{")
     found = read(stack, done.stdout if reported else "{}", redaction)
     if done.code and not found.failure:
-        said = done.stderr.strip() or f"pulumi {arguments[0]} ended with status {done.code}"
+        said = done.stderr.strip() or f"pulumi {arguments[0]} {ending(done.code)}"
         return StackPreview(stack=stack, failure=redaction.text(said))
     return found
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from engine import project
 from engine.checkouts import PACKAGES
 from engine.project import ROOT, known_stacks, project_name
 
@@ -16,8 +15,7 @@ _PROGRAM: Final = ("__main__.py", "Pulumi.yaml", "requirements.txt", *(f"{name}/
 
 def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
     """The committed configuration of a stack, by key; the project's own keys without its name."""
-    content = yaml.safe_load((checkout / f"Pulumi.{stack}.yaml").read_text()) or {}
-    values = content.get("config") or {}
+    values = project.stack_file(stack, checkout)
     return {key.removeprefix(f"{project_name()}:"): value for key, value in values.items()}
 
 

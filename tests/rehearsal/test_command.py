@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from engine.lock import held
 from rehearsal import lifecycle
 from rehearsal.__main__ import main
 from rehearsal.fake_cloud import FakeCloud
+from rehearsal.workspace import folder_of_its_own
 
 STACK = "a4-ray"
 
@@ -165,6 +167,31 @@ def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
     assert not any(exists(pid) for pid in engines)
     with held(results, pytest.fail):
         pass
+
+
+def test_an_engine_that_is_killed_is_said_to_have_been(under_way: subprocess.Popen[str]) -> None:
+    for engine in children(under_way):
+        os.kill(int(engine), signal.SIGKILL)
+    _, errors = under_way.communicate(timeout=60)
+    assert under_way.returncode == 1
+    assert re.fullmatch("rehearsal a4-ray: pulumi up was killed by SIGKILL, as the system does .*\n", errors)
+
+
+def test_what_a_killed_rehearsal_leaves_is_swept_by_the_next_and_nothing_else_is(
+    under_way: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp" / "rehearsal-of-somebody").mkdir()
+    with folder_of_its_own("other"):
+        pass
+    assert len(list((tmp_path / "tmp").iterdir())) == 2  # what is under way is held
+    orphans = children(under_way)
+    under_way.kill()
+    under_way.wait()
+    with folder_of_its_own("other") as folder:
+        assert {path.name for path in (tmp_path / "tmp").iterdir()} == {"rehearsal-of-somebody", folder.name}
+    for orphan in filter(exists, orphans):
+        os.kill(int(orphan), signal.SIGKILL)
 
 
 def test_a_second_rehearsal_of_the_stack_is_rejected(

@@ -164,5 +164,5 @@ def test_nothing_stays_on_disk(small: Small, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Rehearsal("small", SETTINGS, small) as rehearsal:
         rehearsal.up()
-        assert len(list(tmp_path.glob("rehearsal-small-*"))) == 1
+        assert len(list(tmp_path.glob("llm-stacks-rehearsal-small-*"))) == 1
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,192 @@
+"""What a person may type, or have lying about: one line says what is wrong and what to do."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.project import ROOT
+from operations.clients import Clients
+from operations.errors import OperationError
+from operations.previews.checkout import copied
+
+STACK = "a4-ray"
+FILE = "Pulumi.mine.yaml"
+REHEARSE = ("rehearsal", STACK, "--preview")
+PREFLIGHT = (
+    "operations",
+    "preflight",
+    "--stack",
+    STACK,
+    "--set=gcp:project=p12345",
+    "--set=capacity.type=spot",
+)
+HERE = {name: text for name, text in os.environ.items() if not name.startswith(("GOOGLE_", "PULUMI_"))}
+# A program of these may mount what it likes, for itself alone.
+ALONE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Iterator[Path]:
+    """A copy of the project that a test may spoil."""
+    with copied(ROOT) as copy:
+        (copy / ".tools").symlink_to(ROOT / ".tools")
+        yield copy
+
+
+def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environment: str) -> tuple[int, str]:
+    """The exit status of `python -m WORDS` and the one line of its standard error."""
+    done = subprocess.run(
+        [*before, sys.executable, "-m", *words],
+        cwd=checkout,
+        env={**HERE, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return done.returncode, lines[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "trouble"),
+    [
+        (b"- a list\n", "`config:` with keys and values below it is expected"),
+        (b"config: text\n", "`config:` with keys and values below it is expected"),
+        (b"config:\n  1: a number\n", "`config:` with keys and values below it is expected"),
+        (b"config:\n\tgcp:project: p\n", r"line 2: found character '\\t' that cannot start any token"),
+        (b"\x7fELF\x00\xff\xfe", "can't decode byte 0xff"),
+        (b"config:\n  a:b: 1\n  a:c: 2\n  a:b: 3\n", "line 2: a:b stands twice"),
+        (b"config:\n  a:b: 2026-99-99\n", "month must be in 1..12"),
+        (None, "Is a directory"),
+    ],
+)
+def test_a_stack_file_that_is_none(checkout: Path, content: bytes | None, trouble: str) -> None:
+    (checkout / FILE).mkdir() if content is None else (checkout / FILE).write_bytes(content)
+    remedy = rf"{FILE} cannot be read \(.*{trouble}.*\); `git diff {FILE}` says what was changed"
+    try:
+        for words, status in ((("rehearsal", "mine"), 1), (("operations", "preflight", "--stack=mine"), 2)):
+            found, line = typed(checkout, *words)
+            assert (found, bool(re.search(remedy, line))) == (status, True), line
+    finally:
+        (checkout / FILE).rmdir() if content is None else (checkout / FILE).unlink()
+
+
+@pytest.mark.parametrize("name", ["a5-ray", "", "a4-ray\nx", "\udcff"])
+def test_a_stack_name_that_is_none(name: str) -> None:
+    for words, status in (
+        (("rehearsal", name, "--preview"), 1),
+        (("operations", "cost", f"--stack={name}"), 2),
+    ):
+        found, line = typed(ROOT, *words)
+        assert (found, bool(re.search(r"there is no stack .*; known: a4-accelerate, ", line))) == (
+            status,
+            True,
+        ), line
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("#!/bin/sh\nexit 3\n", r"/pulumi does not run \(.* exit status 3.*\); https://"),
+        ("no program\0", r"/pulumi does not run \(.*Exec format error.*\); https://"),
+        ("#!/bin/sh\necho hello\n", "/pulumi does not say which version it is, so it is no pulumi; https://"),
+        (
+            "#!/bin/sh\necho v3.100.0\n",
+            r"/pulumi is version 3\.100\.0, and 3\.\d+\.\d+ or newer is needed; https://",
+        ),
+    ],
+)
+def test_a_pulumi_on_the_path_that_is_broken_or_too_old(program: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "pulumi").write_text(program)
+    (tmp_path / "pulumi").chmod(0o755)
+    for words, status in ((PREFLIGHT, 2), (("engine",), 1)):
+        found, line = typed(ROOT, *words, PATH=f"{tmp_path}:{HERE['PATH']}")
+        assert (found, bool(re.search(said, line))) == (status, True), line
+
+
+def test_an_engine_of_an_earlier_run_that_is_broken(checkout: Path) -> None:
+    (checkout / ".tools").unlink()
+    (checkout / ".tools" / "bin").mkdir(parents=True)
+    (checkout / ".tools" / "bin" / "pulumi").write_bytes(b"half of it")
+    (checkout / ".tools" / "bin" / "pulumi").chmod(0o755)
+    try:
+        status, line = typed(checkout, *REHEARSE)
+    finally:
+        shutil.rmtree(checkout / ".tools")
+        (checkout / ".tools").symlink_to(ROOT / ".tools")
+    assert status == 1
+    assert re.search(r"/\.tools/bin/pulumi does not run \(.*\); remove \.tools and try again$", line)
+
+
+@pytest.fixture(scope="module")
+def mounts() -> None:
+    """Whether this user may mount something for a program of theirs."""
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("no user namespaces here")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--preview",),
+            r"/\.rehearsal.*: Read-only file system; run it from a copy of the project that can be",
+        ),
+        (
+            ("--json",),
+            r"\.build/ cannot be written \(Read-only file system\): run from a copy of the project",
+        ),
+    ],
+)
+def test_a_read_only_checkout(checkout: Path, mounts: None, options: tuple[str, ...], said: str) -> None:
+    read_only = 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$0" "$@"'
+    status, line = typed(checkout, "rehearsal", "l4-kueue", *options, before=(*ALONE, read_only))
+    assert (status, bool(re.search(said, line))) == (1, True), line
+
+
+def test_a_full_disk(checkout: Path, mounts: None) -> None:
+    (checkout / ".rehearsal").mkdir(exist_ok=True)
+    full = 'mount -t tmpfs -o size=4k none .rehearsal && mkdir .rehearsal/a4-ray && exec "$0" "$@"'
+    status, line = typed(checkout, *REHEARSE, before=(*ALONE, full))
+    assert status == 1
+    assert re.search("No space left on device; make room there, in .rehearsal/ and in TMPDIR$", line)
+
+
+def test_credentials_that_are_missing(tmp_path: Path) -> None:
+    nowhere = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path), "NO_GCE_CHECK": "true"}
+    status, line = typed(ROOT, *PREFLIGHT, before=("env", *(f"{name}={it}" for name, it in nowhere.items())))
+    assert status == 2
+    assert "there are no Application Default Credentials: run `gcloud auth application-default login`" in line
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"[]", b'{"type": "service_account", "private_key": "x"}'])
+def test_credentials_in_a_file_that_is_broken(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content is not None:
+        (tmp_path / "mine.json").write_bytes(content)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "mine.json"))
+    told = r"^the file of the Application Default Credentials cannot be used \(.*\): run `gcloud[^\n]*$"
+    with pytest.raises(OperationError, match=told):
+        Clients("my-project")
+
+
+def test_credentials_of_a_machine_that_is_offline(tmp_path: Path) -> None:
+    kinds = ("type", "client_id", "client_secret", "refresh_token")
+    (tmp_path / "mine.json").write_text(json.dumps({**dict.fromkeys(kinds, "x"), "type": "authorized_user"}))
+    key = f"GOOGLE_APPLICATION_CREDENTIALS={tmp_path / 'mine.json'}"
+    status, line = typed(ROOT, *PREFLIGHT, before=("env", key, "https_proxy=http://127.0.0.1:9"))
+    assert status == 2
+    assert line.endswith("Google cannot be reached for a token; is this machine offline?")
