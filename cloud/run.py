@@ -34,6 +34,9 @@ _LONGEST_PROBE: Final = 240
 # copies of it say 240. https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _LONGEST_START: Final = 600
 _LONGEST_GPU_START: Final = 1800
+# Where everybody gets an L4, as the page was in 2025.
+# https://docs.cloud.google.com/run/docs/configuring/services/gpu
+L4_REGIONS: Final = ("us-central1", "us-east4", "europe-west1", "europe-west4", "asia-southeast1")
 # The least that goes with a GPU.
 _LEAST_WITH_GPU: Final = {"cpu": "4", "memory": "16Gi"}
 

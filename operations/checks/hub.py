@@ -41,11 +41,16 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         yield fine("nothing of it is used")
         return
     remedy = f"pulumi config set --secret hfToken --stack {plan.stack}"
-    try:
-        token = read_token(plan.stack) if any(plan.of_type(SECRET.type)) else None
-    except OperationError as error:
-        yield unknown(str(error), f"{remedy}, or put the token into the environment as HF_TOKEN")
-        return
+    token, source = None, "the stack's hfToken"
+    if any(plan.of_type(SECRET.type)):
+        try:
+            token = read_token(plan.stack)
+        except OperationError as error:
+            yield unknown(str(error), f"{remedy}; without it HF_TOKEN of the environment is judged")
+            # As the library does with its own: a line break in a header is an error that repeats the token.
+            token, source = "".join(os.environ.get("HF_TOKEN", "").split()), "HF_TOKEN of the environment"
+            if not token:
+                return
     huggingface_hub.set_client_factory(_client)
     # Whoever answers in Google's place answers here too.
     endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
@@ -54,13 +59,13 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     try:
         if token:
             owner = str(attempts(api.whoami)["name"])
-            yield fine(f"the token is {owner}'s")
+            yield fine(f"{source} is {owner}'s")
         for kind, name, revision in wanted:
             yield _readable(api, attempts, owner, kind, name, revision)
     except HfHubHTTPError as error:
         status = error.response.status_code
         if status in (401, 403):
-            yield problem(f"the Hugging Face Hub does not accept the token ({status})", remedy)
+            yield problem(f"the Hugging Face Hub does not accept {source} ({status})", remedy)
         else:
             yield unknown(f"the Hugging Face Hub answers with {status}", "try again later")
     except (httpx2.HTTPError, ValueError, LookupError) as error:
@@ -110,31 +115,35 @@ def _readable(
         attempts(api.auth_check, name, repo_type=kind)
         if revision:
             attempts(api.repo_info, name, repo_type=kind, revision=revision)
-    except GatedRepoError:
-        return problem(f"{owner} has not accepted the licence of {kind} {name}", f"accept it at {page}")
-    except RepositoryNotFoundError:
-        return problem(f"there is no {kind} {name}, or not for {owner}", f"see {page}")
     except RevisionNotFoundError:
         return problem(f"{kind} {name} has no revision {revision}", f"see {page}/commits/main")
+    except HfHubHTTPError as error:
+        if isinstance(error, GatedRepoError) or error.response.status_code == 403:
+            # The Hub says which it is: a licence, or a fine-grained token that may not read what is gated.
+            said = " ".join((error.server_message or f"not open to {owner}").split())
+            return problem(
+                f"{kind} {name}: {said}",
+                f"as {owner}, accept its licence at {page}; a fine-grained token needs the permission for "
+                "public gated repositories too: https://huggingface.co/settings/tokens",
+            )
+        if isinstance(error, RepositoryNotFoundError):
+            return problem(f"there is no {kind} {name}, or not for {owner}", f"see {page}")
+        raise
     return fine(f"{kind} {name} may be downloaded")
 
 
 def read_token(stack: str) -> str:
-    """The stack's Hugging Face token: `HF_TOKEN`, else what `pulumi config set --secret hfToken` stored.
+    """The stack's Hugging Face token, as `pulumi config set --secret hfToken` stored it.
 
     Raises:
         OperationError: When there is none, or it cannot be decrypted here; says which.
     """
-    # As the library does with its own: a line break in a header is an error that repeats the token.
-    given = "".join(os.environ.get("HF_TOKEN", "").split())
-    if given:
-        return given
     stored = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text()) or {}
     if f"{project_name()}:hfToken" not in (stored.get("config") or {}):
         raise OperationError("the stack has no hfToken")
     try:
         engine = lookup.find(lambda _text: None)
-        return engine.output(["config", "get", "hfToken", "--stack", stack], ROOT).strip()
+        return "".join(engine.output(["config", "get", "hfToken", "--stack", stack], ROOT).split())
     except EngineError:
         # The engine's message may hold more than anybody should read.
         raise OperationError("the stack's hfToken could not be decrypted here") from None

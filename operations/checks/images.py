@@ -1,4 +1,4 @@
-"""The images that the plan names by digest: that their registries have them."""
+"""The images that the plan names: that their registries have them."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ import requests
 from requests.utils import parse_dict_header
 from tenacity import retry_if_exception_type, retry_if_result
 
+from cloud.inputs import is_unknown
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
@@ -25,10 +26,11 @@ _ACCEPT: Final = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
-# docker.io is the name in references; this is the registry behind it.
-_HOSTS: Final = {"docker.io": "registry-1.docker.io"}
-_ARTIFACT_REGISTRY: Final = "-docker.pkg.dev"
-_REFERENCE: Final = re.compile(r"(?P<host>[^/]+\.[^/]+)/(?P<path>.+)@(?P<digest>sha256:[0-9a-f]{64})")
+# docker.io is the name in references, and what has no registry is of it; this is the registry behind it.
+_HUB: Final = "registry-1.docker.io"
+_OF_GOOGLE: Final = re.compile(r".+-docker\.pkg\.dev|(?:[a-z]+\.)?gcr\.io")
+# https://github.com/distribution/reference/blob/main/reference.go
+_REFERENCE: Final = re.compile(r"(?:([^/]*[.:][^/]*|localhost)/)?(.+?)(?::([^:/@]+))?(?:@(.+))?\Z")
 _MAY_PASS: Final = retry_if_exception_type(requests.RequestException) | retry_if_result(
     lambda answer: answer.status_code == 429 or answer.status_code >= 500
 )
@@ -36,14 +38,14 @@ _MAY_PASS: Final = retry_if_exception_type(requests.RequestException) | retry_if
 
 def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """That every image exists; one that the stack builds does not yet."""
-    named = (_REFERENCE.fullmatch(str(container.get("image"))) for container in containers_of(plan))
-    images = {reference[0]: reference for reference in named if reference}
+    named = {str(container["image"]) for container in containers_of(plan) if container.get("image")}
+    images = sorted(image for image in named if not is_unknown(image))
     if not images:
         yield fine("none that must exist before: the stack builds its own")
-    for uri, reference in sorted(images.items()):
-        host = _HOSTS.get(reference["host"], reference["host"])
+    for uri in images:
+        host, path, version = _parsed(uri)
         try:
-            status = retrying(_MAY_PASS)(_ask, clients, host, reference).status_code
+            status = retrying(_MAY_PASS)(_ask, clients, host, f"{path}/manifests/{version}").status_code
         except OperationError as error:
             yield unknown(str(error), "try again later")
             continue
@@ -52,7 +54,7 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             continue
         if status == 200:
             yield fine(f"{uri} exists")
-        elif status in (401, 403) and host.endswith(_ARTIFACT_REGISTRY):
+        elif status in (401, 403) and _OF_GOOGLE.fullmatch(host):
             yield unknown(
                 f"{uri}: these credentials may not look into its repository",
                 "ask its owner for roles/artifactregistry.reader",
@@ -60,26 +62,38 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         elif status in (401, 403, 404):
             yield problem(
                 f"{uri} does not exist, or is not open to everybody",
-                f"pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}, "
-                "or for one of stacks/pins.py: its newest digest there",
+                f"pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
+                if uri == plan.setting("imageUri")
+                else "stacks/pins.py: its newest digest there",
             )
         else:
             yield unknown(f"{host} answers with {status}", "try again later")
 
 
-def _ask(clients: Clients, host: str, reference: re.Match[str]) -> requests.Response:
-    """A registry's answer for an image: Artifact Registry's to these credentials, others' to anybody."""
+def _parsed(uri: str) -> tuple[str, str, str]:
+    """A reference's registry, the path in it, and what it names there: a digest, else a tag."""
+    ((host, path, tag, digest),) = _REFERENCE.findall(uri)
+    if host in ("", "docker.io"):
+        host, path = _HUB, path if "/" in path else f"library/{path}"
+    return host, path, digest or tag or "latest"
+
+
+def _ask(clients: Clients, host: str, image: str) -> requests.Response:
+    """A registry's answer for an image: Google's to these credentials, others' to anybody."""
     base = f"{clients.endpoint}/registry/{host}" if clients.endpoint else f"https://{host}"
-    url = f"{base}/v2/{reference['path']}/manifests/{reference['digest']}"
+    url = f"{base}/v2/{image}"
     headers = {"Accept": _ACCEPT}
-    if host.endswith(_ARTIFACT_REGISTRY):
+    if _OF_GOOGLE.fullmatch(host):
         headers["Authorization"] = f"Bearer {clients.token()}"
     answer = requests.head(url, headers=headers, timeout=_TIMEOUT_S)
     if answer.status_code != 401 or "Authorization" in headers:
         return answer
     # Anybody gets a token, from where the answer to a call without one says.
     challenge = parse_dict_header(answer.headers.get("WWW-Authenticate", "").removeprefix("Bearer "))
-    answer = requests.get(str(challenge.pop("realm", "")), params=challenge, timeout=_TIMEOUT_S)
+    realm = challenge.pop("realm", None)
+    if not realm:
+        return answer
+    answer = requests.get(realm, params=challenge, timeout=_TIMEOUT_S)
     if not answer.ok:
         return answer
     given = answer.json()

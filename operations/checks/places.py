@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from cloud.run import L4_REGIONS
 from operations.clients import Clients
 from operations.errors import CallError
-from operations.findings import Finding, fine, problem
+from operations.findings import Finding, fine, problem, warning
 from operations.leftovers.thing import last
 from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
+from operations.workloads import cloud_run_of
 
 
 def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -27,6 +29,13 @@ def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         yield problem(f"region {plan.region} is {region.get('status')}", "choose another, or wait")
     else:
         yield fine(f"region {plan.region} is up")
+    if plan.region not in L4_REGIONS and any(pods.accelerators for pods in cloud_run_of(plan)):
+        yield warning(
+            f"Cloud Run offers everybody L4 GPUs in {', '.join(L4_REGIONS)}; not in {plan.region}, as far as "
+            "is written down here",
+            f"pulumi config set gcp:region {L4_REGIONS[0]} --stack {plan.stack}; "
+            "https://docs.cloud.google.com/run/docs/configuring/services/gpu has the regions of today",
+        )
     zones = {last(url) for url in region.get("zones", ())}
     for machines in machines_of(plan):
         yield from _offered(plan, clients, machines, zones)
@@ -47,10 +56,12 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
     wanted = set(machines.zones) or zones
     here = sorted(wanted & zones & places)
     if (machines.zones and len(here) < len(wanted)) or not here:
-        elsewhere = ", ".join(sorted(places)) or "no zone that this project sees"
+        near = machines.zones and zones & places
+        key = ("zone" if machines.type.is_tpu else "zones") if near else "gcp:region"
+        elsewhere = ", ".join(sorted(near or places)) or "no zone that this project sees"
         yield problem(
             f"{machines.resource}: no {machines.type.name} in {', '.join(sorted(wanted - {*here}))}",
-            f"take one with it ({elsewhere}): pulumi config set zones ZONE (TPUs: zone) or gcp:region REGION",
+            f"it is in {elsewhere}: pulumi config set {key} VALUE --stack {plan.stack}",
         )
     else:
         yield fine(f"{machines.resource}: {machines.type.name} in {', '.join(here)}")

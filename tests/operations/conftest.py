@@ -12,6 +12,7 @@ import pytest
 
 from operations import preflight
 from operations.__main__ import main
+from operations.checks import hub
 from operations.clients import Clients
 from operations.findings import Finding
 from operations.plan import StackPlan
@@ -137,7 +138,7 @@ def project(google: GoogleServer) -> Project:
 @pytest.fixture
 def good(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoodProject:
     """A project, and a Hugging Face token, with which nothing is wrong."""
-    monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
+    monkeypatch.setattr(hub, "read_token", lambda _stack: HF_TOKEN)
     return GoodProject(google)
 
 

@@ -6,7 +6,6 @@ python -m tests.operations.samples preflight   prints one
 
 import io
 import json
-import os
 import re
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from rich.console import Console
 from cloud.discovery import Call
 from cloud.serviceusage import SERVICE
 from operations.__main__ import main
+from operations.checks import hub
 from operations.clients import Clients
 from operations.leftovers import command as leftovers
 from operations.leftovers.footprint import footprint
@@ -111,7 +111,7 @@ def sku(
 
 
 def _run(server: GoogleServer, *words: str) -> None:
-    with patch.dict(os.environ, HF_TOKEN="hf_planted_in_a_test"), planned_once():
+    with patch.object(hub, "read_token", return_value="hf_planted_in_a_test"), planned_once():
         main([*words, "--endpoint", server.address])
 
 

@@ -1,7 +1,6 @@
 """Everything that a stack needs: found where it is there, told with its remedy where it is not."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from cloud.container import NODE_POOL
 from engine.project import known_stacks
 from operations import preflight
-from operations.checks.hub import repositories
+from operations.checks.hub import read_token, repositories
 from operations.findings import Level
 from operations.plan import StackPlan
 from stacks import pins
@@ -38,6 +37,8 @@ from tests.operations.google_server import (
 from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned, planned_once
 
 GATED, MISSING = {"X_Error_Code": "GatedRepo"}, {"X_Error_Code": "RepoNotFound"}
+ASK = "Access to this model is restricted and you are not in the authorized list."
+FINE = "Please enable access to public gated repositories in your fine-grained token settings."
 UNKNOWN_REVISION = {"X_Error_Code": "RevisionNotFound"}
 VERSION_2 = "huggingface/api/datasets/team/texts/revision/v2"
 MODEL, DATA = "google/gemma-3-4b-it", "philschmid/amazon-product-descriptions-vlm"
@@ -94,6 +95,12 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.region("DOWN"), PROBLEM, "us-central1 is DOWN"),
         (failing("compute.v1", "compute.regions.get", NOT_FOUND), PROBLEM, "no region us-central1"),
         (lambda it: it.places("us-east5-a"), PROBLEM, "no a4-highgpu-8g in us-central1-a, us-central1-b"),
+        # On Autopilot there is no zone to set.
+        (
+            lambda it: it.places("us-east5-a"),
+            PROBLEM,
+            "in us-east5-a: pulumi config set gcp:region VALUE --st",
+        ),
     ],
     ("l4-kueue", "permissions"): [
         (lambda it: it.permissions("container.clusters.create"), PROBLEM, "--role roles/container.admin"),
@@ -154,13 +161,20 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
     ],
     ("a4-ray", "Hugging Face"): [
+        (nothing, OK, "the stack's hfToken is jane's"),
         (answering(WHOAMI, 401), PROBLEM, "pulumi config set --secret hfToken"),
+        (answering(WHOAMI, 401), PROBLEM, "does not accept the stack's hfToken (401)"),
         (answering(WHOAMI, 429), UNKNOWN, "answers with 429"),
         (answering(WHOAMI, 503), UNKNOWN, "answers with 503"),
-        (answering(access("model", MODEL), 403, **GATED), PROBLEM, f"licence of model {MODEL}"),
+        (
+            answering(access("model", MODEL), 403, **GATED, X_Error_Message=ASK),
+            PROBLEM,
+            f"model {MODEL}: {ASK}",
+        ),
+        (answering(access("dataset", DATA), 403, X_Error_Message=FINE), PROBLEM, f"dataset {DATA}: {FINE}"),
+        (answering(access("dataset", DATA), 403), PROBLEM, "a fine-grained token needs the permission for"),
         (answering(access("model", MODEL), 403, **GATED), PROBLEM, f"https://huggingface.co/{MODEL}"),
         (answering(access("dataset", DATA), 404, **MISSING), PROBLEM, f"there is no dataset {DATA}"),
-        (lambda _: os.environ.pop("HF_TOKEN"), UNKNOWN, "token into the environment as HF_TOKEN"),
     ],
     # A public data set needs no token, and data that is made up needs nothing of the Hub.
     (f"tpu-maxtext imageUri={IMAGE} recipe=llama3-8b-fineweb-edu", "Hugging Face"): [
@@ -217,6 +231,49 @@ def test_what_is_not_as_it_must_be_is_told_with_its_remedy(
     assert not any(HF_TOKEN in each.what + each.remedy for each in found)
 
 
+def test_where_the_stacks_own_token_is_not_to_be_had_the_shells_is_judged_and_called_that(
+    good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = good.plan("a4-ray")
+    monkeypatch.setattr("operations.checks.hub.read_token", read_token)
+    monkeypatch.setenv("HF_TOKEN", f"{HF_TOKEN}\r\n")
+    missing, whose, *repositories = check(plan, "Hugging Face")
+    assert (missing.level, missing.what) == (UNKNOWN, "the stack has no hfToken")
+    assert "without it HF_TOKEN of the environment is judged" in missing.remedy
+    assert whose.what.startswith("HF_TOKEN of the environment is ")
+    assert len(repositories) == 2
+    assert good.server.shown[WHOAMI] == [f"Bearer {HF_TOKEN}"]
+    monkeypatch.delenv("HF_TOKEN")
+    assert check(plan, "Hugging Face") == [missing]
+
+
+@pytest.mark.parametrize(
+    ("image", "host", "asked"),
+    [
+        ("team/trainer@sha256:0", "registry-1.docker.io", "team/trainer/manifests/sha256:0"),
+        ("python@sha256:0", "registry-1.docker.io", "library/python/manifests/sha256:0"),
+        ("docker.io/team/trainer:v1@sha256:0", "registry-1.docker.io", "team/trainer/manifests/sha256:0"),
+        ("registry:5000/a/b/c:v1", "registry:5000", "a/b/c/manifests/v1"),
+        ("localhost/trainer", "localhost", "trainer/manifests/latest"),
+        ("eu.gcr.io/team/trainer@sha256:0", "eu.gcr.io", "team/trainer/manifests/sha256:0"),
+    ],
+)
+def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
+    image: str, host: str, asked: str, good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("a4-accelerate")
+    job = next(each for each in plan.resources if each.inputs.get("kind") == "Job")
+    pod = {"spec": {"containers": [{"image": image}]}}
+    plan = replace(plan, resources=(replace(job, inputs={"kind": "Job", "spec": {"template": pod}}),))
+    (missing,) = check(plan, "images")
+    assert missing.level is PROBLEM and missing.what.startswith(f"{image} does not exist")
+    # It is none of the stack's settings.
+    assert "imageUri" not in missing.remedy
+    good.server.plant_page(f"registry/{host}/v2/{asked}", Page(content={}))
+    (found,) = check(plan, "images")
+    assert (found.level, found.what) == (OK, f"{image} exists")
+
+
 def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +294,20 @@ def test_a_zone_without_the_machines_of_its_pool_is_told(good: GoodProject, chec
         "no g2-standard-24 in us-central1-a",
         "no e2-standard-4 in us-central1-a",
     ]
-    assert "(us-central1-c)" in found[0].remedy
+    assert found[0].remedy == ("it is in us-central1-c: pulumi config set zones VALUE --stack l4-kueue")
+
+
+def test_a_region_in_which_cloud_run_has_no_gpus_for_everybody_is_told(
+    good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("dev")
+    assert [each.level for each in check(plan, "places")] == [OK]
+    good.server.plant("compute.v1", "compute.regions.get", {"status": "UP"}, region="europe-north1")
+    (told,) = [
+        each for each in check(replace(plan, region="europe-north1"), "places") if each.level is WARNING
+    ]
+    assert "europe-west4, asia-southeast1; not in europe-north1" in told.what
+    assert told.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
 
 
 def test_a_run_without_a_limit_is_a_warning_and_so_is_what_no_limit_ends(check: Check) -> None:
