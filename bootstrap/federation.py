@@ -92,16 +92,14 @@ class Federation(pulumi.ComponentResource):
 def github(repository: str, repository_id: str, main_branch: str) -> Forge:
     """Jobs of GitHub.
 
-    A job of an environment has the environment, and nothing else, behind the repository in its subject
-    (assumption github-oidc-subject).
+    Not by the subject: what is in it depends on the repository's age and its owner's settings.
     https://docs.github.com/actions/reference/security/oidc
     """
-    subject = f"repo:{repository}:environment"
     return Forge(
         issuer="https://token.actions.githubusercontent.com",
         trusted=f"assertion.repository == '{repository}' && assertion.repository_id == '{repository_id}'",
-        previews=f"assertion.sub == '{subject}:preview'",
-        deploys=f"assertion.sub == '{subject}:production' && assertion.ref == 'refs/heads/{main_branch}' && "
+        previews="assertion.environment == 'preview'",
+        deploys=f"assertion.environment == 'production' && assertion.ref == 'refs/heads/{main_branch}' && "
         "assertion.event_name == 'workflow_dispatch'",
     )
 

@@ -166,7 +166,9 @@ JOBS = {
         "repository_id": "42",
         "ref": "refs/heads/main",
         "event_name": "workflow_dispatch",
-        "sub": "repo:owner/name:environment:production",
+        "environment": "production",
+        # As repositories made since July 2026 have it.
+        "sub": "repo:owner@1/name@42:environment:production",
     },
     "gitlab": {"project_id": "7", "ref": "main", "ref_type": "branch", "ref_protected": "true"},
 }
@@ -178,9 +180,9 @@ JOBS = {
         ("github", {}, True, False),
         ("github", {"ref": "refs/heads/feature"}, False, False),
         ("github", {"ref": "refs/pull/5/merge", "event_name": "pull_request"}, False, False),
-        ("github", {"sub": "repo:owner/name:environment:preview"}, False, True),
-        ("github", {"sub": "repo:owner/name:pull_request"}, False, False),
-        ("github", {"sub": "repo:owner/name:ref:refs/heads/main"}, False, False),
+        ("github", {"environment": "preview"}, False, True),
+        ("github", {"environment": "preview-2"}, False, False),
+        ("github", {"sub": "repo:owner/name:environment:preview"}, True, False),
         ("github", {"event_name": "push"}, False, False),
         # Of GitLab only the protected main branch deploys.
         ("gitlab", {}, True, True),
