@@ -92,7 +92,8 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
     Args:
         environment: Variables that the forge sets for its jobs.
         commit: What the comment is about. At GitHub, where a workflow that runs after another one is not told
-            the number of a fork's pull request, it finds the pull request.
+            the number of a fork's pull request, it finds the pull request among the open ones: asked for the
+            pull requests of a commit, GitHub leaves out those of forks.
 
     Raises:
         OperationError: When the forge rejects it, or does not answer the last attempt either.
@@ -123,8 +124,8 @@ def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], s
         "the job needs `permissions: pull-requests: write`",
     )
     repository = f"/repos/{_variable(environment, 'GITHUB_REPOSITORY')}"
-    pulls = api.listed(f"{repository}/commits/{commit}/pulls")
-    numbers = [each["number"] for each in pulls if each["state"] == "open" and each["head"]["sha"] == commit]
+    pulls = api.listed(f"{repository}/pulls")
+    numbers = [each["number"] for each in pulls if each["head"]["sha"] == commit]
     if not numbers:
         return None
     return partial(

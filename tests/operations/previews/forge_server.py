@@ -40,7 +40,7 @@ class ForgeServer(LoopbackServer):
         answers: Statuses to answer the next requests with instead of doing them; 0 hangs up.
         after_creating: Called once each, after a comment was created and before the answer goes out.
         lose_creation: Whether to hang up instead of answering the next creation.
-        pulls: What `commits/.../pulls` answers.
+        pulls: The open pull requests, those of forks too.
     """
 
     comments: list[Stored] = field(default_factory=list)
@@ -48,9 +48,7 @@ class ForgeServer(LoopbackServer):
     answers: list[int] = field(default_factory=list)
     after_creating: list[Callable[[], object]] = field(default_factory=list)
     lose_creation: bool = False
-    pulls: list[Mapping[str, Any]] = field(
-        default_factory=lambda: [{"number": 5, "state": "open", "head": {"sha": COMMIT}}]
-    )
+    pulls: list[Mapping[str, Any]] = field(default_factory=lambda: [{"number": 5, "head": {"sha": COMMIT}}])
 
     @property
     def environment(self) -> dict[str, str]:
@@ -94,7 +92,7 @@ class ForgeServer(LoopbackServer):
     def _do(self, method: str, address: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
         if address.path == "/user":
             return 200, {"id": _ME}
-        if address.path == f"/repos/owner/name/commits/{COMMIT}/pulls":
+        if address.path == "/repos/owner/name/pulls":
             return 200, self.pulls
         found = _COMMENTS.fullmatch(address.path)
         if found and not found[1]:

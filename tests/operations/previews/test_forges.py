@@ -115,8 +115,7 @@ def test_the_pull_request_is_the_open_one_that_ends_with_the_commit(
     open_one: bool, server: ForgeServer
 ) -> None:
     server.pulls = [
-        {"number": 3, "state": "closed", "head": {"sha": COMMIT}},
-        {"number": 4, "state": "open", "head": {"sha": "d" * 40}},
+        {"number": 4, "head": {"sha": "d" * 40}},
         *(server.pulls if open_one else ()),
     ]
     said = forges.post("github", server.environment, COMMIT, TEXT)
