@@ -32,17 +32,25 @@ _PATTERNS: Final = tuple(
         r"gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w.-]{16,}",  # GitLab
         r"pul-[0-9a-f]{16,}",  # Pulumi Cloud
         r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
-        r"(?<=[Bb]earer )[\w.~+/-]{8,}=*",
+        r"sk-[\w-]{20,}",  # OpenAI, Anthropic and others
+        r"(?:AKIA|ASIA)[A-Z0-9]{16}",  # AWS
+        r"npm_[A-Za-z0-9]{30,}",
+        r"wandb_v\d_\w{40,}",  # Weights & Biases; its older keys look like any digest
+        r"(?i)(?<=wandb_api_key)\W{1,4}[0-9a-f]{40}",
+        r"(?i)(?:(?<=bearer )|(?<=basic )|(?<=authorization: token ))[\w.~+/-]{8,}=*",
+        r"(?i)(?<=[?&])(?:x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|\w*token)=[^&\s\"']+",
+        r"(?i)(?<=token=)[\w.~+/-]{8,}=*",
     )
 )
 # Properties whose value is a secret whatever it looks like; compared without case, `_` and `-`.
 _SECRET_KEYS: Final = re.compile(
-    r"(access|hf|refresh)token|(api|secret)key|client(keydata|secret)|kubeconfig|passphrase|password"
+    r"(access|hf|refresh)token|authorization|(access|api|secret)key|client(keydata|secret)|kubeconfig|passphrase|password"
     r"|privatekey(data)?|secret(data(wo)?|value)|stringdata"
 )
 # Environment variables of containers, and of this process, that hold a secret.
 _SECRET_VARIABLE: Final = re.compile(
-    r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE
+    r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|PRIVATE)_?KEY(?:_ID)?|_AUTH(?:_CONFIG)?|_PAT)$",
+    re.IGNORECASE,
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
 

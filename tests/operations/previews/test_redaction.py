@@ -21,11 +21,25 @@ TOKENS = [
     "glpat-" + "a1B2c3D4e5F6g7H8i9J0",
     "AIza" + "SyA12" * 7,
     "pul-" + "0123456789abcdef" * 2,
+    "sk-" + "proj-a1B2c3D4e5F6g7H8i9J0k1L2",
+    "AKIA" + "IOSFODNN7EXAMPLE",
+    "npm_" + "a1B2c3" * 6,
+    "wandb_v1_" + "a1B2c3D4e5_F6" * 5,
 ]
 # What must be gone: of a token the second half, where a prefix may stay.
 PLANTED = [
     *((token, token[len(token) // 2 :].strip()) for token in TOKENS),
     ("Authorization: Bearer " + "opaque.token-of_somebody", "opaque.token-of_somebody"),
+    ("Authorization: Basic " + "b3BhcXVlOnBhc3N3b3Jk", "b3BhcXVl"),
+    ("authorization: token " + "opaque-token-of-somebody", "opaque-token"),
+    ("https://api.example/v1?access_token=" + "opaque-token-of&page=2", "opaque-token"),
+    ("https://storage.example/b/o?X-Goog-Signature=" + "0a1b2c3d4e5f6071", "0a1b2c3d"),
+    (
+        "https://bucket.example/o?X-Amz-Credential=opaque%2Fscope&X-Amz-Signature=" + "0a1b2c3d4e5f",
+        "0a1b2c3d",
+    ),
+    ("https://blob.example/o?sv=2024&sig=" + "opaque%2Bsignature%3D", "opaque%2B"),
+    ("WANDB_API_KEY=" + "0123456789abcdef0123" * 2, "0123456789abcdef"),
     ("https://me:" + "opaque-password@registry.example/simple", "opaque-password"),
 ]
 
@@ -71,7 +85,7 @@ def test_a_known_secret_is_hidden_in_every_form(value: str) -> None:
 
 
 def test_secrets_of_the_environment_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PULUMI_CONFIG_PASSPHRASE", "GITHUB_TOKEN", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+    for name in ("PULUMI_CONFIG_PASSPHRASE", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DOCKER_AUTH_CONFIG"):
         monkeypatch.setenv(name, "opaque-text")
         assert Redaction().text("an opaque-text") == f"an {SECRET}"
         monkeypatch.delenv(name)
