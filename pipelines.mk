@@ -19,7 +19,7 @@ comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT o
 	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
 
 comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
-	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --forge gitlab --post
+	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$CI_COMMIT_SHA" --forge gitlab --post
 
 # What google-github-actions/auth does at GitHub. No key is stored: Google exchanges the job's ID token, which ends
 # with the job. gcloud must not look for the credentials that it is to write.

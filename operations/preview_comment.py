@@ -10,8 +10,10 @@ from typing import Final
 from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
 from operations.previews import checkout, comment, forges, sources, stack_inputs
-from operations.previews.changes import Previews, from_json
+from operations.previews.changes import Previews, StackPreview, from_json
 
+# What a fork saved is read by a job that can write.
+_LONGEST: Final = 2_000_000
 HELP: Final = "what a merge request changes, as the text of one comment"
 
 
@@ -31,7 +33,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "the environment; the others, and without it all, on the target's program in the rehearsal",
     )
     parser.add_argument(
-        "--commit", metavar="SHA", help="with --saved: reject previews of any other commit than this one"
+        "--commit",
+        metavar="SHA",
+        help="with --saved: reject previews of any other commit than this one; without the file, say that "
+        "it has no preview",
     )
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
@@ -61,8 +66,16 @@ def run(options: argparse.Namespace) -> int:
 def _previews(options: argparse.Namespace) -> Previews:
     if not options.saved:
         return _made(options.target, in_cloud=options.cloud)
+    if options.commit and not options.saved.exists():
+        # The comment that is there would go on speaking of an earlier commit.
+        none = StackPreview(stack="all stacks", failure="The job ended without a preview: its log says why.")
+        return Previews(commit=options.commit, stacks=(none,))
     try:
-        return from_json(options.saved.read_text())
+        with options.saved.open(encoding="utf-8") as file:
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise ValueError(f"longer than {_LONGEST} characters, which no preview is")
+        return from_json(text)
     except (OSError, ValueError) as error:
         raise OperationError(f"{options.saved}: {error}") from None
 

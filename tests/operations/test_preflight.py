@@ -99,7 +99,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (
             lambda it: it.places("us-east5-a"),
             PROBLEM,
-            "in us-east5-a: pulumi config set gcp:region VALUE --st",
+            "project sees: pulumi config set gcp:region VALUE --stack a4-ray",
         ),
     ],
     ("l4-kueue", "permissions"): [

@@ -154,6 +154,39 @@ def test_previews_of_another_commit_are_not_posted(forge: ForgeServer, saved: st
     assert forge.methods == []
 
 
+def test_a_preview_that_failed_takes_the_place_of_the_comment_on_an_earlier_commit(
+    forge: ForgeServer, saved: str, command: Command
+) -> None:
+    command("preview-comment", "--saved", saved, "--commit", COMMIT, "--post")
+    Path(saved).unlink()
+    ran = command("preview-comment", "--saved", saved, "--commit", COMMIT, "--post")
+    assert (ran.status, ran.err) == (1, "comment updated\n")
+    assert forge.bodies == [ran.out]
+    assert "**`all stacks`: the preview failed.**" in ran.out and "its log says why" in ran.out
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"commit": "' + b"c" * 2_000_001,
+        b'{"commit": "c", "stacks": [{"stack": "a", "unchanged": ' + b"9" * 5_000 + b"}]}",
+        b'{"commit": "c", "stacks": [{"stack": "\\ud800"}]}',
+        b'{"commit": "c", "stacks": [{"stack": "a", "changes": [{"kind": "evil\\nline"}]}]}',
+    ],
+)
+def test_hostile_previews_are_refused_in_a_line_that_repeats_nothing(
+    content: bytes, forge: ForgeServer, saved: str, command: Command
+) -> None:
+    Path(saved).write_bytes(content)
+    ran = command("preview-comment", "--saved", saved, "--commit", COMMIT, "--post")
+    assert (ran.status, ran.out, forge.methods) == (2, "", [])
+    (line,) = ran.err.splitlines()
+    assert line.startswith(f"operations preview-comment: {saved}: ") and len(line) < 400
+    assert "evil" not in line and "9999" not in line
+
+
 def test_a_backend_that_cannot_be_asked_is_told_without_secrets(
     repository: Path, pulumi: FakePulumi, command: Command
 ) -> None:
