@@ -61,8 +61,9 @@ class Training:
 
     def log(self) -> str:
         """What its submitters have printed, which is what its driver and its workers print."""
-        name = {"batch.kubernetes.io/job-name": self.tree["metadata"]["name"]}
-        return "".join(map(self._stage.kubelet.log, self._stage.api.list("v1", "Pod", labels=name)))
+        label, name = "batch.kubernetes.io/job-name", self.tree["metadata"]["name"]
+        submitters = [pod for pod in self._stage.pods() if pod["metadata"]["labels"].get(label) == name]
+        return "".join(map(self._stage.kubelet.log, submitters))
 
     def losses(self) -> dict[int, float]:
         """The loss of each step, the last one said of each."""
