@@ -35,7 +35,7 @@ SECRET: Final = Record(
     role=_ADMIN,
 )
 
-_VERSION: Final = Record(
+VERSION: Final = Record(
     type="gcp:secretmanager/secretVersion:SecretVersion",
     api=_API,
     id="projects/{number}/secrets/{secret}/versions/1",

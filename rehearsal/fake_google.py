@@ -7,7 +7,7 @@ what refers to what as the platform does.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud import records, serviceaccount, serviceusage, storage
+from cloud import records, secretmanager, serviceaccount, serviceusage, storage
 from cloud.inputs import UNKNOWN, at
 from cloud.record import PROJECT_NUMBER, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
@@ -80,6 +80,12 @@ class FakeGoogle(FakeProvider):
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
         """What comes of it besides is the cloud's business."""
         item_id, outputs = self.outputs(resource, inputs)
+        if new and resource.type == secretmanager.VERSION.type:
+            # A secret's versions are numbered, and the next one is there before the last one goes.
+            mine = (each for each in self.cloud.of_type(resource.type) if each.id.startswith(item_id[:-1]))
+            number = str(1 + max((int(each.outputs["version"]) for each in mine), default=0))
+            item_id = f"{item_id[:-1]}{number}"
+            outputs |= {"name": item_id, "version": number}
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
         return item_id, outputs
 

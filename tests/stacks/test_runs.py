@@ -53,6 +53,25 @@ def standing(stack: str) -> Iterator[Rehearsal]:
         yield rehearsal
 
 
+@pytest.mark.parametrize("stack", ["cloudrun-vllm", "a4-accelerate"])
+def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> None:
+    """Both versions are there for a moment, and the one that goes is the old one."""
+    version = "gcp:secretmanager/secretVersion:SecretVersion"
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        for number in ("2", "3"):
+            rehearsal.configure({"imageUri": plans.IMAGE, "hfToken": f"hf_{number}_of_somebody_else"})
+            rehearsal.up()
+            (kept,) = rehearsal.cloud.of_type(version)
+            assert (kept.inputs["secretData"], kept.outputs["version"]) == (
+                f"hf_{number}_of_somebody_else",
+                number,
+            )
+            assert not rehearsal.preview().changed
+        rehearsal.destroy()
+        assert not rehearsal.cloud.items
+
+
 @pytest.fixture
 def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
     """What the next `up` of the standing stack would do with other settings."""
