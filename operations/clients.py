@@ -30,6 +30,7 @@ class Clients:
 
     Attributes:
         endpoint: As given, without a slash at its end.
+        unreached: Places that lists left out because they did not answer; whoever cares empties it before.
 
     Raises:
         OperationError: Without Application Default Credentials.
@@ -42,6 +43,7 @@ class Clients:
         except DefaultCredentialsError as error:
             raise OperationError(str(error)) from None
         self._timeout_s = timeout_s
+        self.unreached: set[str] = set()
         self._apis: dict[str, Any] = {}
 
     def call(self, api: str, method: str, **arguments: Any) -> dict[str, Any]:
@@ -73,9 +75,14 @@ class Clients:
         key, found, more = discovery(api).listed(method), [], True
         while more:
             answer = self.call(api, method, **arguments)
+            for places in ("unreachable", "unreachables", "missingZones"):
+                self.unreached.update(place.rpartition("/")[2] for place in answer.get(places, ()))
             page = answer.get(key, [])
             if isinstance(page, Mapping):
                 collection = method.split(".")[-2]
+                for name, scope in page.items():
+                    if (scope.get("warning") or {}).get("code") == "UNREACHABLE":
+                        self.unreached.add(name.rpartition("/")[2])
                 page = [item for scope in page.values() for item in scope.get(collection, ())]
             found += page
             more = arguments["pageToken"] = answer.get("nextPageToken")

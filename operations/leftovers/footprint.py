@@ -16,6 +16,8 @@ from operations.state import State, names
 
 # What Pulumi puts behind a logical name.
 _SUFFIX: Final = "-[0-9a-f]{7}"
+# Behind it is a hash, which no state knows.
+_OF_CARDS: Final = "gke-anp-"
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 
 # Type and name of each.
@@ -61,7 +63,9 @@ class Footprint:
             return Belonging("in an earlier state of the stack")
         # A revision that has its service's labels lives as long as the service.
         if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
-            return Belonging(f"labelled {', '.join('='.join(label) for label in self.labels.items())}")
+            # As are those of a stack of this name in another backend.
+            labels = ", ".join("=".join(label) for label in self.labels.items())
+            return Belonging(f"labelled {labels}, and in no state", sure=False)
         alike = self._looks_alike(thing.type, thing.name)
         if thing.type == NODE_POOL.type:
             # Of a cluster that lives, made by the program and missing in the state.
@@ -73,7 +77,7 @@ class Footprint:
             return self._part(CLUSTER.type, cluster, "made by GKE for cluster")
         # No label says whose it is, and no state has seen it.
         by_name = Belonging("has a name that the stack would give", sure=False) if alike else None
-        return self._of_owner(thing.owner) or self._in_network(thing) or by_name
+        return self._of_owner(thing.owner) or self._in_network(thing) or by_name or self._of_cards(thing)
 
     def _cluster(self, thing: Thing) -> str:
         """The cluster that GKE made a thing for, as far as its label or its name says so."""
@@ -98,6 +102,14 @@ class Footprint:
         if (type_, name) in self.present and not in_use:
             return Belonging(f"{what} {name}")
         return self._part(type_, name, what)
+
+    def _of_cards(self, thing: Thing) -> Belonging | None:
+        """What GKE made for the many network cards of A4 nodes, when no cluster of the stack is there."""
+        clusters = [type_ for type_, _ in self.past if type_ == CLUSTER.type]
+        lives = CLUSTER.type in {type_ for type_, _ in self.present}
+        if lives or not clusters or not f"{thing.network or thing.name}".startswith(_OF_CARDS):
+            return None
+        return Belonging("made by GKE for some cluster's network cards", sure=False)
 
     def _part(self, type_: str, name: str, what: str) -> Belonging | None:
         """A thing that goes where another one goes."""

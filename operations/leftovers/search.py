@@ -36,6 +36,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
     off: list[str] = []
     for kind in kinds():
         log(f"looking for {several(kind.title)}")
+        clients.unreached.clear()
         try:
             found = [*kind.find(clients, wanted)]
         except CallError as error:
@@ -45,6 +46,10 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
             else:
                 unseen.append(f"{several(kind.title)}: {error}")
             continue
+        if clients.unreached:
+            unseen.append(
+                f"{several(kind.title)} in {', '.join(sorted(clients.unreached))}: no answer from there"
+            )
         # What is a part of something that was left behind goes with it.
         owners = {each.thing.name for each in left}
         for thing in found:

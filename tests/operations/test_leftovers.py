@@ -50,6 +50,7 @@ LEFT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a secret": ("secrets", "projects/1234/secrets/l4-kueue-hugging-face-token", {"labels": LABELS}),
     "a service account": ("serviceAccounts", ":Account", {}),
 }
+BY_LABELS = ("a bucket with another name", "images")
 BINDING, SHARED = "a role of an account that is gone", "its role on a repository of others"
 
 
@@ -105,7 +106,8 @@ def test_what_is_left_is_found_and_the_command_deletes_it_for_good(
 ) -> None:
     (name,) = leave(project, l4_kueue, what)
     (left,) = left_of(clients, destroyed)
-    assert (left.thing.name, left.belonging.sure) == (name, True)
+    # Labels are those of a stack of the same name in another backend too.
+    assert (left.thing.name, left.belonging.sure) == (name, what not in BY_LABELS)
     assert left.command.startswith("gcloud ")
     owner = plans.IMAGE.split("/")[1] if what == SHARED else PROJECT
     assert f"--project {owner}" in left.command or f"binding {owner}" in left.command
@@ -181,6 +183,31 @@ def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
     assert found == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 
+def test_what_has_only_the_labels_is_perhaps_anothers_and_is_not_deleted(
+    run: Command, project: Project
+) -> None:
+    """A backend of somebody else's may have a stack of this name in the project."""
+    project.add("buckets", "checkpoints-of-their-l4-kueue", labels=LABELS)
+    ran = run("--delete", "--yes")
+    assert ran.status == 1
+    assert project.names() == {"checkpoints-of-their-l4-kueue"}
+    assert "perhaps another stack's; look first:\n  gcloud storage" in ran.out
+
+
+def test_networks_for_the_cards_of_a4_nodes_are_found_where_no_cluster_is_left(
+    clients: Clients, a4_ray: Lived, l4_kueue: Lived, project: Project
+) -> None:
+    network = "gke-anp-1f2e3d4c-net-1"
+    project.add("networks", network)
+    project.add("subnetworks", f"{network}-subnet", region=REGION, network=network)
+    project.add("firewalls", "allow-inside", network=network)
+    left = left_of(clients, footprint(a4_ray.plan, State(), [a4_ray.alive], []))
+    assert {each.thing.name for each in left} == {network, f"{network}-subnet", "allow-inside"}
+    assert not any(each.belonging.sure for each in left)
+    assert left_of(clients, footprint(a4_ray.plan, a4_ray.alive, [a4_ray.alive], [])) == []
+    assert left_of(clients, footprint(a4_ray.plan, State(), [], [])) == []
+
+
 def test_what_another_stack_has_in_its_state_is_not_the_stacks(
     clients: Clients, l4_kueue: Lived, project: Project
 ) -> None:
@@ -198,6 +225,39 @@ def test_when_nothing_can_be_listed_every_kind_is_said(
     unseen = search(clients, destroyed, print).unseen
     assert [each.split(": ")[0] for each in unseen] == [several(kind.title) for kind in kinds()]
     assert "disks: compute.disks.aggregatedList: the answer is not JSON, or not all of it" in unseen
+
+
+@pytest.mark.parametrize(
+    ("api", "method", "answer", "said"),
+    [
+        (
+            "container.v1",
+            "container.projects.locations.clusters.list",
+            {"missingZones": [ZONE]},
+            ["clusters", "node pools"],
+        ),
+        (
+            "compute.v1",
+            "compute.disks.aggregatedList",
+            {"items": {f"zones/{ZONE}": {"warning": {"code": "UNREACHABLE"}}}},
+            ["disks"],
+        ),
+        (
+            "compute.v1",
+            "compute.disks.aggregatedList",
+            {"items": {f"zones/{ZONE}": {"warning": {"code": "NO_RESULTS_ON_PAGE"}}}},
+            [],
+        ),
+    ],
+)
+def test_a_zone_that_did_not_answer_is_said_to_be_unseen(
+    api: str, method: str, answer: Any, said: list[str], run: Command, google: GoogleServer
+) -> None:
+    google.plant(api, method, answer)
+    ran = run()
+    told = [line for line in ran.out.splitlines() if line.startswith("could not look for")]
+    assert told == [f"could not look for {kind} in {ZONE}: no answer from there" for kind in said]
+    assert ran.status == (2 if said else 0)
 
 
 def test_an_api_that_is_off_has_nothing(
