@@ -98,7 +98,9 @@ def github(repository: str, repository_id: str, main_branch: str) -> Forge:
     return Forge(
         issuer="https://token.actions.githubusercontent.com",
         trusted=f"assertion.repository == '{repository}' && assertion.repository_id == '{repository_id}'",
-        previews="assertion.environment == 'preview'",
+        # No reviewer of previews holds up the daily look for drift, which runs the main branch's code.
+        previews="assertion.environment == 'preview' || "
+        f"assertion.environment == 'drift' && assertion.ref == 'refs/heads/{main_branch}'",
         deploys=f"assertion.environment == 'production' && assertion.ref == 'refs/heads/{main_branch}' && "
         "assertion.event_name == 'workflow_dispatch'",
     )

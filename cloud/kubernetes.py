@@ -118,6 +118,8 @@ RELEASE: Final = Record(
     id="{namespace}/{name}",
     replaced_by="name namespace",
     minutes=(Minutes(create=1, update=1, delete=0.3, assumption="minutes-kueue"),),
+    # Helm keeps a release in a Secret.
+    sealed=True,
     permissions=(
         *verbs("container.clusterRoles", "bind", "create", "escalate"),
         *(f"container.{kind}.create" for kind in _OF_A_CHART),

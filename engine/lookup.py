@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import threading
+from pathlib import Path
 from typing import Final
 
 import pulumi.automation as automation
@@ -65,17 +66,16 @@ def _checked(path: str, root: str | None, remedy: str) -> Engine:
     return found
 
 
-def distribution() -> Engine:
+def distribution(log: Log) -> Engine:
     """Pulumi's own distribution, which runs programs and installs plugins; the engine that is built does not.
 
     Raises:
-        EngineError: As `on_path`, and when the engine is there alone.
+        EngineError: As `find`, and when the engine is there alone.
     """
-    found = on_path()
-    if not shutil.which("pulumi-language-python"):
-        raise EngineError(
-            f"the pulumi on PATH has no pulumi-language-python beside it and runs no program: {_TO_INSTALL}"
-        )
+    found = find(log)
+    language = "pulumi-language-python"
+    if not shutil.which(language) and not Path(found.command).with_name(language).exists():
+        raise EngineError(f"{found.command} has no {language} beside it and runs no program: {_TO_INSTALL}")
     return found
 
 

@@ -145,7 +145,9 @@ def test_each_identity_is_for_the_jobs_with_its_attribute(declared: Declared) ->
 def holds(expression: str, claims: dict[str, str]) -> bool:
     """Evaluates the little of the Common Expression Language that the rules are written in."""
     found = re.fullmatch(r"\((.*)\) \? 'yes' : 'no'", expression)
-    text = (found[1] if found else expression).replace("&&", "and").replace("true", "True")
+    text = (
+        (found[1] if found else expression).replace("&&", "and").replace("||", "or").replace("true", "True")
+    )
     assert re.fullmatch(r"[\w\s.'=:/-]+", text)
     text = re.sub(r"assertion\.(\w+)", r"claims['\1']", text)
     text = text.replace("'True'", "'true'")
@@ -182,6 +184,8 @@ JOBS = {
         ("github", {"ref": "refs/pull/5/merge", "event_name": "pull_request"}, False, False),
         ("github", {"environment": "preview"}, False, True),
         ("github", {"environment": "preview-2"}, False, False),
+        ("github", {"environment": "drift"}, False, True),
+        ("github", {"environment": "drift", "ref": "refs/heads/feature"}, False, False),
         ("github", {"sub": "repo:owner/name:environment:preview"}, True, False),
         ("github", {"event_name": "push"}, False, False),
         # Of GitLab only the protected main branch deploys.

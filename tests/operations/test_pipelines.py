@@ -201,6 +201,11 @@ def test_up_waits_for_an_approval_and_takes_the_name_of_any_stack() -> None:
     assert GITLAB["up"]["environment"]["name"].startswith("production")
 
 
+def test_drift_waits_for_no_reviewer_of_previews() -> None:
+    assert (JOBS["preview-cloud"]["environment"], JOBS["drift"]["environment"]) == ("preview", "drift")
+    assert GITLAB["drift"]["environment"]["name"] == "drift"
+
+
 def test_what_changes_the_same_thing_runs_one_at_a_time() -> None:
     assert GITHUB["up"]["concurrency"] == "up-${{ inputs.stack }}"
     for name in ("merge-request", "preview"):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cloud.kubernetes import RELEASE
+from engine import go_build
 from operations import preview_comment
 from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json
@@ -223,6 +225,17 @@ def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
     assert [call[-1] for call in pulumi.called("refresh")] == ["dev", "l4-kueue"]
 
 
+def test_drift_finds_the_engine_that_was_got_earlier_when_none_is_on_the_path(
+    pulumi: FakePulumi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "bin").symlink_to(pulumi.folder)
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert command("drift", "--stack", "dev").status == 0
+    assert pulumi.called("refresh")
+
+
 def test_drift_is_told_and_fails_the_job(pulumi: FakePulumi, command: Command) -> None:
     gone = step("delete", CONFIG_MAP, "code", old={})
     changed = step(
@@ -245,7 +258,7 @@ def test_looking_for_drift_changes_nothing_and_reads_no_secret(pulumi: FakePulum
     command("drift", "--stack", "dev")
     (call,) = pulumi.called("refresh")
     sealed = "gcp:secretmanager/secretVersion:SecretVersion", "gcp:storage/bucketObject:BucketObject"
-    excluded = {f"--exclude=**${each}::**" for each in (*sealed, "kubernetes:core/v1:Secret")}
+    excluded = {f"--exclude=**${each}::**" for each in (*sealed, "kubernetes:core/v1:Secret", RELEASE.type)}
     assert {"--preview-only", *excluded} <= set(call)
 
 

@@ -1,10 +1,12 @@
 """The real providers' check of a new stack, against a fake `pulumi`."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from engine import go_build
 from engine.project import known_stacks
 from operations.previews import checkout
 from tests.operations.conftest import Command
@@ -46,6 +48,16 @@ def test_an_engine_that_runs_no_program_is_refused_before_anything_is_done(
     assert ran.status == 2
     assert "has no pulumi-language-python beside it" in ran.err and "pulumi.com/docs/install" in ran.err
     assert pulumi.calls == []
+
+
+def test_the_engine_that_was_got_earlier_is_found_when_none_is_on_the_path(
+    pulumi: FakePulumi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "bin").symlink_to(pulumi.folder)
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    assert command("provider-check", "--stack", "dev").status == 0
 
 
 def test_every_stack_is_planned_as_a_new_one(pulumi: FakePulumi, command: Command) -> None:
