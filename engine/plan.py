@@ -56,11 +56,13 @@ class Plan:
         resources: What would change, in the engine's order; in the first plan of a stack everything.
         changes: How many resources would be created, updated, stay the same, ...
         report: What `pulumi preview --json` prints.
+        warnings: What the program warns of.
     """
 
     resources: tuple[Planned, ...]
     changes: dict[str, int]
     report: str = field(default="", repr=False)
+    warnings: tuple[str, ...] = ()
 
     @property
     def changed(self) -> int:
@@ -88,7 +90,18 @@ def read(report: str, calls: Iterable[str] = ()) -> Plan:
     first = set(_deleted_first(calls))
     for resource in resources:
         resource.options.update({"deleteBeforeReplace": True} if resource.urn in first else {})
-    return Plan(resources=tuple(resources), changes=parsed.get("changeSummary", {}), report=report)
+    return Plan(
+        resources=tuple(resources),
+        changes=parsed.get("changeSummary", {}),
+        report=report,
+        warnings=told(parsed, "warning"),
+    )
+
+
+def told(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
+    """What a preview's report says with a severity, such as `warning`, each text once."""
+    said = (each for each in report.get("diagnostics") or () if each["severity"] == severity)
+    return tuple(dict.fromkeys(each["message"].removeprefix("warning: ").strip() for each in said))
 
 
 def _deleted_first(calls: Iterable[str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ class StackPlan:
     Args:
         configuration: Values in plain text by full key, such as `llm-stacks:scenario`; no secrets.
         resources: Every resource with its inputs, by URN; secrets in them are `[secret]`.
+        warnings: What its program warns of.
     """
 
     stack: str
@@ -28,6 +29,7 @@ class StackPlan:
     region: str
     configuration: Mapping[str, Any]
     resources: tuple[Planned, ...]
+    warnings: tuple[str, ...] = ()
 
     def setting(self, name: str) -> Any:
         """A value of the configuration by the key that `pulumi config set` takes; None when it is not set."""
@@ -66,6 +68,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         configuration=found.plain,
         # The engine lists them in the order in which they happened to be registered.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
+        warnings=planned.warnings,
     )
 
 

@@ -28,7 +28,15 @@ from operations.plan import StackPlan
 HELP: Final = "check in the project everything that a stack needs, before anything is created"
 
 Check = Callable[[StackPlan, Clients], Iterator[Finding]]
+
+
+def check_program(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
+    """What the program itself warns of."""
+    return (findings.warning(text, "the stack's settings decide it") for text in plan.warnings)
+
+
 CHECKS: Final[dict[str, Check]] = {
+    "program": check_program,
     "project": check_project,
     "APIs": check_apis,
     "permissions": check_permissions,

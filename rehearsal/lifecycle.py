@@ -60,6 +60,8 @@ class Lifecycle:
         _head("preview")
         plan = rehearsal.preview()
         _CONSOLE.print(display.tree(plan))
+        for warning in plan.warnings:
+            _log(f"warning: {warning}")
         (self._results / "plan.json").write_text(plan.as_json())
         names = [resource.name for resource in plan.resources if schedule.can_fail(resource)]
         if self.fail_at and self.fail_at not in names:

@@ -47,12 +47,13 @@ class StackPreview:
     """The preview of one stack, `against` what is said in words.
 
     Changes are in the engine's order, which is another one every time; there are none with a `failure`, which
-    says why there is no preview. `unchanged` counts resources and components.
+    says why there is no preview. `warnings` are the program's. `unchanged` counts resources and components.
     """
 
     stack: str
     against: str = ""
     changes: tuple[Change, ...] = ()
+    warnings: tuple[str, ...] = ()
     unchanged: int = 0
     failure: str = ""
 

@@ -64,6 +64,11 @@ def _caution(previews: Previews) -> str:
         f"> **{code(stack)} is removed.** What it created stays: destroy it first, from the target branch."
         for stack in previews.removed
     ]
+    lines += [
+        f"> **{code(preview.stack)} warns:** {code(warning)}"
+        for preview in previews.stacks
+        for warning in preview.warnings
+    ]
     for preview in previews.stacks:
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
         if lost:

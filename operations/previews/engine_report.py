@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cloud.inputs import UNKNOWNS
 from engine.command import Engine, ending
-from engine.plan import changed_paths, short_type
+from engine.plan import changed_paths, short_type, told
 from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.previews.redaction import Redaction
@@ -57,13 +57,13 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
         parsed = json.loads(report)
     except ValueError:
         raise OperationError(f"stack {stack}: the engine's report is no JSON") from None
-    errors = [each["message"] for each in parsed.get("diagnostics") or () if each["severity"] == "error"]
-    if errors:
-        return StackPreview(stack=stack, failure=redaction.text("\n".join(dict.fromkeys(errors)).strip()))
+    if errors := told(parsed, "error"):
+        return StackPreview(stack=stack, failure=redaction.text("\n".join(errors)))
     changes = (_change(step, redaction) for step in parsed.get("steps") or () if step["op"] in _KINDS)
     return StackPreview(
         stack=stack,
         changes=tuple(change for change in changes if change.type != _STACK),
+        warnings=tuple(map(redaction.text, told(parsed, "warning"))),
         unchanged=(parsed.get("changeSummary") or {}).get("same", 0),
     )
 

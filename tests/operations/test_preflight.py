@@ -54,7 +54,7 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
     for topic in preflight.CHECKS:
         found = check(plan, topic)
         assert not {each.level for each in found} & {Level.PROBLEM, Level.UNKNOWN}, found
-        assert found or topic in ("reservation", "network", "names"), topic
+        assert found or topic in ("program", "reservation", "network", "names"), topic
 
 
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.
@@ -308,6 +308,14 @@ def test_a_region_in_which_cloud_run_has_no_gpus_for_everybody_is_told(
     ]
     assert "europe-west4, asia-southeast1; not in europe-north1" in told.what
     assert told.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
+
+
+def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> None:
+    plan = planned("a4-accelerate", "capacity.type=onDemand", f"imageUri={IMAGE}")
+    (told,) = check(plan, "program")
+    assert told.level is WARNING
+    assert told.what.startswith("capacity.type onDemand: Google offers A4 by reservation")
+    assert next(iter(preflight.CHECKS)) == "program"
 
 
 def test_a_run_without_a_limit_is_a_warning_and_so_is_what_no_limit_ends(check: Check) -> None:

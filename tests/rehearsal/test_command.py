@@ -134,6 +134,13 @@ def test_a_preview_stops_after_the_plan_and_the_clock_says_what_decides_how_long
     assert ElementTree.parse(results / "timeline.svg").getroot().tag.endswith("svg")
 
 
+def test_what_the_program_warns_of_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([STACK, "--preview", "--set", "capacity.type=onDemand"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (warned,) = [line for line in lines if line.startswith("warning: ")]
+    assert "Google offers A4 by reservation" in warned
+
+
 def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([STACK, "--fail-at", "a4-ray-bucket"]) == 0
     output = capsys.readouterr().out

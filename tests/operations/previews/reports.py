@@ -24,9 +24,12 @@ def step(
     return {"op": op, "urn": f"{PREFIX}{kind}::{name}", **states, **rest}
 
 
-def report(*steps: Mapping[str, Any], same: int = 0, errors: tuple[str, ...] = ()) -> str:
+def report(
+    *steps: Mapping[str, Any], same: int = 0, errors: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
+) -> str:
     """What `pulumi preview --json` prints of these steps."""
-    diagnostics = [{"severity": "error", "message": error} for error in errors]
+    said = {"error": errors, "warning": warnings}
+    diagnostics = [{"severity": severity, "message": text} for severity in said for text in said[severity]]
     return json.dumps({"steps": steps, "diagnostics": diagnostics, "changeSummary": {"same": same}})
 
 

@@ -71,6 +71,13 @@ def test_without_losses_there_is_no_warning_and_many_updates_are_folded_as_all_c
         assert ("<details><summary>9 updated</summary>" in text) == ("5 updated" not in text)
 
 
+def test_what_the_program_warns_of_stands_before_the_table() -> None:
+    open_to_all = replace(preview(SERVICE, stack="dev"), warnings=("invokers has allUsers: @everyone",))
+    text = rendered(preview(stack="a4-ray"), open_to_all)
+    assert text.index("> **`dev` warns:** `invokers has allUsers: @everyone`") < text.index("| stack |")
+    assert "CAUTION" in text
+
+
 def test_what_has_no_preview_or_no_change_is_told_and_a_failure_in_front() -> None:
     others = preview(POOL), preview(stack="a4-ray")
     text = rendered(FAILED, *others, untouched=("tpu-maxtext",), removed=("old",))

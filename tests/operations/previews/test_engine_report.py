@@ -112,3 +112,9 @@ def test_a_token_at_the_place_where_a_value_is_cut_does_not_come_out_in_part() -
     for before in range(120, 175):
         found = change("create", BUCKET, "b", new={"description": "x" * (before - 1) + " " + TOKEN})
         assert "hf_" not in found.properties[0].new
+
+
+def test_what_the_program_warns_of_is_kept_once_and_without_secrets() -> None:
+    warned = ("warning: invokers has allUsers\n", "invokers has allUsers\n", "made with opaque-secret")
+    found = engine_report.read("dev", report(warnings=warned), Redaction(["opaque-secret"]))
+    assert found.warnings == ("invokers has allUsers", "made with [secret]")
