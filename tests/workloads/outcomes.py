@@ -1,8 +1,10 @@
-"""Reads the metrics of a run."""
+"""Reads the metrics of a run, and stops an upload."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
@@ -15,3 +17,13 @@ def losses(run: Path) -> list[float]:
     lines = [line for line in metrics(run) if "loss" in line]
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     return [line["loss"] for line in lines]
+
+
+def stopped_half_way(monkeypatch: pytest.MonkeyPatch, error: BaseException | None = None) -> None:
+    """An upload ends with an exception when half of its file is written."""
+
+    def copy(reader: Any, writer: Any, _: int) -> None:
+        writer.write(reader.read()[:500])
+        raise error or KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copyfileobj", copy)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from outcomes import stopped_half_way
 
 from ending.errors import InputError
 from ending.files import MetricsLog
@@ -95,6 +96,96 @@ def test_a_checkpoint_of_several_processes_is_complete_when_all_have_uploaded_th
     assert newest
     fetched = run.fetch_checkpoint(newest, tmp_path / "node") / "optimizer_0"
     assert {path.name for path in fetched.iterdir()} == {"__0_0.distcp", "__1_0.distcp"}
+
+
+def damage(checkpoint: Path) -> None:
+    """Change a byte of its weights."""
+    weights = checkpoint / "adapter_model.safetensors"
+    weights.write_bytes(b"x" + weights.read_bytes()[1:])
+
+
+def test_a_checkpoint_with_other_bytes_of_the_same_size_is_told_and_the_next_older_is_taken(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(run, tmp_path, 20)
+    damaged = save(run, tmp_path, 40)
+    damage(damaged)
+    assert newest_step(run) == 40
+    fetched = run.fetch_newest(tmp_path / "node")
+    assert fetched and fetched.step == 20
+    told = "is damaged: adapter_model.safetensors has other bytes than were saved; the run goes on from"
+    assert f"{damaged.name} {told} {fetched.name}\n" in capsys.readouterr().out
+    assert not list((tmp_path / "node").glob("*00000040*"))
+    # It is not what is kept in place of one that is whole.
+    assert newest_step(run) == 20
+    save(run, tmp_path, 30)
+    run.prune_checkpoints(1)
+    assert newest_step(run) == 30
+
+
+def test_a_run_of_which_no_checkpoint_is_as_it_was_saved_says_what_to_do(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    saved = [save(run, tmp_path, step) for step in (20, 40)]
+    for checkpoint in saved:
+        damage(checkpoint)
+    with pytest.raises(InputError, match="no other is whole: restore one, or give the run another --run"):
+        run.fetch_newest(tmp_path / "node")
+    assert newest_step(run) == 40
+
+
+def test_a_checkpoint_of_a_version_without_checksums_is_taken(run: RunFolder, tmp_path: Path) -> None:
+    marker = save(run, tmp_path, 20) / MARKER
+    files = json.loads(marker.read_text())["files"]
+    marker.write_text(json.dumps({"files": {name: saved["size"] for name, saved in files.items()}}))
+    fetched = run.fetch_newest(tmp_path / "node")
+    assert fetched and fetched.step == 20
+
+
+def test_what_a_killed_upload_has_left_goes_when_a_later_checkpoint_is_complete(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    rest, later = save(run, tmp_path, 20), save(run, tmp_path, 60)
+    for cut in (rest, later):
+        (cut / MARKER).unlink()
+    run.prune_checkpoints(2)
+    assert rest.exists()
+    save(run, tmp_path, 40)
+    run.prune_checkpoints(2)
+    assert not rest.exists() and later.exists()
+
+
+def test_a_half_record_of_a_run_is_one_line_with_the_remedy(run: RunFolder) -> None:
+    recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
+    run.claim(recipe, 16)
+    record = Path(run.folder.uri, "run.json")
+    record.write_text(record.read_text()[:100])
+    with pytest.raises(
+        InputError, match=r"^run\.json in the run's folder is damaged: restore it, or delete it"
+    ):
+        run.claim(recipe, 16)
+    record.unlink()
+    assert run.claim(recipe, 16) is False
+
+
+def test_half_a_line_of_metrics_is_left_out_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
+    MetricsLog(Folder(str(tmp_path)), 2).flush()
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "loss": 2.5}\n'
+    assert "metrics.jsonl has 1 lines that are not whole" in capsys.readouterr().out
+
+
+def test_an_exception_in_an_upload_publishes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(bytes(1000))
+    folder = Folder(str(tmp_path / "store"))
+    stopped_half_way(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        folder.upload(tmp_path / "file", "file")
+    with pytest.raises(UnicodeEncodeError):
+        folder.write_text("text", "\ud83d")
+    assert folder.sizes() == {}
 
 
 def test_a_second_attempt_at_a_step_does_not_touch_the_first(run: RunFolder, tmp_path: Path) -> None:

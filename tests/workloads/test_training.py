@@ -1,18 +1,20 @@
 """Training in one process: the loss, stopping and resuming, the published adapter."""
 
+import errno
 import json
 import os
 import shutil
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from outcomes import losses
+from outcomes import losses, stopped_half_way
 from tiny import make_recipe
 
 from finetune.__main__ import main
-from finetune.checkpoint import RunFolder
+from finetune.checkpoint import FileSum, RunFolder
 from finetune.driver import Request
 
 TOLERANCE = 1e-5
@@ -110,7 +112,7 @@ def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
     saved: list[str] = []
     complete = RunFolder.complete_checkpoint
 
-    def note(run: RunFolder, name: str, files: dict[str, int]) -> None:
+    def note(run: RunFolder, name: str, files: dict[str, FileSum]) -> None:
         saved.append(name[:19])
         complete(run, name, files)
 
@@ -119,6 +121,32 @@ def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
     assert train(recipe, tmp_path, "mine") == 0
     assert saved == [f"checkpoint-{step:08d}" for step in (2, 3, 4, 6, 8)]
     assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("where", ["run", "node"])
+def test_a_full_disk_is_one_line_and_leaves_nothing_half(
+    where: str,
+    terminated_after_step_3: Path,
+    recipe: Path,
+    undisturbed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On the node it is the trainer that writes."""
+    run = terminated_after_step_3
+    before = snapshot(run)
+    with monkeypatch.context() as full:
+        if where == "run":
+            stopped_half_way(full, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        else:
+            full.setattr("torch.save", no_room)
+        assert train(recipe, run.parent, run.name) == 1
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "a disk is full; with more room the same command goes on from the newest checkpoint" in error
+    assert {path for path in run.rglob("*") if path.name not in ("time.json", "metrics.jsonl")} <= set(before)
+    assert not list(Path(tempfile.gettempdir(), "finetune").glob("mine-*/rank-*"))
+    assert train(recipe, run.parent, run.name) == 0
+    assert losses(run) == pytest.approx(losses(undisturbed), abs=TOLERANCE)
 
 
 def test_a_checkpoint_cut_off_half_way_is_ignored(
@@ -239,6 +267,14 @@ def test_an_adapter_that_does_not_come_back_as_trained_is_not_published(
     with pytest.raises(RuntimeError, match="differs from the trained one"):
         train(recipe, tmp_path, "mine")
     assert not list((tmp_path / "mine").rglob("COMPLETE.json"))
+
+
+def no_room(_: object, path: str) -> None:
+    """As torch on a disk that is full."""
+    Path(path).write_bytes(bytes(10))
+    raise RuntimeError(
+        "[enforce fail at inline_container.cc:672] . PytorchStreamWriter failed writing file data/0"
+    )
 
 
 def without_dropout(recipe: Path) -> Path:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ending.errors import one_line
+from ending.errors import InputError, one_line
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
@@ -33,7 +33,12 @@ class MetricsLog:
         """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
         self._files, self._clock = files, clock
         earlier = (files.read_text(self.FILE) or "").splitlines()
-        self._lines = [line for line in earlier if json.loads(line)["step"] <= from_step]
+        steps = [_step(line) for line in earlier]
+        if broken := steps.count(None):
+            print(f"{self.FILE} has {broken} lines that are not whole: they are left out", flush=True)
+        self._lines = [
+            line for line, step in zip(earlier, steps, strict=True) if step is not None and step <= from_step
+        ]
         self._written = float("-inf")
 
     def append(self, values: dict[str, float]) -> None:
@@ -48,6 +53,23 @@ class MetricsLog:
         """Write all lines so far."""
         write_or_say(self._files, self.FILE, "".join(f"{line}\n" for line in self._lines))
         self._written = self._clock()
+
+
+def _step(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def read_json(files: TextFiles, name: str) -> dict[str, Any]:
+    """What a file of the run says; empty when there is none. Raises InputError when it is half written."""
+    try:
+        return json.loads(files.read_text(name) or "{}")
+    except ValueError as error:
+        raise InputError(
+            f"{name} in the run's folder is damaged: restore it, or delete it and the run writes it anew"
+        ) from error
 
 
 def write_or_say(files: TextFiles, name: str, text: str) -> None:

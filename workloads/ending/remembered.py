@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from ending.exit_codes import Exit
-from ending.files import TextFiles
+from ending.files import TextFiles, read_json
 
 FILE = "ended.json"
 # A Job's manifest sets it to the Job's uid. The processes that a command starts inherit it.
@@ -33,5 +33,5 @@ def remember(files: TextFiles, reason: str) -> None:
 
 def remembered(files: TextFiles) -> str | None:
     """The reason why an earlier try of this submission ended, if it was bad input."""
-    end = json.loads(files.read_text(FILE) or "{}")
+    end = read_json(files, FILE)
     return end["reason"] if end.get("submission") == submission() else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from ending.exit_codes import Exit
-from ending.files import TextFiles, write_or_say
+from ending.files import TextFiles, read_json, write_or_say
 
 FILE = "time.json"
 # Lost at most when the process that counts is killed.
@@ -35,7 +35,7 @@ class TimeLimit:
         """Read what earlier tries have recorded; without `hours` time is counted, and not limited."""
         self.counts = counts
         self._files, self._hours, self._clock = files, hours, clock
-        self._before: float = json.loads(files.read_text(FILE) or '{"seconds": 0}')["seconds"]
+        self._before: float = read_json(files, FILE).get("seconds", 0)
         self._began: float | None = None
 
     @property

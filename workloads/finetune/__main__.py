@@ -12,12 +12,13 @@ Exit codes: ending/exit_codes.py.
 
 import argparse
 import os
+import re
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 from ending.command_line import add_common_options, count
-from ending.errors import InputError, PassingError
+from ending.errors import InputError, PassingError, one_line
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.recipe_file import RecipeError
@@ -27,6 +28,9 @@ from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
     from finetune.checkpoint import RunFolder
+
+# How the system, safetensors and torch say so.
+FULL_DISK = re.compile("No space left on device|PytorchStreamWriter failed writing")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -54,6 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
         code = Exit.BAD_INPUT
     except PassingError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
+        return Exit.FAILED
+    except Exception as error:
+        if not FULL_DISK.search(str(error)):
+            raise
+        full = "a disk is full; with more room the same command goes on from the newest checkpoint"
+        print(f"error: {full}: {one_line(error)}", file=sys.stderr, flush=True)
         return Exit.FAILED
     if options.command == "ray" and code in FINAL:
         stop_own_job(code)

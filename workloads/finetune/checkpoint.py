@@ -3,7 +3,7 @@
     run.json                         the recipe and the number of workers that the run was started with, and
                                      the commits that model and data set had then
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
-                                     written last, lists the files and sizes
+                                     written last, lists the files with sizes and checksums
     metrics.jsonl                    a line per logged step, readable while the run goes on
     adapter/                         the final adapter
     model/                           the base model with the adapter in it, where the recipe asks for it
@@ -13,6 +13,7 @@ A checkpoint directory is written once and never changed: its name has the time 
 attempt at a step writes another directory. Ray keeps two files of its own beside these.
 """
 
+import hashlib
 import json
 import re
 import shutil
@@ -21,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ending.errors import InputError
-from ending.files import differences
+from ending.errors import InputError, PassingError
+from ending.files import differences, read_json
 from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
 
@@ -33,6 +34,9 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NOT_OF_ADAPTER = re.compile(
     r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json|COMPLETE\.json"
 )
+
+# Size in bytes, and checksum.
+FileSum = dict[str, int | str]
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,8 @@ class RunFolder:
         return recipe.at(commits) if commits else recipe
 
     def _record(self) -> dict[str, Any] | None:
-        text = self.folder.first_access(lambda: self.folder.read_text("run.json"))
-        record = json.loads(text) if text is not None else None
-        return record and {**record, "recipe": with_defaults(record["recipe"])}
+        record = self.folder.first_access(lambda: read_json(self.folder, "run.json"))
+        return {**record, "recipe": with_defaults(record["recipe"])} if record else None
 
     def _write_record(self, record: dict[str, Any]) -> None:
         self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(record, indent=2)))
@@ -114,33 +117,66 @@ class RunFolder:
         """Upload a local checkpoint, the marker last."""
         self.complete_checkpoint(name, self.upload_to_checkpoint(source, name))
 
-    def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, int]:
-        """Upload one process's part of a checkpoint; returns its files with their sizes in bytes."""
+    def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, FileSum]:
+        """Upload one process's part of a checkpoint; returns its files with their sizes and checksums."""
         files = {str(path.relative_to(source)): path for path in sorted(source.rglob("*")) if path.is_file()}
         for file, path in files.items():
             self.folder.upload(path, f"{name}/{file}")
-        return {file: path.stat().st_size for file, path in files.items()}
+        return {file: _sum(path) for file, path in files.items()}
 
-    def complete_checkpoint(self, name: str, files: dict[str, int]) -> None:
+    def complete_checkpoint(self, name: str, files: dict[str, FileSum]) -> None:
         """Write COMPLETE.json of a checkpoint, after all its files have been uploaded."""
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
+    def fetch_newest(self, target: Path) -> SavedCheckpoint | None:
+        """Download the newest checkpoint whose files are as they were saved; None where none was saved.
+
+        Says which ones are damaged and takes their mark away. Raises InputError when all are.
+        """
+        damaged: dict[str, str] = {}
+        for checkpoint in reversed(self._complete_checkpoints()):
+            try:
+                self.fetch_checkpoint(checkpoint, target)
+            except PassingError as error:
+                damaged[checkpoint.name] = str(error)
+                continue
+            for name, reason in damaged.items():
+                print(f"{reason}; the run goes on from {checkpoint.name}", flush=True)
+                self.folder.write_text(f"{name}/{MARKER}", json.dumps({"damaged": reason}))
+            return checkpoint
+        if damaged:
+            told = "; ".join(damaged.values())
+            raise InputError(f"{told}; no other is whole: restore one, or give the run another --run")
+        return None
+
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
-        """Download a checkpoint into `target`, unless all its files are there already."""
+        """Download a checkpoint into `target`, unless all its files are there already.
+
+        Raises PassingError when a file has other bytes than were saved.
+        """
         destination = target / checkpoint.name
         if destination.is_dir():
             return destination
         partial = target / f"{checkpoint.name}.part"
         shutil.rmtree(partial, ignore_errors=True)
-        for file in self.folder.sizes(checkpoint.name):
-            self.folder.download(f"{checkpoint.name}/{file}", partial / file)
-        partial.rename(destination)
+        try:
+            for file, saved in self._listed(checkpoint.name).items():
+                self.folder.download(f"{checkpoint.name}/{file}", partial / file)
+                if isinstance(saved, dict) and saved != _sum(partial / file):
+                    raise PassingError(
+                        f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
+                    )
+            partial.rename(destination)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
         return destination
 
     def prune_checkpoints(self, keep: int) -> None:
-        """Delete all complete checkpoints but the newest `keep`."""
-        for checkpoint in self._complete_checkpoints()[:-keep]:
-            self.folder.delete(checkpoint.name)
+        """Delete all checkpoints but the newest `keep`, and what killed uploads have left before these."""
+        kept = [checkpoint.name for checkpoint in self._complete_checkpoints()[-keep:]]
+        for name in {path.split("/")[0] for path in self.folder.sizes()}:
+            if CHECKPOINT_NAME.fullmatch(name) and name not in kept and name < max(kept, default=""):
+                self.folder.delete(name)
 
     def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
         """Upload a local checkpoint's adapter and the merged model, if any; then mark the run as finished."""
@@ -168,10 +204,20 @@ class RunFolder:
 
     def _is_whole(self, name: str, present: dict[str, int]) -> bool:
         try:
-            listed = json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
+            listed = self._listed(name)
         except (ValueError, KeyError, TypeError):
             return False
-        return all(present.get(f"{name}/{file}") == size for file, size in listed.items())
+        # An earlier version listed sizes alone.
+        sizes = {file: saved["size"] if isinstance(saved, dict) else saved for file, saved in listed.items()}
+        return all(present.get(f"{name}/{file}") == size for file, size in sizes.items())
+
+    def _listed(self, name: str) -> dict[str, Any]:
+        return json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
+
+
+def _sum(path: Path) -> FileSum:
+    with path.open("rb") as file:
+        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def checkpoint_name(step: int) -> str:

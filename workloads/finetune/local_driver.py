@@ -55,7 +55,9 @@ class LocalDriver:
         # Returns once every rank has uploaded its part.
         parts = gather_object([uploaded])
         if PartialState().is_main_process:
-            self._run.complete_checkpoint(name, {file: size for part in parts for file, size in part.items()})
+            self._run.complete_checkpoint(
+                name, {file: saved for part in parts for file, saved in part.items()}
+            )
             self._run.prune_checkpoints(self._keep)
 
     def _stop(self, *_: object) -> None:

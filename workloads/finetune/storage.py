@@ -5,8 +5,8 @@ may only read and write objects is enough.
 """
 
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -57,9 +57,9 @@ class Folder:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file."""
-        with self._writer(name) as stream:
-            stream.write(text.encode())
-        self._publish(name)
+        content = text.encode()
+        with self._written(name) as stream:
+            stream.write(content)
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """The size in bytes of every file under `name`, by its path there; empty when there is none."""
@@ -73,9 +73,8 @@ class Folder:
 
     def upload(self, source: Path, name: str) -> None:
         """Copy one local file."""
-        with source.open("rb") as reader, self._writer(name) as writer:
+        with source.open("rb") as reader, self._written(name) as writer:
             shutil.copyfileobj(reader, writer, 16 << 20)
-        self._publish(name)
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file to the local disk."""
@@ -92,17 +91,25 @@ class Folder:
         if self._local and Path(self.path, name).is_dir():
             shutil.rmtree(Path(self.path, name))
 
-    def _writer(self, name: str) -> NativeFile:
+    @contextmanager
+    def _written(self, name: str) -> Generator[NativeFile]:
+        """A stream to the file, which appears when all is written; an exception leaves nothing half."""
         path = f"{self.path}/{name}"
+        part = f"{path}.part" if self._local else path
         if self._local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            path += ".part"
-        return self._files.open_output_stream(path)
-
-    def _publish(self, name: str) -> None:
-        """Rename a local file that is complete; an object appears by itself when its stream is closed."""
+        stream = self._files.open_output_stream(part)
+        try:
+            yield stream
+        except BaseException:
+            # An object appears when its stream is closed, whatever it holds, and cannot be given up before.
+            with suppress(OSError):
+                stream.close()
+                self._files.delete_file(part)
+            raise
+        stream.close()
         if self._local:
-            self._files.move(f"{self.path}/{name}.part", f"{self.path}/{name}")
+            self._files.move(part, path)
 
 
 def _filesystem(uri: str) -> tuple[fs.FileSystem, str]:

@@ -51,16 +51,21 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 
     Or until asked to stop, or until the limit. The time of all of it counts.
     """
-    with limit.counted():
-        return _train(recipe, run, driver, limit)
-
-
-def _train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
     workspace = _workspace(run)
     arguments = sft_arguments(recipe, workspace)
+    try:
+        with limit.counted():
+            return _train(recipe, run, driver, limit, workspace, arguments)
+    finally:
+        shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
+
+
+def _train(
+    recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
+) -> Outcome:
     newest: SavedCheckpoint | None = None
     if arguments.process_index == 0:
-        newest = run.folder.first_access(run.newest_checkpoint)
+        newest = run.folder.first_access(run.newest_checkpoint) and run.fetch_newest(workspace)
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
     # Local rank 0 downloads first; the other processes of the node then read the files from disk.
@@ -97,7 +102,6 @@ def _train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> 
             merge_adapter(recipe.model, published, adapter, model, arguments.device)
             verify_model(model, published, rows[0]["prompt"], arguments.device)
         run.publish(adapter, _summary(recipe, run, outcome), model)
-    shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
     return outcome
 
 
