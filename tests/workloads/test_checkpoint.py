@@ -9,6 +9,7 @@ from outcomes import stopped_half_way
 
 from ending.errors import InputError
 from ending.files import MetricsLog
+from ending.remembered import SUBMISSION
 from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
 from finetune.metrics import Pace, Progress, last_evaluation
 from finetune.recipe import load_recipe
@@ -175,6 +176,26 @@ def test_half_a_line_of_metrics_is_left_out_and_told(
     MetricsLog(Folder(str(tmp_path)), 2).flush()
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1, "loss": 2.5}\n'
     assert "metrics.jsonl has 1 lines that are not whole" in capsys.readouterr().out
+
+
+def test_a_run_has_one_writer_the_newest_and_the_other_publishes_nothing(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.begin()
+    kept = save(run, tmp_path, 20)
+    monkeypatch.setenv(SUBMISSION, "another")
+    newer = RunFolder(run.storage, run.name)
+    newer.begin()
+    before = run.folder.sizes()
+    with pytest.raises(InputError, match=r"run mine goes on at .*, which started it at 20.*: this start"):
+        save(run, tmp_path, 40)
+    with pytest.raises(InputError, match="publishes nothing more"):
+        run.publish(kept, {})
+    assert newest_step(run) == 20
+    assert not [name for name in run.folder.sizes().keys() - before.keys() if name.startswith("adapter")]
+    save(newer, tmp_path, 30)
+    newer.publish(kept, {})
+    assert newer.finished()
 
 
 def test_an_exception_in_an_upload_publishes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from outcomes import losses, stopped_half_way
 from tiny import make_recipe
 
+from ending.remembered import SUBMISSION
 from finetune.__main__ import main
 from finetune.checkpoint import FileSum, RunFolder
 from finetune.driver import Request
@@ -121,6 +122,40 @@ def test_a_run_that_is_only_asked_to_save_saves_once_and_goes_on(
     assert train(recipe, tmp_path, "mine") == 0
     assert saved == [f"checkpoint-{step:08d}" for step in (2, 3, 4, 6, 8)]
     assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+
+
+@pytest.mark.parametrize(("submission", "code"), [("another", 2), ("mine", 143)])
+def test_a_run_that_a_newer_start_has_taken_over_ends_before_it_saves(
+    submission: str,
+    code: int,
+    recipe: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A Job ignores the code of a pod that it has replaced; after the other nobody tries again."""
+    from finetune import local_driver
+
+    monkeypatch.setenv(SUBMISSION, "mine")
+    asked = iter(range(1, 9))
+
+    def taken_over(_: local_driver.LocalDriver) -> Request:
+        if next(asked) == 3:
+            with monkeypatch.context() as elsewhere:
+                elsewhere.setenv(SUBMISSION, submission)
+                RunFolder(str(tmp_path), "mine").begin()
+        return Request.CONTINUE
+
+    monkeypatch.setattr(local_driver.LocalDriver, "requested", taken_over)
+    try:
+        assert train(recipe, tmp_path, "mine") == code
+    except SystemExit as end:
+        assert end.code == code
+    assert "run mine goes on at " in "".join(capfd.readouterr())
+    assert [path.name[:19] for path in (tmp_path / "mine").glob("checkpoint-*")] == ["checkpoint-00000002"]
+    if code == 2:
+        assert train(recipe, tmp_path, "mine") == 2
+        assert "an earlier try's finding" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["run", "node"])

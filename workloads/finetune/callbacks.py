@@ -23,12 +23,14 @@ from finetune.sharding import save_gathered_adapter
 class SaveOnRequest(TrainerCallback):
     """When any rank is asked to save or stop, or the time is up, all ranks do so after the same step.
 
+    Where a newer start has become the run's writer, all of them end instead.
+
     Attributes:
         answered: The highest request of any rank so far.
     """
 
-    def __init__(self, driver: Driver, limit: TimeLimit):
-        self._driver, self._limit = driver, limit
+    def __init__(self, driver: Driver, limit: TimeLimit, run: RunFolder):
+        self._driver, self._limit, self._run = driver, limit, run
         self.answered = Request.CONTINUE
 
     def on_step_end(
@@ -43,6 +45,10 @@ class SaveOnRequest(TrainerCallback):
             control.should_save = True
             control.should_training_stop = control.should_training_stop or request >= Request.SAVE_AND_STOP
             self.answered = request
+        if control.should_save:
+            (end,) = broadcast_object_list([None if args.process_index else self._run.replaced()])
+            if end:
+                raise end
         # The average since the last line would be lost with the process, and what is saved must be finite.
         control.should_log = control.should_log or control.should_save
 

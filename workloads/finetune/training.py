@@ -65,6 +65,7 @@ def _train(
 ) -> Outcome:
     newest: SavedCheckpoint | None = None
     if arguments.process_index == 0:
+        run.folder.first_access(run.begin)
         newest = run.folder.first_access(run.newest_checkpoint) and run.fetch_newest(workspace)
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
@@ -75,7 +76,7 @@ def _train(
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     # At every save PEFT would ask the Hub for the model's configuration, that of today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
-    asked = SaveOnRequest(driver, limit)
+    asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     if arguments.process_index == 0:
         step = newest.step if newest else 0
