@@ -1,11 +1,12 @@
 """Whose credentials Google's APIs are called with."""
 
 import google.auth
-from google.auth._default import _CLOUD_SDK_MISSING_CREDENTIALS as _NONE
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
 from google.oauth2.credentials import Credentials as UserCredentials
 
+# What the library says when it has found none at all.
+_NONE = "Your default credentials were not found."
 _REMEDY = (
     "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of some"
 )
@@ -31,7 +32,7 @@ def find_credentials(endpoint: str | None, project: str | None = None) -> Creden
     # The library does not expect every file that may be named to it.
     except (DefaultCredentialsError, OSError, AttributeError, TypeError) as error:
         trouble = "there are no Application Default Credentials"
-        if error.args[:1] != (_NONE,):
+        if not str(error).startswith(_NONE):
             trouble = f"the file of the Application Default Credentials cannot be used ({error.args[0]})"
         raise DefaultCredentialsError(f"{trouble}: {_REMEDY}") from None
     if project and isinstance(credentials, UserCredentials) and not credentials.quota_project_id:
