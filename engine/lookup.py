@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,12 @@ _TO_INSTALL: Final = "https://www.pulumi.com/docs/install/"
 _INSTALLER_TIMEOUT: Final = 20.0
 
 
-def find(log: Log) -> Engine:
+def _say(text: str) -> None:
+    """Standard output is the result of a command alone."""
+    print(text, file=sys.stderr)
+
+
+def find(log: Log = _say) -> Engine:
     """The engine: on PATH, built or installed earlier, by the SDK's installer, or built with Go.
 
     Args:
@@ -33,23 +39,11 @@ def find(log: Log) -> Engine:
     Raises:
         EngineError: When there is no way to get one.
     """
-    if shutil.which("pulumi"):
-        return on_path()
+    if path := shutil.which("pulumi"):
+        return _checked(path, None, _TO_INSTALL)
     if not go_build.path_of("pulumi").exists() and not _is_installed(log):
         _build(log)
     return _checked(str(go_build.path_of("pulumi")), str(go_build.TOOLS), "remove .tools and try again")
-
-
-def on_path() -> Engine:
-    """The engine that the person at the keyboard uses, with its plugins.
-
-    Raises:
-        EngineError: When there is none, or an older one than this project is tested with.
-    """
-    path = shutil.which("pulumi")
-    if not path:
-        raise EngineError(f"there is no pulumi on PATH; {_TO_INSTALL} has it")
-    return _checked(path, None, _TO_INSTALL)
 
 
 def _checked(path: str, root: str | None, remedy: str) -> Engine:
@@ -66,13 +60,13 @@ def _checked(path: str, root: str | None, remedy: str) -> Engine:
     return found
 
 
-def distribution(log: Log) -> Engine:
+def distribution() -> Engine:
     """Pulumi's own distribution, which runs programs and installs plugins; the engine that is built does not.
 
     Raises:
         EngineError: As `find`, and when the engine is there alone.
     """
-    found = find(log)
+    found = find()
     language = "pulumi-language-python"
     if not shutil.which(language) and not Path(found.command).with_name(language).exists():
         raise EngineError(f"{found.command} has no {language} beside it and runs no program: {_TO_INSTALL}")

@@ -90,12 +90,8 @@ def read(report: str, calls: Iterable[str] = ()) -> Plan:
     first = set(_deleted_first(calls))
     for resource in resources:
         resource.options.update({"deleteBeforeReplace": True} if resource.urn in first else {})
-    return Plan(
-        resources=tuple(resources),
-        changes=parsed.get("changeSummary", {}),
-        report=report,
-        warnings=told(parsed, "warning"),
-    )
+    changes, warnings = parsed.get("changeSummary", {}), told(parsed, "warning")
+    return Plan(resources=tuple(resources), changes=changes, report=report, warnings=warnings)
 
 
 def told(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:

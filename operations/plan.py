@@ -79,8 +79,8 @@ def rehearsed(stack: str, *options: str) -> str:
         EngineError: When there is no engine.
         OperationError: With what the command says when it fails.
     """
-    # Getting one may take minutes, and says so; standard output is the command's result alone.
-    lookup.find(lambda text: print(text, file=sys.stderr))
+    # Getting one may take minutes, and says so.
+    lookup.find()
     command = [sys.executable, "-m", "rehearsal", stack, "--json", *options]
     with subprocess.Popen(
         command,

@@ -71,11 +71,9 @@ def _previews(options: argparse.Namespace) -> Previews:
         none = StackPreview(stack="all stacks", failure="The job ended without a preview: its log says why.")
         return Previews(commit=options.commit, stacks=(none,))
     try:
-        with options.saved.open(encoding="utf-8") as file:
-            text = file.read(_LONGEST + 1)
-        if len(text) > _LONGEST:
-            raise ValueError(f"longer than {_LONGEST} characters, which no preview is")
-        return from_json(text)
+        if options.saved.stat().st_size > _LONGEST:
+            raise ValueError(f"longer than {_LONGEST} bytes, which no preview is")
+        return from_json(options.saved.read_text())
     except (OSError, ValueError) as error:
         raise OperationError(f"{options.saved}: {error}") from None
 

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     chosen = sorted(options.stack or known_stacks())
     for stack in chosen:
         require_stack(stack)
-    engine = lookup.distribution(lambda text: print(text, file=sys.stderr))
+    engine = lookup.distribution()
     with checkout.copied(ROOT) as copy:
         (copy / ".venv").symlink_to(ROOT / ".venv")
         (copy / ".state").mkdir()

@@ -1,7 +1,6 @@
 """What the engine has written down about a stack: its state now and before, and what other stacks hold."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import dropwhile, takewhile
@@ -100,7 +99,7 @@ class Backend:
 
     def __init__(self, stack: str) -> None:
         self._stack = stack
-        self._engine = lookup.find(lambda text: print(text, file=sys.stderr))
+        self._engine = lookup.find()
 
     def now(self) -> State:
         """The stack's state; an empty one for a stack without resources.

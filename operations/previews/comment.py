@@ -64,12 +64,8 @@ def _caution(previews: Previews) -> str:
         f"> **{code(stack)} is removed.** What it created stays: destroy it first, from the target branch."
         for stack in previews.removed
     ]
-    lines += [
-        f"> **{code(preview.stack)} warns:** {code(warning)}"
-        for preview in previews.stacks
-        for warning in preview.warnings
-    ]
     for preview in previews.stacks:
+        lines += [f"> **{code(preview.stack)} warns:** {code(warning)}" for warning in preview.warnings]
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
         if lost:
             counts = " and ".join(_count(kind, preview.of(kind)) for kind in _LOSSES if preview.of(kind))

@@ -32,12 +32,13 @@ _PATTERNS: Final = tuple(
         r"gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w.-]{16,}",  # GitLab
         r"pul-[0-9a-f]{16,}",  # Pulumi Cloud
         r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
-        r"sk-[\w-]{20,}",  # OpenAI, Anthropic and others
+        r"(?<![A-Za-z0-9])sk-[\w-]{20,}",  # OpenAI, Anthropic and others
         r"(?:AKIA|ASIA)[A-Z0-9]{16}",  # AWS
         r"npm_[A-Za-z0-9]{30,}",
         r"wandb_v\d_\w{40,}",  # Weights & Biases; its older keys look like any digest
         r"(?i)(?<=wandb_api_key)\W{1,4}[0-9a-f]{40}",
-        r"(?i)(?:(?<=bearer )|(?<=basic )|(?<=authorization: token ))[\w.~+/-]{8,}=*",
+        r"(?i)(?<=bearer )[\w.~+/-]{8,}=*",
+        r"(?i)authorization\W{1,5}(?:basic|token)\s+[\w.~+/-]{8,}=*",
         r"(?i)(?<=[?&])(?:x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|\w*token)=[^&\s\"']+",
         r"(?i)(?<=token=)[\w.~+/-]{8,}=*",
     )

@@ -4,14 +4,12 @@ of any other without a cloud.
 
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cloud import records
 from engine import lookup
-from engine.command import Engine
 from engine.errors import EngineError
 from engine.project import ROOT, known_stacks
 from operations import plan
@@ -30,7 +28,7 @@ def deployed() -> set[str]:
     Raises:
         EngineError: When the backend cannot be asked.
     """
-    listed = _engine().output(["stack", "ls", "--json"], ROOT)
+    listed = lookup.find().output(["stack", "ls", "--json"], ROOT)
     # Pulumi Cloud puts the organization before the name.
     return {str(stack["name"]).split("/")[-1] for stack in json.loads(listed)}
 
@@ -65,13 +63,8 @@ def rehearsed(stack: str, target: Path) -> StackPreview:
     return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
 
 
-def _engine() -> Engine:
-    # Standard output is the comment alone.
-    return lookup.find(lambda text: print(text, file=sys.stderr))
-
-
 def _run(stack: str, arguments: list[str]) -> StackPreview:
-    engine = _engine()
+    engine = lookup.find()
     # The stack's secret settings must not come out, whoever repeats them.
     settings = engine.call(["config", "--json", "--show-secrets", "--stack", stack], ROOT)
     # Where this fails the preview fails too, and says why.

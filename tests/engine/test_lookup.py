@@ -49,18 +49,13 @@ def test_an_old_engine_on_the_path_is_rejected_with_what_to_do(
         lookup.find(print)
 
 
-def test_without_an_engine_on_the_path_its_plugins_cannot_be_used(bare_machine: Path) -> None:
-    with pytest.raises(EngineError, match="there is no pulumi on PATH; https://"):
-        lookup.on_path()
-
-
 def test_what_the_engine_refuses_is_told_and_a_secret_goes_in_by_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pulumi = FakePulumi(tmp_path)
     pulumi.answer(stack=("", "error: no such stack", 255))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    engine = lookup.on_path()
+    engine = lookup.find(print)
     with pytest.raises(EngineError, match=r"^pulumi stack export: error: no such stack$"):
         engine.output(["stack", "export", "--stack", "x"], tmp_path)
     engine.output(["config", "set", "--secret", "k"], tmp_path, text="a secret")
