@@ -9,6 +9,7 @@ from typing import Final
 
 from cloud import records
 from cloud.record import ANY_CALL
+from components.retries import what_to_do
 from documentation import picture, settings_reference
 from documentation.errors import DocumentationError
 from documentation.markdown import table
@@ -16,6 +17,7 @@ from documentation.scenarios import scenarios
 from engine.plan import Plan, short_type
 from engine.project import ROOT
 from operations.first_run.assumptions import assumptions
+from rehearsal.faults import KINDS
 from workloads.finetune import recipe as gemma
 from workloads.maxtext.maxtext_driver import recipe as maxtext
 
@@ -48,7 +50,11 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
     pictures = {f"plan of {stack}": picture.section(stack, plan_of(stack)) for stack in drawn}
     found[README] = _filled(README, {"stacks": _stacks(), **pictures})
-    minutes = _minutes()
+    minutes, faults = (
+        _minutes(),
+        ([f"`{kind}`", said, what_to_do(said) or "-"] for kind, said in KINDS.items()),
+    )
+    kinds = table("kind", "what the platform says", "what `up` adds", rows=faults)
     for page, column, texts in (("gotchas", "otherwise", {}), ("rehearsal", "in minutes", minutes)):
         rows = [
             [f"`{id}`", row.assumed, texts.get(id, row.otherwise), row.source, row.look]
@@ -56,7 +62,9 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
             if (id in minutes) is (page == "rehearsal")
         ]
         text = table("id", "assumed", column, "source", "look", rows=rows)
-        found[DOCS / f"{page}.md"] = _filled(DOCS / f"{page}.md", {"assumptions": text})
+        found[DOCS / f"{page}.md"] = _filled(
+            DOCS / f"{page}.md", {"assumptions": text, **({"faults": kinds} if page == "rehearsal" else {})}
+        )
     return found
 
 

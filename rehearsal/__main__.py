@@ -13,6 +13,7 @@ from typing import Final
 from engine import project
 from engine.errors import EngineError, writing
 from engine.project import parse_override
+from rehearsal.faults import KINDS
 from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
 
@@ -48,7 +49,10 @@ def make_parser() -> argparse.ArgumentParser:
         help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
     )
     parser.add_argument(
-        "--fail-at", metavar="NAME", help="let the creation of this resource fail once, then carry on"
+        "--fail-at",
+        metavar="NAME[:KIND]",
+        help="let the creation and the deletion of this resource fail once each, then carry on; KIND is "
+        + ", ".join(KINDS),
     )
     parser.add_argument(
         "--clock",

@@ -22,7 +22,7 @@ class ApplyingKubernetes(FakeKubernetes):
 
     Args:
         cloud: What exists; the objects are written down there too, for resources that refer to them.
-        faults: Creations that are to fail.
+        faults: Operations that are to fail.
         cluster: Where the objects go.
     """
 

@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from rehearsal.faults import Faults
+from rehearsal.provider_server import rejecting
 
 
 class _Loaded(Exception):
@@ -32,7 +33,7 @@ def _sdk() -> ModuleType:
 
 
 def dynamic_provider(faults: Faults, configuration: Mapping[str, str]) -> Any:
-    """A servicer of the provider, whose creations fail as told.
+    """A servicer of the provider, whose creations and deletions fail as told.
 
     Args:
         configuration: What it finds in the stack's configuration besides: where its APIs are.
@@ -51,8 +52,11 @@ def dynamic_provider(faults: Faults, configuration: Mapping[str, str]) -> Any:
             return configured
 
         def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
-            if reason := faults.take(request.urn.rpartition("::")[2]):
-                context.abort(grpc.StatusCode.UNKNOWN, reason)
-            return super().Create(request, context)
+            with rejecting(context), faults.strike(request.urn.rpartition("::")[2], "creation"):
+                return super().Create(request, context)
+
+        def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
+            with rejecting(context), faults.strike(request.urn.rpartition("::")[2], "deletion"):
+                return super().Delete(request, context)
 
     return DynamicProvider()

@@ -53,6 +53,7 @@ class FakeProvider(ABC):
         package: Name of the package.
         version: Version of the package's SDK; without it the engine warns.
         cloud: What exists.
+        faults: Operations that are to fail.
     """
 
     package: ClassVar[str]
@@ -60,7 +61,7 @@ class FakeProvider(ABC):
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
         self.version = metadata.version(f"pulumi-{self.package}")
         self.cloud = cloud
-        self._faults = faults
+        self.faults = faults
 
     @abstractmethod
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
@@ -123,9 +124,9 @@ class FakeProvider(ABC):
         return {**olds, **inputs}
 
     def configure(self, name: str) -> None:
-        """Accepts a provider resource by its logical name; raises Rejected when that is to fail."""
-        if reason := self._faults.take(name):
-            raise Rejected(reason)
+        """Accepts a provider resource by its logical name; raises Struck when that is to fail."""
+        with self.faults.strike(name, "creation"):
+            pass
 
     def diff_config(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
         """A change updates a provider resource, and replaces it when it means another cluster."""
@@ -142,10 +143,10 @@ class FakeProvider(ABC):
             _, outputs = self.outputs(resource, inputs)
             return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
         self.admit(resource, inputs)
-        if reason := self._faults.take(resource.name):
-            raise Rejected(reason)
-        item_id, outputs = self.apply(resource, inputs, new=True)
-        self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, self.cluster(resource)))
+        with self.faults.strike(resource.name, "creation"):
+            item_id, outputs = self.apply(resource, inputs, new=True)
+            cluster = self.cluster(resource)
+            self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, cluster))
         return item_id, outputs
 
     def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
@@ -163,8 +164,9 @@ class FakeProvider(ABC):
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
-        _, item.outputs = self.apply(resource, inputs, new=False)
-        item.inputs = inputs
+        with self.faults.strike(resource.name, "update"):
+            _, item.outputs = self.apply(resource, inputs, new=False)
+            item.inputs = inputs
         return item.outputs
 
     def delete(self, resource: Resource, item_id: str) -> None:

@@ -1,31 +1,70 @@
-"""Creations that are to fail."""
+"""Operations that are to fail, and how."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from rehearsal.errors import RehearsalError
+
+Operation = Literal["creation", "update", "deletion"]
+# What the platform says, by the kind of fault.
+KINDS: Final[Mapping[str, str]] = {
+    "refused": "the rehearsal lets the {operation} of {name} fail",
+    "orphan": "the rehearsal loses the answer to the {operation} of {name}, which is done all the same",
+    "403": "googleapi: Error 403: The caller does not have permission, forbidden",
+    "409": "googleapi: Error 409: Another operation on {name} is under way, conflict",
+    "429": "googleapi: Error 429: Too many requests of this minute, rateLimitExceeded",
+    "quota": "googleapi: Error 403: Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 32.0 globally., quotaExceeded",
+    "time-out": "timeout while waiting for state to become 'DONE' (last state: 'RUNNING', timeout: 20m0s)",
+}
+
+
+class Struck(RehearsalError):
+    """A fault has struck; the text is what the platform would say."""
 
 
 class Faults:
     """The faults of one rehearsal."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, deque[str]] = {}
+        self._texts: dict[tuple[str, str], deque[tuple[str, str]]] = {}
 
-    def add(self, names: Iterable[str], text: str = "", times: int = 1) -> None:
-        """Lets the creation of each of these resources fail, in whichever `up` comes to it.
+    def add(
+        self,
+        names: Iterable[str],
+        text: str = "",
+        times: int = 1,
+        *,
+        kind: str = "refused",
+        at: Operation = "creation",
+    ) -> None:
+        """Lets an operation on each of these resources fail, whenever the engine comes to it.
 
         Args:
-            text: What the platform says, in one line; it says it `times` times.
+            text: What the platform says, in one line, in place of the kind's; it says it `times` times.
+            kind: One of `KINDS`. What is an orphan has been done.
         """
         for name in names:
-            said = text or f"the rehearsal lets the creation of {name} fail"
-            self._texts[name] = deque([said] * times)
+            said = text or KINDS[kind].format(operation=at, name=name)
+            self._texts[name, at] = deque([(kind, said)] * times)
 
-    def take(self, name: str) -> str:
-        """Why this creation fails, empty when it need not; asking uses the fault up."""
-        texts = self._texts.get(name)
-        return texts.popleft() if texts else ""
+    @contextmanager
+    def strike(self, name: str, at: Operation) -> Generator[None]:
+        """Around an operation: a fault of it is used up and takes its effect.
+
+        Raises:
+            Struck: Before the operation, or of an orphan after it.
+        """
+        texts = self._texts.get((name, at))
+        kind, said = texts.popleft() if texts else ("", "")
+        if said and kind != "orphan":
+            raise Struck(said)
+        yield
+        if said:
+            raise Struck(said)
 
     @property
     def waiting(self) -> set[str]:
-        """Names of the resources whose creation has not failed yet."""
-        return {name for name, texts in self._texts.items() if texts}
+        """Names of the resources whose fault has not struck yet."""
+        return {name for (name, _), texts in self._texts.items() if texts}

@@ -1,19 +1,21 @@
 """The lifecycle of a stack: from an empty cloud through a running stack back to an empty cloud."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rich.console import Console
 
 from engine import project
 from engine.lock import held
 from engine.plan import Plan
+from engine.recorder import Result
 from rehearsal import display, schedule
 from rehearsal.errors import RehearsalError
+from rehearsal.faults import KINDS, Operation
 from rehearsal.session import Rehearsal
 from rehearsal.timeline import svg
 
@@ -64,11 +66,15 @@ class Lifecycle:
             _log(f"warning: {warning}")
         (self._results / "plan.json").write_text(plan.as_json())
         names = [resource.name for resource in plan.resources if schedule.can_fail(resource)]
-        if self.fail_at and self.fail_at not in names:
-            near = project.near(self.fail_at, names)
+        name, kind = self._fault
+        if name and name not in names:
+            near = project.near(name, names)
             raise RehearsalError(f"--fail-at {self.fail_at}: the plan has no such resource; {near}")
+        if kind not in KINDS:
+            near = project.near(kind, list(KINDS))
+            raise RehearsalError(f"--fail-at {self.fail_at}: there is no such kind of fault; {near}")
         if self.clock:
-            phases = schedule.phases(plan.resources, self.fail_at)
+            phases = schedule.phases(plan.resources, name)
             for phase in phases:
                 _log(f"critical path of {phase.title}, {display.path_line(phase)}")
             (self._results / "timeline.svg").write_text(svg(self.stack, phases))
@@ -76,9 +82,11 @@ class Lifecycle:
 
     def _all(self, rehearsal: Rehearsal) -> bool:
         """Everything after the preview."""
-        created = self._fail(rehearsal, self.fail_at) if self.fail_at else 0
+        name, kind = self._fault
+        created = self._fail(rehearsal, "up", "creation") if name else 0
+        orphans = {item.id for item in rehearsal.cloud.items if kind == "orphan" and item.name == name}
         _head("up")
-        created += rehearsal.up().changes.get("create", 0)
+        created += self._up(rehearsal).changes.get("create", 0)
         (self._results / "state.json").write_text(json.dumps(rehearsal.state(), indent=2) + "\n")
         if self.cluster:
             # Imported where it is needed: most rehearsals do without.
@@ -93,12 +101,13 @@ class Lifecycle:
         _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
         _head("refresh")
         drift = rehearsal.refresh().changed
+        destroyed = self._fail(rehearsal, "destroy", "deletion") if name else 0
         _head("destroy")
-        destroyed = rehearsal.destroy().changes.get("delete", 0)
-        left = self._left(rehearsal)
+        destroyed += rehearsal.destroy().changes.get("delete", 0)
+        left = self._left(rehearsal, orphans)
         _head("summary")
-        if self.fail_at:
-            _log(f"the creation of {self.fail_at} failed once, the second up went through")
+        if name:
+            _log(f"the creation of {name} failed once, the second up went through")
         if drift:
             _log(f"refresh found {drift} resources that are not as the state says")
         _log(f"results in {self._results}")
@@ -108,21 +117,51 @@ class Lifecycle:
         )
         return created == destroyed and not again.changed and not drift and not left
 
-    def _fail(self, rehearsal: Rehearsal, name: str) -> int:
-        """The first `up`, which must fail; returns how many resources it had created by then."""
-        _head(f"up that fails at {name}")
+    @property
+    def _fault(self) -> tuple[str, str]:
+        """The resource that fails, if one does, and how."""
+        name, _, kind = (self.fail_at or "").partition(":")
+        return name, kind or "refused"
+
+    def _fail(self, rehearsal: Rehearsal, operation: Literal["up", "destroy"], at: Operation) -> int:
+        """A first run, which must fail if it comes to this; returns how many resources it did get done."""
+        name, kind = self._fault
+        _head(f"{operation} that fails at {name}")
+        rehearsal.faults.add([name], kind=kind, at=at)
         try:
-            rehearsal.faults.add([name])
-            rehearsal.up()
+            getattr(rehearsal, operation)()
         except RehearsalError as error:
             _log(f"failed as it should: {error}")
-            return rehearsal.last.changes.get("create", 0)
-        raise RehearsalError(f"--fail-at {name}: its creation was to fail but did not")
+        if at == "creation" and name in rehearsal.faults.waiting:
+            raise RehearsalError(f"--fail-at {name}: its creation was to fail but did not")
+        return rehearsal.last.changes.get("create" if at == "creation" else "delete", 0)
 
-    def _left(self, rehearsal: Rehearsal) -> int:
-        """What still exists, in the state, in the cloud or in the API server, named one by one."""
+    def _up(self, rehearsal: Rehearsal) -> Result:
+        """The `up` after a failed one; where it meets what the state does not know, that is deleted first."""
+        try:
+            return rehearsal.up()
+        except RehearsalError as error:
+            said = str(error)
+            met = [it for it in rehearsal.cloud.items if f"{it.type} {it.id!r} already exists" in said]
+            if not met:
+                raise
+            _log(f"failed as it should: {said}")
+            for item in met:
+                _log(f"deleted by hand: {item.type} {item.id}")
+                rehearsal.cloud.remove(item)
+            done = rehearsal.last.changes.get("create", 0)
+            again = rehearsal.up()
+            again.changes["create"] = again.changes.get("create", 0) + done
+            return again
+
+    def _left(self, rehearsal: Rehearsal, orphans: Collection[str]) -> int:
+        """How much still exists, in the state, in the cloud or in the API server, all named one by one."""
         left = [resource["urn"] for resource in rehearsal.state()["deployment"].get("resources") or ()]
-        left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items]
+        left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in orphans]
+        for item in rehearsal.cloud.items:
+            if item.id in orphans:
+                command = f"python -m operations leftovers --stack {self.stack} --delete"
+                _log(f"not in the state, so left: {item.type} {item.id}; `{command}` finds it")
         if cluster := rehearsal.cluster:
             objects = cluster.left()
             _log(

@@ -74,7 +74,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return _diff_response(self._provider.diff_config(olds, news))
 
     def Configure(self, request: protocol.ConfigureRequest, context: Context) -> protocol.ConfigureResponse:
-        with _rejecting(context):
+        with rejecting(context):
             self._provider.configure(request.urn.rpartition("::")[2])
         self._configs[context.peer()] = from_struct(request.args)
         return protocol.ConfigureResponse(supportsPreview=True)
@@ -95,12 +95,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Create(self, request: protocol.CreateRequest, context: Context) -> protocol.CreateResponse:
         resource, inputs = self._resource(request, context), from_struct(request.properties)
-        with _rejecting(context):
+        with rejecting(context):
             item_id, outputs = self._provider.create(resource, inputs, preview=request.preview)
         return protocol.CreateResponse(id=item_id, properties=to_struct(outputs))
 
     def Read(self, request: protocol.ReadRequest, context: Context) -> protocol.ReadResponse:
-        with _rejecting(context):
+        with rejecting(context):
             found = self._provider.read(self._resource(request, context), request.id)
         if found is None:
             return protocol.ReadResponse()
@@ -110,13 +110,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Update(self, request: protocol.UpdateRequest, context: Context) -> protocol.UpdateResponse:
         resource, olds = self._resource(request, context), from_struct(request.olds)
         news = from_struct(request.news)
-        with _rejecting(context):
+        with rejecting(context):
             outputs = self._provider.update(resource, request.id, olds, news, preview=request.preview)
         return protocol.UpdateResponse(properties=to_struct(outputs))
 
     def Delete(self, request: protocol.DeleteRequest, context: Context) -> Empty:
-        with _rejecting(context):
-            self._provider.delete(self._resource(request, context), request.id)
+        resource = self._resource(request, context)
+        with rejecting(context), self._provider.faults.strike(resource.name, "deletion"):
+            self._provider.delete(resource, request.id)
         return Empty()
 
     def Cancel(self, request: Empty, context: Context) -> Empty:
@@ -161,7 +162,7 @@ def _diff_response(diff: Diff) -> protocol.DiffResponse:
 
 
 @contextmanager
-def _rejecting(context: Context) -> Generator[None]:
+def rejecting(context: Context) -> Generator[None]:
     """Ends the call with the text of an error: the platform's own, when it rejects the operation."""
     try:
         yield

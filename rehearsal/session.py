@@ -57,7 +57,7 @@ class Rehearsal:
         builds: Where the program's image builds go.
         runs: Where the program's executions of Cloud Run jobs go.
         cluster: The stack's cluster on the control plane, None without one.
-        faults: Creations that are to fail.
+        faults: Operations that are to fail.
         backend: Folder of the engine's backend.
         last: What the latest operation did, also when it failed.
     """

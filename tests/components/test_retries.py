@@ -1,5 +1,6 @@
 """What an `up` waits for, and what it does not."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -12,6 +13,7 @@ from pulumi.runtime.proto import engine_pb2_grpc
 
 from components import retries
 from rehearsal.errors import RehearsalError
+from rehearsal.faults import KINDS
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Small
@@ -95,11 +97,22 @@ def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, s
     assert any("2 of at most 48 times" in line for line in waited)
 
 
-def test_a_quota_that_is_exceeded_is_told_at_once(rehearsal: Rehearsal) -> None:
+def test_a_quota_that_is_exceeded_is_told_at_once(rehearsal: Rehearsal, said: list[str]) -> None:
     rehearsal.faults.add(["network"], "googleapi: Error 403: Quota 'NETWORKS' exceeded", times=2)
     with pytest.raises(RehearsalError, match=r"network: .*'NETWORKS' exceeded"):
         rehearsal.up()
     assert rehearsal.faults.waiting == {"network"}
+    remedy = (
+        "network: a quota is used up, NETWORKS: ask for more at https://console.cloud.google.com/iam-admin"
+    )
+    assert any(remedy in line for line in said)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_ends_an_up_names_the_next_command_where_there_is_one(kind: str) -> None:
+    remedy = retries.what_to_do(KINDS[kind])
+    assert bool(re.search("`pulumi (up|import|up --refresh)`", remedy)) == (kind not in ("refused", "orphan"))
+    assert "import" in retries.what_to_do("Error 409: gcp:storage/bucket:Bucket 'mine' already exists")
 
 
 def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Rehearsal) -> None:

@@ -88,6 +88,10 @@ def exists(pid: str) -> bool:
         ([STACK, "--set", "capacity.type"], "write key=value"),
         ([STACK, "--set", "scenario=nowhere"], "nowhere"),
         ([STACK, "--preview", "--fail-at", "a4-ray-buckt"], "did you mean a4-ray-bucket"),
+        (
+            [STACK, "--preview", "--fail-at", "a4-ray-bucket:quotas"],
+            "no such kind of fault; did you mean quota",
+        ),
     ],
 )
 def test_what_there_is_not_is_rejected_in_words(
@@ -146,6 +150,14 @@ def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str])
     output = capsys.readouterr().out
     assert "the creation of a4-ray-bucket failed once, the second up went through" in output
     assert "0 changed on the second preview" in output.splitlines()[-1]
+
+
+def test_what_is_made_without_an_answer_is_left_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([STACK, "--fail-at", "a4-ray-bucket:orphan"]) == 0
+    output = capsys.readouterr().out
+    left = "so left: gcp:storage/bucket:Bucket a4-ray-bucket-[0-9a-f]{7}; `python -m operations leftovers"
+    assert re.search(left, output)
+    assert output.count("failed as it should: a4-ray-bucket: ") == 2
 
 
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
