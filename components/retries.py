@@ -74,8 +74,8 @@ _REMEDIES: Final = (
     ),
     (
         "Error 403|[Ff]orbidden|[Pp]ermission",
-        "whoever runs `pulumi up` may not do this: `python -m operations preflight` lists what is missing, "
-        "then `pulumi up`",
+        "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack STACK` lists what "
+        "is missing, then `pulumi up`",
     ),
     (
         "[Tt]imeout|[Tt]imed out|deadline exceeded",
