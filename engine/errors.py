@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 _ELSEWHERE: Final = "run it from a copy of the project that can be written to"
-_ROOM: Final = "make room there, in .rehearsal/ and in TMPDIR"
+_ROOM: Final = "free some space, in .rehearsal/ and in TMPDIR"
 # What to do where nothing can be written.
 _REMEDIES: Final[Mapping[int | None, str]] = {
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _ELSEWHERE),

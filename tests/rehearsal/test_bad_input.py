@@ -161,7 +161,7 @@ def test_a_full_disk(checkout: Path, mounts: None) -> None:
     full = 'mount -t tmpfs -o size=4k none .rehearsal && mkdir .rehearsal/a4-ray && exec "$0" "$@"'
     status, line = typed(checkout, *REHEARSE, before=(*ALONE, full))
     assert status == 1
-    assert re.search("No space left on device; make room there, in .rehearsal/ and in TMPDIR$", line)
+    assert re.search("No space left on device; free some space, in .rehearsal/ and in TMPDIR$", line)
 
 
 def test_credentials_that_are_missing(tmp_path: Path) -> None:
