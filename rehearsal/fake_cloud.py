@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from cloud import container, storage
+from cloud import container, secretmanager, storage
 from rehearsal.errors import RehearsalError
 
 BUCKET: Final = storage.BUCKET.type
@@ -96,16 +96,20 @@ class FakeCloud:
                 yield item
 
     def remove(self, item: Item) -> None:
-        """Removes an item; a cluster takes its Kubernetes objects and its nodes along."""
+        """Removes an item; a cluster takes its objects and its nodes along, a secret its versions."""
         self.on_removal(item)
         with self._lock:
             self._items.pop(item.key, None)
             self.written_buckets.discard(item.id)
+            gone: list[tuple[str, str, str]] = []
             if item.type == CLUSTER:
-                gone = [key for key in self._items if key[0] == item.outputs["selfLink"]]
+                gone += [key for key in self._items if key[0] == item.outputs["selfLink"]]
                 gone += [pool.key for pool in self.pools_of(item)]
-                for key in gone:
-                    del self._items[key]
+            if item.type == secretmanager.SECRET.type:
+                versions = self.of_type(secretmanager.VERSION.type)
+                gone += [each.key for each in versions if item.is_named(str(each.inputs["secret"]))]
+            for key in gone:
+                del self._items[key]
 
     def pools_of(self, cluster: Item) -> list[Item]:
         """The node pools of a cluster."""

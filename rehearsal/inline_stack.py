@@ -3,6 +3,7 @@
 import gc
 import sys
 import traceback
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -17,6 +18,8 @@ from pulumi.runtime import _grpc_settings
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1))
 # The engine is on this machine, where the proxy of the environment does not lead.
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.enable_http_proxy", 0))
+# Of an engine that is killed; that it was is told.
+warnings.filterwarnings("ignore", "Error in event stream")
 
 
 class InlineStack(automation.Stack):

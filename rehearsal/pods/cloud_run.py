@@ -5,14 +5,13 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud.secretmanager import SECRET
+from cloud.secretmanager import SECRET, VERSION
 from rehearsal.control_plane.api import Api, Object
 from rehearsal.fake_cloud import FakeCloud
 from rehearsal.pods.pod import Machine, Pod
 
 # https://docs.cloud.google.com/run/docs/container-contract
 _GRACE: Final = 10.0
-_VERSION: Final = "gcp:secretmanager/secretVersion:SecretVersion"
 _SAME: Final = ("image", "args", "workingDir", "startupProbe", "livenessProbe", "volumeMounts")
 
 
@@ -79,7 +78,7 @@ class _Secrets(Api):
 
     def get(self, tree: Mapping[str, Any]) -> Object | None:
         secret = self._cloud.named(SECRET.type, tree["metadata"]["name"])
-        versions = self._cloud.of_type(_VERSION)
+        versions = self._cloud.of_type(VERSION.type)
         own = [each for each in versions if secret and secret.is_named(each.inputs["secret"])]
         texts = {each.outputs["version"]: each.inputs["secretData"] for each in own}
         return {"data": {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}}

@@ -172,7 +172,7 @@ def test_a_preview_that_failed_takes_the_place_of_the_comment_on_an_earlier_comm
     [
         b"\xff\xfe",
         b"[" * 100_000,
-        b'{"commit": "' + b"c" * 2_000_001,
+        b'{"commit": "' + b"c" * 2_000_001 + b'", "stacks": []}',
         b'{"commit": "c", "stacks": [{"stack": "a", "unchanged": ' + b"9" * 5_000 + b"}]}",
         b'{"commit": "c", "stacks": [{"stack": "\\ud800"}]}',
         b'{"commit": "c", "stacks": [{"stack": "a", "changes": [{"kind": "evil\\nline"}]}]}',

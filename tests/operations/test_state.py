@@ -41,7 +41,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
             def output(self, words: list[str], *_: object) -> str:
                 return answers[" ".join(words)]
 
-        monkeypatch.setattr("operations.state.lookup.find", lambda _log: Engine())
+        monkeypatch.setattr("operations.state.lookup.find", Engine)
         return Backend("s")
 
     return make

@@ -28,6 +28,8 @@ PREFLIGHT = (
     "--set=capacity.type=spot",
 )
 HERE = {name: text for name, text in os.environ.items() if not name.startswith(("GOOGLE_", "PULUMI_"))}
+# The Makefile's: a program that cannot be run is passed over for one of the same name behind it.
+HERE["PATH"] = HERE["PATH"].removesuffix(f":{ROOT / '.tools/bin'}")
 # A program of these may mount what it likes, for itself alone.
 ALONE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 
