@@ -67,7 +67,7 @@ def test_whatever_fails_is_made_good_by_the_next_up_or_destroy(
         assert rehearsal.cloud.items == []
 
 
-@pytest.mark.parametrize("stack", filter(first_of_their_type, plans.STACKS))
+@pytest.mark.parametrize("stack", [*filter(first_of_their_type, plans.STACKS)])
 def test_what_is_made_without_an_answer_is_met_by_the_next_up_or_is_left_and_named(
     stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
