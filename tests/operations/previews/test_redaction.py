@@ -21,7 +21,7 @@ TOKENS = [
     "glpat-" + "a1B2c3D4e5F6g7H8i9J0",
     "AIza" + "SyA12" * 7,
     "pul-" + "0123456789abcdef" * 2,
-    "sk-" + "proj-a1B2c3D4e5F6g7H8i9J0k1L2",
+    "sk-" + "proj-" + "a1B2" * 6,
     "AKIA" + "IOSFODNN7EXAMPLE",
     "npm_" + "a1B2c3" * 6,
     "wandb_v1_" + "a1B2c3D4e5_F6" * 5,
@@ -34,13 +34,13 @@ PLANTED = [
     ('"Authorization": "Basic ' + 'b3BhcXVlOnBhc3N3b3Jk"', "b3BhcXVl"),
     ("authorization: token " + "opaque-token-of-somebody", "opaque-token"),
     ("https://api.example/v1?access_token=" + "opaque-token-of&page=2", "opaque-token"),
-    ("https://storage.example/b/o?X-Goog-Signature=" + "0a1b2c3d4e5f6071", "0a1b2c3d"),
+    ("https://storage.example/b/o?X-Goog-Signature=" + "0a1b2c3d" * 2, "0a1b2c3d"),
     (
-        "https://bucket.example/o?X-Amz-Credential=opaque%2Fscope&X-Amz-Signature=" + "0a1b2c3d4e5f",
+        "https://bucket.example/o?X-Amz-Credential=opaque%2Fscope&X-Amz-Signature=" + "0a1b2c3d" * 2,
         "0a1b2c3d",
     ),
     ("https://blob.example/o?sv=2024&sig=" + "opaque%2Bsignature%3D", "opaque%2B"),
-    ("WANDB_API_KEY=" + "0123456789abcdef0123" * 2, "0123456789abcdef"),
+    ("WANDB_API_KEY=" + "01ab" * 10, "01ab01ab01ab"),
     ("https://me:" + "opaque-password@registry.example/simple", "opaque-password"),
 ]
 
