@@ -1,6 +1,6 @@
 """Who a pipeline's job is at Google, by the token that its forge signs: no key is stored anywhere."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,61 +32,33 @@ class Forge:
     deploys: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class FederationArgs:
-    """Arguments of `Federation`.
+def identity_pool(project: pulumi.Input[str]) -> gcp.iam.WorkloadIdentityPool:
+    """The pool that the jobs of all forges are in; the project id is known once its APIs are enabled."""
+    return gcp.iam.WorkloadIdentityPool(
+        "llm-pool",
+        project=project,
+        # A deleted pool keeps its name for 30 days; Pulumi's suffix lets a new one take its place.
+        workload_identity_pool_id=_POOL,
+        display_name="Pipelines of the LLM stacks",
+    )
 
-    Args:
-        project: Project id, known once its APIs are enabled.
-    """
 
-    project: pulumi.Input[str]
-    forges: Mapping[str, Forge]
-
-
-class Federation(pulumi.ComponentResource):
-    """A pool of identities with a provider for each forge.
-
-    Attributes:
-        providers: Full name of each forge's provider, `projects/NUMBER/...`.
-    """
-
-    def __init__(self, name: str, args: FederationArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks-bootstrap:components:Federation", name, None, opts)
-        self._pool = gcp.iam.WorkloadIdentityPool(
-            f"{name}-pool",
-            project=args.project,
-            # A deleted pool keeps its name for 30 days; Pulumi's suffix lets a new one take its place.
-            workload_identity_pool_id=_POOL,
-            display_name="Pipelines of the LLM stacks",
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        self.providers: dict[str, pulumi.Output[str]] = {}
-        for forge, said in args.forges.items():
-            provider = gcp.iam.WorkloadIdentityPoolProvider(
-                f"{name}-{forge}",
-                project=args.project,
-                workload_identity_pool_id=self._pool.workload_identity_pool_id,
-                workload_identity_pool_provider_id=forge,
-                # Every repository of the forge has tokens of this issuer: without the condition all were
-                # trusted.
-                attribute_condition=said.trusted,
-                attribute_mapping={
-                    "google.subject": "assertion.sub",
-                    f"attribute.{PREVIEWS}": f"({said.previews}) ? 'yes' : 'no'",
-                    f"attribute.{DEPLOYS}": f"({said.deploys}) ? 'yes' : 'no'",
-                },
-                oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=said.issuer),
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            self.providers[forge] = provider.name
-        self.register_outputs({"providers": self.providers})
-
-    def members(self, attribute: str) -> pulumi.Output[str]:
-        """All jobs that have an attribute, as an IAM member."""
-        return pulumi.Output.concat(
-            "principalSet://iam.googleapis.com/", self._pool.name, f"/attribute.{attribute}/yes"
-        )
+def admit(pool: gcp.iam.WorkloadIdentityPool, name: str, forge: Forge) -> pulumi.Output[str]:
+    """Trusts a forge's tokens; returns the full name of its provider, `projects/NUMBER/...`."""
+    return gcp.iam.WorkloadIdentityPoolProvider(
+        f"llm-{name}",
+        project=pool.project,
+        workload_identity_pool_id=pool.workload_identity_pool_id,
+        workload_identity_pool_provider_id=name,
+        # Every repository of the forge has tokens of this issuer: without the condition all were trusted.
+        attribute_condition=forge.trusted,
+        attribute_mapping={
+            "google.subject": "assertion.sub",
+            f"attribute.{PREVIEWS}": f"({forge.previews}) ? 'yes' : 'no'",
+            f"attribute.{DEPLOYS}": f"({forge.deploys}) ? 'yes' : 'no'",
+        },
+        oidc=gcp.iam.WorkloadIdentityPoolProviderOidcArgs(issuer_uri=forge.issuer),
+    ).name
 
 
 def github(repository: str, repository_id: str, main_branch: str) -> Forge:
@@ -120,51 +92,21 @@ def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobIdentityArgs:
-    """Arguments of `JobIdentity`.
-
-    Args:
-        project: Project id, known once its APIs are enabled.
-        jobs: The jobs that may act as it, as an IAM member.
-    """
-
-    project: pulumi.Input[str]
-    display_name: str
-    jobs: pulumi.Input[str]
-    roles: Iterable[str]
-
-
-class JobIdentity(pulumi.ComponentResource):
-    """A service account without a key, which the jobs of one kind, and nobody else, act as.
-
-    Attributes:
-        member: `serviceAccount:EMAIL`.
-    """
-
-    def __init__(self, name: str, args: JobIdentityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks-bootstrap:components:JobIdentity", name, None, opts)
-        account = gcp.serviceaccount.Account(
-            f"{name}-account",
-            project=args.project,
-            display_name=args.display_name,
-            opts=pulumi.ResourceOptions(parent=self),
+def job_identity(
+    name: str, pool: gcp.iam.WorkloadIdentityPool, display_name: str, attribute: str, roles: Iterable[str]
+) -> gcp.serviceaccount.Account:
+    """A service account without a key, which all jobs that have an attribute, and nobody else, act as."""
+    account = gcp.serviceaccount.Account(f"{name}-account", project=pool.project, display_name=display_name)
+    gcp.serviceaccount.IAMMember(
+        f"{name}-jobs",
+        service_account_id=account.name,
+        role="roles/iam.workloadIdentityUser",
+        member=pulumi.Output.concat(
+            "principalSet://iam.googleapis.com/", pool.name, f"/attribute.{attribute}/yes"
+        ),
+    )
+    for role in roles:
+        gcp.projects.IAMMember(
+            f"{name}-{role.removeprefix('roles/')}", project=pool.project, role=role, member=account.member
         )
-        gcp.serviceaccount.IAMMember(
-            f"{name}-jobs",
-            service_account_id=account.name,
-            role="roles/iam.workloadIdentityUser",
-            member=args.jobs,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        for role in args.roles:
-            gcp.projects.IAMMember(
-                f"{name}-{role.removeprefix('roles/')}",
-                project=args.project,
-                role=role,
-                member=account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-        self.email: pulumi.Output[str] = account.email
-        self.member: pulumi.Output[str] = account.member
-        self.register_outputs({"email": account.email})
+    return account

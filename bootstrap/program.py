@@ -1,23 +1,12 @@
 """The state's bucket and key, the trust in the forges, and the two identities of their jobs."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
 from bootstrap import roles
-from bootstrap.federation import (
-    DEPLOYS,
-    PREVIEWS,
-    Federation,
-    FederationArgs,
-    Forge,
-    JobIdentity,
-    JobIdentityArgs,
-    github,
-    gitlab,
-)
+from bootstrap.federation import DEPLOYS, PREVIEWS, Forge, admit, github, gitlab, identity_pool, job_identity
 from bootstrap.settings import Settings
 from components.project_services import ProjectServices, ProjectServicesArgs
 
@@ -34,77 +23,25 @@ _QUARTER: Final = f"{90 * 24 * 3600}s"
 _KEPT_DAYS: Final = 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class StateStoreArgs:
-    """Arguments of `StateStore`.
-
-    Args:
-        project: Project id, known once its APIs are enabled.
-    """
-
-    project: pulumi.Input[str]
-    location: str
-
-
-class StateStore(pulumi.ComponentResource):
-    """A bucket with a history, and a key; neither is destroyed with the bootstrap.
-
-    Attributes:
-        bucket_name: The bucket's name, without `gs://`.
-        key_id: Id of the key, `projects/...`.
-    """
-
-    def __init__(self, name: str, args: StateStoreArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("llm-stacks-bootstrap:components:StateStore", name, None, opts)
-        # Without the state nothing knows what exists; without the key nothing can read the state.
-        kept = pulumi.ResourceOptions(parent=self, protect=True)
-        bucket = gcp.storage.Bucket(
-            f"{name}-bucket",
-            project=args.project,
-            location=args.location,
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            versioning=gcp.storage.BucketVersioningArgs(enabled=True),
-            # A version goes a month after a newer one took its place.
-            lifecycle_rules=[
-                gcp.storage.BucketLifecycleRuleArgs(
-                    action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=gcp.storage.BucketLifecycleRuleConditionArgs(
-                        days_since_noncurrent_time=_KEPT_DAYS, with_state="ARCHIVED"
-                    ),
-                )
-            ],
-            force_destroy=False,
-            opts=kept,
-        )
-        ring = gcp.kms.KeyRing(f"{name}-ring", project=args.project, location=args.location, opts=kept)
-        key = gcp.kms.CryptoKey(
-            f"{name}-key", key_ring=ring.id, purpose="ENCRYPT_DECRYPT", rotation_period=_QUARTER, opts=kept
-        )
-        self.bucket_name: pulumi.Output[str] = bucket.name
-        self.key_id: pulumi.Output[str] = key.id
-        self.register_outputs({"bucket": bucket.name, "key": key.id})
-
-
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the resources and returns what the forges must be told."""
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
-    store = StateStore("llm-state", StateStoreArgs(project=project, location=settings.region))
-    federation = Federation("llm", FederationArgs(project=project, forges=_forges(settings)))
-    preview, deploy = (
-        JobIdentity(
-            name,
-            JobIdentityArgs(
-                project=project, display_name=purpose, jobs=federation.members(attribute), roles=given
-            ),
-        )
-        for name, purpose, attribute, given in (
-            ("llm-preview", "Previews of merge requests, and drift: reads only", PREVIEWS, roles.PREVIEW),
-            ("llm-deploy", "pulumi up from the main branch", DEPLOYS, roles.DEPLOY),
-        )
+    bucket, key = _state_store(project, settings.region)
+    pool = identity_pool(project)
+    providers = {name: admit(pool, name, forge) for name, forge in _forges(settings).items()}
+    reads = "Previews of merge requests, and drift: reads only"
+    preview = job_identity("llm-preview", pool, reads, PREVIEWS, roles.PREVIEW)
+    deploy = job_identity("llm-deploy", pool, "pulumi up from the main branch", DEPLOYS, roles.DEPLOY)
+    # Who reads the state and its secrets; the deploy identity writes by its role on the project.
+    gcp.storage.BucketIAMMember(
+        "llm-preview-state", bucket=bucket.name, role=roles.STATE_READER, member=preview.member
     )
-    _open_state(store, preview, deploy)
+    for name, role, identity in (
+        ("llm-preview-key", roles.DECRYPTER, preview),
+        ("llm-deploy-key", roles.ENCRYPTER, deploy),
+    ):
+        gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=key.id, role=role, member=identity.member)
     granted = ", ".join(f"'{role}'" for role in roles.GRANTED)
     gcp.projects.IAMMember(
         "llm-deploy-granter",
@@ -118,12 +55,42 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
     )
     return {
-        "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", store.bucket_name),
-        "secretsProvider": pulumi.Output.concat("gcpkms://", store.key_id),
-        **{f"GOOGLE_PROVIDER at {forge}": name for forge, name in federation.providers.items()},
+        "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", bucket.name),
+        "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
+        **{f"GOOGLE_PROVIDER at {forge}": name for forge, name in providers.items()},
         "GOOGLE_PREVIEW_ACCOUNT": preview.email,
         "GOOGLE_DEPLOY_ACCOUNT": deploy.email,
     }
+
+
+def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage.Bucket, gcp.kms.CryptoKey]:
+    """A bucket with a history, and a key; neither is destroyed with the bootstrap."""
+    # Without the state nothing knows what exists; without the key nothing can read the state.
+    kept = pulumi.ResourceOptions(protect=True)
+    bucket = gcp.storage.Bucket(
+        "llm-state-bucket",
+        project=project,
+        location=location,
+        uniform_bucket_level_access=True,
+        public_access_prevention="enforced",
+        versioning=gcp.storage.BucketVersioningArgs(enabled=True),
+        # A version goes a month after a newer one took its place.
+        lifecycle_rules=[
+            gcp.storage.BucketLifecycleRuleArgs(
+                action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
+                condition=gcp.storage.BucketLifecycleRuleConditionArgs(
+                    days_since_noncurrent_time=_KEPT_DAYS, with_state="ARCHIVED"
+                ),
+            )
+        ],
+        force_destroy=False,
+        opts=kept,
+    )
+    ring = gcp.kms.KeyRing("llm-state-ring", project=project, location=location, opts=kept)
+    key = gcp.kms.CryptoKey(
+        "llm-state-key", key_ring=ring.id, purpose="ENCRYPT_DECRYPT", rotation_period=_QUARTER, opts=kept
+    )
+    return bucket, key
 
 
 def _forges(settings: Settings) -> dict[str, Forge]:
@@ -134,15 +101,3 @@ def _forges(settings: Settings) -> dict[str, Forge]:
     if settings.gitlab_project_id:
         forges["gitlab"] = gitlab(settings.gitlab_url, settings.gitlab_project_id, branch)
     return forges
-
-
-def _open_state(store: StateStore, preview: JobIdentity, deploy: JobIdentity) -> None:
-    """Who reads the state and its secrets; the deploy identity writes by its role on the project."""
-    gcp.storage.BucketIAMMember(
-        "llm-preview-state", bucket=store.bucket_name, role=roles.STATE_READER, member=preview.member
-    )
-    for name, role, identity in (
-        ("llm-preview-key", roles.DECRYPTER, preview),
-        ("llm-deploy-key", roles.ENCRYPTER, deploy),
-    ):
-        gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=store.key_id, role=role, member=identity.member)
