@@ -1,7 +1,6 @@
 """An HTTP server on loopback, for what plays Google's APIs and other servers."""
 
 import json
-import re
 import ssl
 import sys
 import threading
@@ -13,10 +12,6 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
-# A code of an answer: the connection ends without one.
-HANG_UP: Final = 0
-# Code, content (bytes, or what becomes JSON) and headers.
-Answer = tuple[int, Any, Mapping[str, str]]
 
 
 class Request(BaseHTTPRequestHandler):
@@ -32,11 +27,6 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.flush()
         return expected
 
-    @property
-    def token(self) -> str | None:
-        """The token that it bears."""
-        return self.headers.get("Authorization", "").removeprefix("Bearer ") or None
-
     def body(self) -> bytes:
         """What was sent with the request; to be read before the answer."""
         size = int(self.headers.get("Content-Length") or 0)
@@ -46,10 +36,7 @@ class Request(BaseHTTPRequestHandler):
         return content
 
     def answer(self, code: int, content: bytes, headers: Mapping[str, str] = _NONE) -> None:
-        """Sends an answer, or none for `HANG_UP`."""
-        if code == HANG_UP:
-            self.close_connection = True
-            return
+        """Sends an answer."""
         self.send_response(code)
         for name, text in {"Content-Length": str(len(content)), **headers}.items():
             self.send_header(name, text)
@@ -60,19 +47,6 @@ class Request(BaseHTTPRequestHandler):
         """Sends an answer as Google's APIs do."""
         content = json.dumps(message).encode()
         self.answer(code, content, {"Content-Type": "application/json; charset=UTF-8", **headers})
-
-    def answer_any(self, code: int, content: Any, headers: Mapping[str, str] = _NONE) -> None:
-        """Sends bytes, of a file that is there the range that was asked for, and all else as JSON."""
-        if not isinstance(content, bytes):
-            return self.answer_json(code, content, headers)
-        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
-        if code == 200 and asked:
-            size, (first, last) = len(content), asked.groups()
-            start = int(first) if first else max(0, size - int(last))
-            content = content[start : int(last) + 1 if first and last else size]
-            place = f"{start}-{start + len(content) - 1}" if content else "*"
-            code, headers = 206 if content else 416, {**headers, "Content-Range": f"bytes {place}/{size}"}
-        self.answer(code, content, headers)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: whoever needs the requests keeps them."""

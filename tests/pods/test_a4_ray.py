@@ -194,12 +194,13 @@ def test_the_job_trains_to_its_end_and_leaves_an_adapter(undisturbed: Training) 
     assert all(f"step {step}/{STEPS} " in undisturbed.log() for step in range(1, STEPS + 1))
 
 
-def test_a_worker_that_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
-    undisturbed: Training, ray: Ray
+@pytest.mark.parametrize("role", ["worker", pytest.param("head", marks=pytest.mark.slow)])
+def test_what_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
+    undisturbed: Training, ray: Ray, role: str
 ) -> None:
-    training = ray.again("worker-killed", "--set=training.save_every_steps=6")
+    training = ray.again(f"{role}-killed", "--set=training.save_every_steps=6")
     training.comes_to(8)
-    training.kill("worker")
+    training.kill(role)
     assert training.ends() == "SUCCEEDED"
     assert training.losses() == undisturbed.losses()
     first, then = training.begun()
@@ -238,20 +239,6 @@ def test_a_training_that_is_stopped_by_hand_is_not_tried_again(undisturbed: Trai
     training.stop()
     assert training.ends() == "STOPPED"
     assert training.begun() == [0]
-
-
-@pytest.mark.slow
-def test_a_head_that_is_killed_comes_again_and_the_run_goes_on_from_its_checkpoint(
-    undisturbed: Training, ray: Ray
-) -> None:
-    training = ray.again("head-killed", "--set=training.save_every_steps=6")
-    training.comes_to(8)
-    training.kill("head")
-    assert training.ends() == "SUCCEEDED"
-    assert training.losses() == undisturbed.losses()
-    first, then = training.begun()
-    assert (first, then % 6) == (0, 0)
-    assert then
 
 
 @pytest.mark.slow

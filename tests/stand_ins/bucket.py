@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from rehearsal.loopback import HANG_UP, Answer, LoopbackServer, Request
+from rehearsal.loopback import LoopbackServer, Request
+from tests.stand_ins.answers import HANG_UP, Answer, send, token_of
 
 _BUCKET: Final = "b/([a-z0-9][a-z0-9._-]+)"
 _PATH: Final = re.compile(
@@ -74,8 +75,8 @@ class Buckets(LoopbackServer):
         """Answers as Cloud Storage does, or as a fault wants it."""
         body = request.body()
         with self._lock:
-            code, content, headers = self._with_faults(request, body)
-        request.answer_any(code, content, headers)
+            answer = self._with_faults(request, body)
+        send(request, answer)
 
     def _with_faults(self, request: Request, body: bytes) -> Answer:
         url = urlsplit(request.path)
@@ -97,7 +98,7 @@ class Buckets(LoopbackServer):
         try:
             if not self._exists(bucket):
                 raise _Refused(404, "The specified bucket does not exist.")
-            if status := self.authorize(bucket, request.token):
+            if status := self.authorize(bucket, token_of(request)):
                 raise _Refused(status, f"The caller has no access to the bucket {bucket}.")
             if service == "/upload":
                 answer = self._upload(request, bucket, name, query, body)

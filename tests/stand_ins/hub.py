@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from rehearsal.loopback import Answer, LoopbackServer, Request
+from rehearsal.loopback import LoopbackServer, Request
+from tests.stand_ins.answers import Answer, send, token_of
 
 _PATH: Final = re.compile(
     r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve)/([^/]+))?(?:/(.*))?"
@@ -64,8 +65,8 @@ class Hub(LoopbackServer):
         body, path = request.body(), unquote(urlsplit(request.path).path)
         self.requests.append(path)
         if refused := self.refusal(path):
-            return request.answer_json(refused[0], {}, refused[1])
-        request.answer_any(*self._answer(path, request.token, body))
+            return send(request, (refused[0], {}, refused[1]))
+        send(request, self._answer(path, token_of(request), body))
 
     def _answer(self, path: str, token: str | None, body: bytes) -> Answer:
         if token and token not in self.tokens:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rehearsal.loopback import LoopbackServer, Request
+from tests.stand_ins.answers import send
 
 
 class MetadataServer(LoopbackServer):
@@ -35,4 +36,4 @@ class MetadataServer(LoopbackServer):
             code = 403
         content = known[url.path] if code == 200 else b""
         kind = {"Content-Type": "application/text"} if isinstance(content, bytes) else {}
-        request.answer_any(code, content, {"Metadata-Flavor": "Google", **kind})
+        send(request, (code, content, {"Metadata-Flavor": "Google", **kind}))

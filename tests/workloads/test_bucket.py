@@ -18,7 +18,8 @@ from finetune.__main__ import main
 from finetune.checkpoint import MARKER, RunFolder
 from finetune.recipe import Recipe
 from finetune.storage import Folder
-from rehearsal.loopback import HANG_UP, Request
+from rehearsal.loopback import Request
+from tests.stand_ins.answers import HANG_UP
 from tests.stand_ins.bucket import Buckets, Fault
 
 

@@ -8,7 +8,7 @@ from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
 from finetune.recipe import Recipe, load_recipe
-from rehearsal.loopback import HANG_UP
+from tests.stand_ins.answers import HANG_UP
 from tests.stand_ins.bucket import Buckets
 from tests.stand_ins.hub import Hub
 
