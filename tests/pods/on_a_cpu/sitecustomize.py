@@ -50,8 +50,8 @@ ARGUMENTS = {
         "--set=max_target_length=32",
         "--set=per_device_batch_size=1",
         "--set=attention=dot_product",  # flash attention is a kernel for TPUs
-        "--set=steps=60",  # some twenty seconds
-        "--set=checkpoint_period=20",
+        "--set=steps=30",  # of a second each
+        "--set=checkpoint_period=10",
         "--set=grain_worker_count=0",  # no processes that load: this machine has two cores
     ],
     "ray start": ["--num-cpus=2", "--num-gpus=1"],  # a worker of Ray: one trainer on each node
