@@ -19,7 +19,6 @@ class CloudRunServer(GoogleApiServer):
         on_run: Runs an execution, and says `end`; None where trainings are only said to run.
         on_cancel: Ends one, and returns when it has ended.
         executions: All of them by name, as they are shown.
-        looks: How often executions are still shown as running.
     """
 
     def __init__(self, cloud: FakeCloud) -> None:
@@ -35,7 +34,6 @@ class CloudRunServer(GoogleApiServer):
         self.on_run: Callable[[str], None] | None = None
         self.on_cancel: Callable[[str], None] = lambda _execution: None
         self.executions: dict[str, dict[str, Any]] = {}
-        self.looks = 0
 
     @property
     def configuration(self) -> dict[str, str]:
@@ -61,10 +59,9 @@ class CloudRunServer(GoogleApiServer):
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
         execution = self._execution(call)
-        if "completionTime" not in execution and not self.on_run and not self.looks:
+        if "completionTime" not in execution and not self.on_run:
             self._cloud.run_job()
             self.end(execution["name"], "Task failed with exit code 1" * (self._cloud.outcome == "Failed"))
-        self.looks = max(0, self.looks - 1)
         return execution
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:

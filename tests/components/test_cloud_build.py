@@ -22,10 +22,9 @@ from components.clock import Clock, Interrupted
 from components.cloud_build import CloudBuildProvider
 from components.cloud_build.run import BuildRun
 from components.once import OnceError
-from rehearsal.cloud_build_server import BuildLifecycle, CloudBuildServer
-from rehearsal.google_api_server import Failure
 from rehearsal.provider_server import to_struct
 from tests.components.fake_clock import FakeClock
+from tests.stand_ins.google import BuildLifecycle, Refusal, ScriptedCloudBuild
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"
@@ -42,13 +41,13 @@ PROPERTIES = {
     "serviceAccount": ACCOUNT,
 }
 TAGGED = PROPERTIES["image"]
-FORBIDDEN = Failure(code=403, status="PERMISSION_DENIED", message="The caller does not have permission")
-MISSING = Failure(code=404, status="NOT_FOUND", message="Requested entity was not found.")
-UNKNOWN_ACCOUNT = Failure(code=400, status="INVALID_ARGUMENT", message="service account builder@ not found")
-WRONG = Failure(code=400, status="INVALID_ARGUMENT", message="invalid image name")
-DOWN = Failure(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
-QUOTA = Failure(code=429, status="RESOURCE_EXHAUSTED", message="Quota exceeded for 'Build requests'")
-REGION = Failure(
+FORBIDDEN = Refusal(code=403, status="PERMISSION_DENIED", message="The caller does not have permission")
+MISSING = Refusal(code=404, status="NOT_FOUND", message="Requested entity was not found.")
+UNKNOWN_ACCOUNT = Refusal(code=400, status="INVALID_ARGUMENT", message="service account builder@ not found")
+WRONG = Refusal(code=400, status="INVALID_ARGUMENT", message="invalid image name")
+DOWN = Refusal(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
+QUOTA = Refusal(code=429, status="RESOURCE_EXHAUSTED", message="Quota exceeded for 'Build requests'")
+REGION = Refusal(
     code=400,
     status="FAILED_PRECONDITION",
     message="due to quota restrictions, cannot run builds in this region",
@@ -61,7 +60,7 @@ EARLY = BuildLifecycle(states=["WORKING", "FAILURE"], failure="FETCH_SOURCE_FAIL
 class Bench:
     """A server and a clock."""
 
-    server: CloudBuildServer
+    server: ScriptedCloudBuild
     clock: FakeClock = field(default_factory=FakeClock)
 
     def run(self) -> dict[str, str]:
@@ -80,7 +79,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    with CloudBuildServer() as server:
+    with ScriptedCloudBuild() as server:
         yield Bench(server)
 
 
@@ -150,7 +149,7 @@ def test_a_success_without_a_digest_is_no_image(bench: Bench) -> None:
     ],
 )
 def test_a_build_that_nobody_waits_for_any_more_is_cancelled(
-    bench: Bench, ends: float, failure: Failure | None, reason: str
+    bench: Bench, ends: float, failure: Refusal | None, reason: str
 ) -> None:
     bench.server.next_build(BuildLifecycle(states=["QUEUED", "WORKING"]))
     if failure:
@@ -180,7 +179,7 @@ def test_an_interrupt_between_two_attempts_starts_nothing_more(bench: Bench) -> 
     ],
 )
 def test_what_does_not_pass_is_reported_in_time_with_its_remedy(
-    bench: Bench, failure: Failure, remedy: str, earliest_s: int, latest_s: int
+    bench: Bench, failure: Refusal, remedy: str, earliest_s: int, latest_s: int
 ) -> None:
     bench.server.fail("builds.create", failure, times=99)
     message = bench.failure()

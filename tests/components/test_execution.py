@@ -9,21 +9,20 @@ from google.auth.exceptions import RefreshError, TransportError
 
 from components.job_run import run
 from components.once import OnceError
-from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.fake_cloud import FakeCloud
-from rehearsal.google_api_server import Failure
 from tests.components.fake_clock import FakeClock
+from tests.stand_ins.google import Refusal, SlowCloudRun
 
 NAME = "projects/my-project/locations/us-central1/jobs/tune"
-DOWN = Failure(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
-FORBIDDEN = Failure(code=403, status="PERMISSION_DENIED", message="run.jobs.run is denied")
+DOWN = Refusal(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
+FORBIDDEN = Refusal(code=403, status="PERMISSION_DENIED", message="run.jobs.run is denied")
 
 
 @dataclass
 class Bench:
     """A server with one job, and a clock."""
 
-    server: CloudRunServer
+    server: SlowCloudRun
     cloud: FakeCloud
     clock: FakeClock = field(default_factory=FakeClock)
 
@@ -46,7 +45,7 @@ class Bench:
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     cloud = FakeCloud()
-    with CloudRunServer(cloud) as server:
+    with SlowCloudRun(cloud) as server:
         yield Bench(server, cloud)
 
 

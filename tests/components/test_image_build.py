@@ -13,9 +13,9 @@ from components.cloud_build.context import BuildContext
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
-from rehearsal.cloud_build_server import BuildLifecycle
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
+from tests.stand_ins.google import BuildLifecycle, ScriptedCloudBuild
 
 PREFIX = "us-central1-docker.pkg.dev/my-project/images/finetune"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"
@@ -79,7 +79,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Building:
 
 @pytest.fixture
 def rehearsal(program: Building) -> Iterator[Rehearsal]:
-    with Rehearsal("building", SETTINGS, program) as rehearsal:
+    rehearsal = Rehearsal("building", SETTINGS, program)
+    rehearsal.builds = ScriptedCloudBuild()
+    with rehearsal:
         yield rehearsal
 
 
@@ -92,7 +94,7 @@ def resource(rehearsal: Rehearsal, type_token: str) -> dict[str, Any]:
 def test_an_image_is_built_once_per_content(rehearsal: Rehearsal, program: Building) -> None:
     [step] = [each for each in rehearsal.preview().resources if each.type == BUILD]
     assert step.inputs["image"] == f"{PREFIX}:{BuildContext(program.context).digest}"
-    assert rehearsal.builds.calls == []
+    assert rehearsal.builds.builds == []
 
     rehearsal.up()
     [first] = rehearsal.builds.builds
@@ -143,6 +145,7 @@ def test_a_build_that_fails_ends_the_deployment_with_its_message_and_is_tried_ag
     rehearsal: Rehearsal,
 ) -> None:
     failing = BuildLifecycle(states=["FAILURE"], detail="Build step failed", log=["no such file"])
+    assert isinstance(rehearsal.builds, ScriptedCloudBuild)
     rehearsal.builds.next_build(failing)
     with pytest.raises(RehearsalError) as failed:
         rehearsal.up()

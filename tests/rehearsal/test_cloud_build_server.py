@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud_build_server import CloudBuildServer
+from tests.stand_ins.google import ScriptedCloudBuild
 
 BUILDS = "/v1/projects/my-project/locations/us-central1/builds"
 STORAGE = {"bucket": "source", "object": "context.tar.gz", "generation": "17"}
@@ -13,8 +13,8 @@ BUILD = {"source": {"storageSource": STORAGE}, "steps": [{"name": "docker"}], "i
 
 
 @pytest.fixture
-def server() -> Iterator[CloudBuildServer]:
-    with CloudBuildServer() as server:
+def server() -> Iterator[ScriptedCloudBuild]:
+    with ScriptedCloudBuild() as server:
         yield server
 
 
@@ -22,7 +22,7 @@ def build_with(path: str, value: Any) -> dict[str, Any]:
     return {**BUILD, path: value}
 
 
-def test_a_build_is_an_operation_whose_metadata_is_the_build(server: CloudBuildServer) -> None:
+def test_a_build_is_an_operation_whose_metadata_is_the_build(server: ScriptedCloudBuild) -> None:
     code, operation = server.answer("POST", BUILDS, BUILD)
     assert code == 200
     assert operation["metadata"]["build"]["status"] == "QUEUED"
@@ -44,7 +44,7 @@ def test_a_build_is_an_operation_whose_metadata_is_the_build(server: CloudBuildS
     ],
 )
 def test_what_the_api_does_not_take_is_rejected(
-    server: CloudBuildServer, body: dict[str, Any], complaint: str
+    server: ScriptedCloudBuild, body: dict[str, Any], complaint: str
 ) -> None:
     code, answer = server.answer("POST", BUILDS, body)
     assert code == 400
@@ -62,19 +62,19 @@ def test_what_the_api_does_not_take_is_rejected(
         ("GET", f"{BUILDS}/some-id"),
     ],
 )
-def test_what_is_not_there_is_not_found(server: CloudBuildServer, verb: str, url: str) -> None:
+def test_what_is_not_there_is_not_found(server: ScriptedCloudBuild, verb: str, url: str) -> None:
     code, answer = server.answer(verb, url, {})
     assert code == 404
     assert answer["error"]["status"] == "NOT_FOUND"
 
 
-def test_an_unknown_query_parameter_is_rejected(server: CloudBuildServer) -> None:
+def test_an_unknown_query_parameter_is_rejected(server: ScriptedCloudBuild) -> None:
     code, answer = server.answer("GET", f"{BUILDS}?page_size=1", {})
     assert code == 400
     assert 'Unknown name "page_size"' in answer["error"]["message"]
 
 
-def test_a_build_that_has_ended_cannot_be_cancelled(server: CloudBuildServer) -> None:
+def test_a_build_that_has_ended_cannot_be_cancelled(server: ScriptedCloudBuild) -> None:
     _, operation = server.answer("POST", BUILDS, BUILD)
     build = f"{BUILDS}/{operation['metadata']['build']['id']}"
     assert server.answer("GET", build, {})[1]["status"] == "SUCCESS"
