@@ -1,11 +1,11 @@
 """Problems that a JSON schema finds."""
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
@@ -14,15 +14,12 @@ from cloud.inputs import is_unknown
 from cloud.record import Problem
 from engine.secrets import SECRET
 
-# What the definitions of Ray's and Kueue's kinds say of their specs, for a rehearsal without an API server.
-# Written by `python -m tests.control_plane.definitions`.
-DEFINITIONS: Final = Path(__file__).with_name("definitions.json")
-
 
 @cache
-def validator(kind: str) -> Validator:
-    """Checks the spec of a kind that Kubernetes does not bring."""
-    return Draft202012Validator(json.loads(DEFINITIONS.read_text())[kind])
+def validator(file: str, kind: str) -> Validator:
+    """Checks by the definition of a kind in a file beside this one."""
+    definitions = yaml.safe_load(Path(__file__).with_name(file).read_text())["$defs"]
+    return Draft202012Validator({"$defs": definitions, "$ref": f"#/$defs/{kind}"})
 
 
 def problems(validator: Validator, value: Any, base: str = "") -> Iterator[Problem]:

@@ -32,16 +32,15 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         return
     if kind not in CHECKED or is_unknown(inputs.get("spec")):
         return
-    yield from json_schema.problems(json_schema.validator(kind), inputs.get("spec") or {}, "spec")
+    yield from json_schema.problems(
+        json_schema.validator("kueue.schema.yaml", kind), inputs.get("spec") or {}, "spec"
+    )
     for group in at(inputs, "spec.resourceGroups[]"):
         covered = set(texts(group, "coveredResources[]"))
         for flavor in at(group, "flavors[]"):
             if covered != set(texts(flavor, "resources[].name")):
                 reason = "flavors must have the same number of resources as the coveredResources"
                 yield "spec.resourceGroups", reason
-    for amount in texts(inputs, "spec.resourceGroups[].flavors[].resources[].nominalQuota"):
-        if amount.startswith("-"):
-            yield "spec.resourceGroups", f"nominalQuota {amount} must be greater than or equal to 0"
     limits = list(at(inputs, "spec.resourceGroups[].flavors[].resources[].borrowingLimit"))
     if limits and not given(inputs, "spec.cohortName"):
         yield "spec.resourceGroups", "borrowingLimit must be nil when cohort is empty"

@@ -12,7 +12,7 @@ from cloud.inputs import given, is_unknown, numbers, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
-from cloud.rules import RFC1035, RFC1035_RULE, at_least, one_of
+from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal.rules import json_schema, pods
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
@@ -40,7 +40,9 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         return
     cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
     yield from _named(inputs, kind, cluster)
-    yield from json_schema.problems(json_schema.validator(kind), inputs.get("spec") or {}, "spec")
+    yield from json_schema.problems(
+        json_schema.validator("ray.schema.yaml", kind), inputs.get("spec") or {}, "spec"
+    )
     if kind == "RayJob":
         yield from _job(inputs)
     for group in objects(inputs, f"{cluster}.workerGroupSpecs[]"):
@@ -58,9 +60,6 @@ def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Probl
 
 
 def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    modes = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
-    yield from one_of(inputs, "spec.submissionMode", *modes)
-    yield from at_least(inputs, 0, "spec.backoffLimit", "spec.ttlSecondsAfterFinished")
     selects = given(inputs, "spec.clusterSelector")
     if selects == given(inputs, "spec.rayClusterSpec"):
         yield "spec", "exactly one of clusterSelector and rayClusterSpec is needed"

@@ -1,69 +1,40 @@
-"""Writes what Ray's and Kueue's definitions say of their objects, for rehearsals without an API server.
+"""Our schemas of custom kinds beside the definitions that the API server serves."""
 
-`python -m tests.control_plane.definitions`, after an upgrade of tools/kuberay or tools/kueue.
-"""
-
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from engine import go_build
-from rehearsal.control_plane.programs import KUBERAY, KUEUE
+from rehearsal.control_plane.api import Api
 from rehearsal.rules import json_schema
 
-FILES = {
-    "RayCluster": "kuberay/crd/ray.io_rayclusters.yaml",
-    "RayJob": "kuberay/crd/ray.io_rayjobs.yaml",
-    "ClusterQueue": "kueue/chart/templates/crd/kueue.x-k8s.io_clusterqueues.yaml",
-    "LocalQueue": "kueue/chart/templates/crd/kueue.x-k8s.io_localqueues.yaml",
-    "ResourceFlavor": "kueue/chart/templates/crd/kueue.x-k8s.io_resourceflavors.yaml",
-}
-# Checked as what they are, pod templates of Kubernetes.
-TEMPLATES = ("template", "submitterPodTemplate")
-TAKEN = ("enum", "items", "maximum", "minimum", "minItems", "pattern", "required", "type")
+_Schema = Mapping[str, Any]
 
 
-def defined() -> dict[str, Any]:
-    """The schema of each kind's spec, of the versions that tools/ pins."""
-    go_build.build([KUBERAY, KUEUE], print)
-    found = {}
-    for kind, path in FILES.items():
-        # A chart's template around it; the definition itself is plain.
-        lines = (go_build.TOOLS / path).read_text().partition("\nspec:")[2].splitlines()
-        spec = yaml.safe_load("\n".join(["spec:", *(line for line in lines if "{{" not in line)]))["spec"]
-        (version,) = (each for each in spec["versions"] if each["storage"])
-        found[kind] = strict(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
-    return found
+def differences(api: Api, file: str, kind: str) -> list[str]:
+    """Where our schema has fields, types or choices that the definition has not, or other requirements."""
+    definitions = api.list("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+    (crd,) = (each for each in definitions if each["spec"]["names"]["kind"] == kind)
+    (version,) = (each for each in crd["spec"]["versions"] if each["storage"])
+    theirs = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    named = yaml.safe_load(Path(json_schema.__file__).with_name(file).read_text())["$defs"]
+    return list(_differences(named, named[kind], theirs, "spec"))
 
 
-def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that rejects unknown fields, without descriptions and rules in Kubernetes' own language."""
-    return dict(parts(schema))
-
-
-def parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key in TAKEN:
-        if key in schema:
-            yield key, strict(schema[key]) if key == "items" else schema[key]
-    if schema.get("x-kubernetes-int-or-string"):
-        yield "type", ["integer", "string"]
-    if "properties" in schema:
-        inner = schema["properties"].items()
-        yield (
-            "properties",
-            {name: {"type": "object"} if name in TEMPLATES else strict(each) for name, each in inner},
+def _differences(named: _Schema, ours: _Schema, theirs: _Schema, path: str) -> Iterator[str]:
+    ours = named[ours["$ref"].rpartition("/")[2]] if "$ref" in ours else ours
+    if theirs.get("type", "string") not in ours.get("type", "string"):
+        yield f"{path}: is no {ours['type']}"
+    if "enum" in theirs and not {*ours.get("enum", ("no choice",))} <= {*theirs["enum"]}:
+        yield f"{path}: may only be {theirs['enum']}"
+    if "properties" in ours and {*ours.get("required", ())} != {*theirs.get("required", ())}:
+        yield f"{path}: requires {theirs.get('required')}"
+    for name, below in ours.get("properties", {}).items():
+        known = theirs["properties"].get(name)
+        yield from (
+            _differences(named, below, known, f"{path}.{name}") if known else [f"{path}: has no {name}"]
         )
-        yield "additionalProperties", False
-    elif isinstance(schema.get("additionalProperties"), dict):
-        yield "additionalProperties", strict(schema["additionalProperties"])
-
-
-def text() -> str:
-    return json.dumps(defined(), indent=1, sort_keys=True) + "\n"
-
-
-if __name__ == "__main__":
-    Path(json_schema.DEFINITIONS).write_text(text())
+    for inner in ("items", "additionalProperties"):
+        if ours.get(inner):
+            yield from _differences(named, ours[inner], theirs[inner], f"{path}[]")

@@ -10,10 +10,9 @@ import pytest
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
 from rehearsal.errors import RehearsalError
-from rehearsal.rules import json_schema
 from rehearsal.session import Rehearsal
 from tests import inventory, plans
-from tests.control_plane import definitions
+from tests.control_plane.definitions import differences
 from tests.rehearsal.small import SETTINGS, make_cluster
 
 STACKS = [
@@ -126,8 +125,11 @@ def test_the_operator_knows_every_field_and_no_other(
             api.apply(tree, dry_run=True)
 
 
-def test_what_a_rehearsal_without_an_api_server_knows_of_ray_and_kueue_is_what_they_define() -> None:
-    assert definitions.text() == json_schema.DEFINITIONS.read_text()
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
+def test_what_a_rehearsal_without_an_api_server_knows_of_ray_is_what_kuberay_defines(
+    api: Api, kind: str
+) -> None:
+    assert differences(api, "ray.schema.yaml", kind) == []
 
 
 def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -> None:

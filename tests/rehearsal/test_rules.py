@@ -205,7 +205,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("spec.cohort", "all", "'cohort' was unexpected"),
         ("spec.preemption.withinClusterQueue", "Lower", "is not one of"),
         ("spec.resourceGroups.0.coveredResources", ["cpu"], "same number of resources"),
-        ("spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", "-3", "greater than or equal to 0"),
+        ("spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", "-3", "does not match"),
         ("spec.resourceGroups.0.flavors.0.resources.0.borrowingLimit", "1", "cohort is empty"),
     ],
     right.LOCAL_QUEUE: [("spec.clusterqueue", "llm", "'clusterqueue' was unexpected")],
