@@ -29,15 +29,6 @@ def is_unknown(value: object) -> bool:
     return isinstance(value, str) and value in UNKNOWNS
 
 
-def has_unknown(value: object) -> bool:
-    """Whether a value is, or contains, something still to be computed."""
-    if isinstance(value, Mapping):
-        return any(has_unknown(item) for item in value.values())
-    if isinstance(value, list):
-        return any(has_unknown(item) for item in value)
-    return is_unknown(value)
-
-
 def at(node: Any, path: str) -> Iterator[Any]:
     """The values at a path such as `template.containers[].image`; `[]` means all in a list, `[0]` one."""
     step, _, rest = path.partition(".")

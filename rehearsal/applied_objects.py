@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud.inputs import has_unknown
 from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import FakeKubernetes
@@ -30,12 +29,6 @@ class ApplyingKubernetes(FakeKubernetes):
         super().__init__(cloud, faults)
         self._cluster = cluster
         self._written: dict[tuple[str, str, str], Any] = {}
-
-    def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
-        """The API server judges an object once the cluster is there and all of the object is known."""
-        if resource.type != RELEASE and not has_unknown(inputs) and any(self.cloud.of_type(CLUSTER)):
-            self._cluster.try_out(_tree(inputs), force=_forces(resource))
-        return super().preview(resource, inputs, olds)
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
         """Writes the object and waits until it is ready; the outputs are what the API server then has."""

@@ -74,7 +74,7 @@ class Lifecycle:
             near = project.near(kind, list(KINDS))
             raise RehearsalError(f"--fail-at {self.fail_at}: there is no such kind of fault; {near}")
         if self.clock:
-            phases = schedule.phases(plan.resources, name)
+            phases = schedule.phases(plan.resources)
             for phase in phases:
                 _log(f"critical path of {phase.title}, {display.path_line(phase)}")
             (self._results / "timeline.svg").write_text(svg(self.stack, phases))

@@ -67,22 +67,6 @@ class LiveCluster:
         self._stopped.set()
         self.nodes.stop()
 
-    def try_out(self, tree: Mapping[str, Any], *, force: bool) -> None:
-        """Applies an object as a dry run.
-
-        An object passes while something that it needs, such as its namespace, is not there.
-
-        Raises:
-            ApiError: With the API server's message.
-        """
-        if not self._is_served(tree):
-            return
-        try:
-            self.api.apply(tree, dry_run=True, force=force)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-
     def write(self, tree: Object, *, new: bool, force: bool) -> Object:
         """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
 

@@ -4,7 +4,7 @@ An operation starts when what it waits for has ended, and takes the minutes that
 result depends on the plan alone, neither on the machine nor on the order in which the engine happens to work.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -40,13 +40,11 @@ class Phase:
         title: How it is shown.
         steps: Its operations, in the order in which they start.
         critical_path: Those that decide how long it takes, one after the other.
-        failed: The operation that fails, if one does.
     """
 
     title: str
     steps: Sequence[Step]
     critical_path: Sequence[Step]
-    failed: Step | None = None
 
     @property
     def minutes(self) -> float:
@@ -54,23 +52,10 @@ class Phase:
         return max((step.end for step in self.steps), default=0.0)
 
 
-def phases(resources: Iterable[Planned], fail_at: str | None = None) -> list[Phase]:
-    """What a stack goes through from its first `up` to its `destroy`.
-
-    Args:
-        resources: Its whole plan.
-        fail_at: Logical name of a resource whose creation fails once; then there are two `up`.
-    """
+def phases(resources: Iterable[Planned]) -> list[Phase]:
+    """What a stack goes through from its first `up` to its `destroy`, from its whole plan."""
     found = {resource.urn: resource for resource in sorted(resources, key=lambda each: each.urn)}
-    first = _created(found)
-    if not fail_at:
-        return [_phase("up", found, first), _destroy(found)]
-    (failed,) = (step for urn, step in first.items() if step.name == fail_at and can_fail(found[urn]))
-    # What has begun by then ends; nothing begins any more.
-    begun = {urn: step for urn, step in first.items() if step.start < failed.end or step == failed}
-    rest = _created(found, exists=begun.keys() - {failed.urn})
-    failing = _phase(f"up that fails at {fail_at}", found, begun, failed)
-    return [failing, _phase("up", found, rest), _destroy(found)]
+    return [_up(found), _destroy(found)]
 
 
 def can_fail(resource: Planned) -> bool:
@@ -78,17 +63,24 @@ def can_fail(resource: Planned) -> bool:
     return resource.type.startswith((*_TIMED, _PROVIDERS))
 
 
-def _created(found: Mapping[str, Planned], exists: Collection[str] = ()) -> dict[str, Step]:
-    """The creation of everything that does not exist yet."""
+def _up(found: Mapping[str, Planned]) -> Phase:
+    """The creation of everything; on the path each waited longest for the one before it."""
 
     @cache
     def step(urn: str) -> Step:
         resource = found[urn]
         start = max((step(other).end for other in resource.dependencies if other in found), default=0.0)
-        taken = 0.0 if urn in exists else minutes(resource.type, "create", resource.inputs)
-        return Step(urn=urn, name=resource.name, start=start, end=start + taken)
+        end = start + minutes(resource.type, "create", resource.inputs)
+        return Step(urn=urn, name=resource.name, start=start, end=end)
 
-    return {urn: step(urn) for urn in found if urn not in exists}
+    steps = [step(urn) for urn in found]
+    path: list[Step] = []
+    last = max(steps, key=_end, default=None)
+    while last:
+        path.insert(0, last)
+        before = (step(urn) for urn in found[last.urn].dependencies if urn in found)
+        last = max(before, key=_end, default=None)
+    return _phase("up", found, steps, path)
 
 
 def _destroy(found: Mapping[str, Planned]) -> Phase:
@@ -115,33 +107,17 @@ def _destroy(found: Mapping[str, Planned]) -> Phase:
         steps += deleted
         path.append(longest)
         start = longest.end
-    return Phase(
-        title="destroy", steps=_shown(found, steps), critical_path=[each for each in path if each.minutes]
-    )
+    return _phase("destroy", found, steps, path)
 
 
-def _phase(
-    title: str, found: Mapping[str, Planned], steps: Mapping[str, Step], failed: Step | None = None
-) -> Phase:
-    """A phase of creations; from its end back, each waited longest for the one before it on the path."""
-    path: list[Step] = []
-    last = max(steps.values(), key=_end, default=None)
-    while last:
-        path.insert(0, last)
-        before = (steps[urn] for urn in found[last.urn].dependencies if urn in steps)
-        last = max(before, key=_end, default=None)
+def _phase(title: str, found: Mapping[str, Planned], steps: Iterable[Step], path: Iterable[Step]) -> Phase:
+    """A phase without the engine's own operations, the others in the order in which they start."""
+    shown = (step for step in steps if found[step.urn].type.startswith(_TIMED))
     return Phase(
         title=title,
-        steps=_shown(found, steps.values(), failed),
+        steps=sorted(shown, key=lambda step: (step.start, step.end, step.urn)),
         critical_path=[step for step in path if step.minutes],
-        failed=failed,
     )
-
-
-def _shown(found: Mapping[str, Planned], steps: Iterable[Step], failed: Step | None = None) -> list[Step]:
-    """The operations without the engine's own, in the order in which they start."""
-    shown = (step for step in steps if step == failed or found[step.urn].type.startswith(_TIMED))
-    return sorted(shown, key=lambda step: (step.start, step.end, step.urn))
 
 
 def _needed(resource: Planned) -> set[str]:

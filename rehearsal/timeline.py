@@ -16,7 +16,6 @@ _COLOURS: Final = {
     "waiting": "transparent",
     "operation": "#8fb4d9",
     "critical path": "#d9722e",
-    "failed": "#b3261e",
 }
 
 # A row's label, and how many minutes of each kind are in it.
@@ -47,9 +46,5 @@ def svg(title: str, phases: Sequence[Phase]) -> str:
 def _rows(phase: Phase) -> Iterator[_Row]:
     yield f"{phase.title}: {phase.minutes:.3g} min", {}
     for step in phase.steps:
-        kind = "operation"
-        if step in phase.critical_path:
-            kind = "critical path"
-        if step == phase.failed:
-            kind = "failed"
+        kind = "critical path" if step in phase.critical_path else "operation"
         yield f"{step.name} {step.minutes:.3g}", {"waiting": step.start, kind: step.minutes}

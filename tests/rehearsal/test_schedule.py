@@ -4,8 +4,6 @@ import random
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
-import pytest
-
 from engine.plan import Planned
 from rehearsal.schedule import Phase, Step, phases
 from rehearsal.timeline import svg
@@ -97,39 +95,22 @@ def test_what_is_deleted_with_another_takes_no_time() -> None:
     assert names(destroy.critical_path) == ["cluster", "network"]
 
 
-def test_after_a_failure_nothing_begins_and_the_next_up_does_the_rest() -> None:
-    slow = planned(CLUSTER, "slow")
-    failing, up, destroy = phases([*STACK, slow], fail_at="network")
-    assert failing.title == "up that fails at network"
-    assert names([failing.failed]) == ["network"]
-    assert spans(failing) == {"api": (0, 0.3), "network": (0.3, 0.65), "slow": (0, 6)}
-    assert spans(up) == {"network": (0, 0.35), "cluster": (0.35, 6.35), "secret": (6.35, 6.37)}
-    assert len(destroy.steps) == 5
-
-
-def test_a_provider_may_fail_too() -> None:
-    failing, up, _ = phases(STACK, fail_at="provider")
-    assert names(failing.steps) == ["api", "network", "cluster", "provider"]
-    assert spans(up) == {"secret": (0, 0.02)}
-
-
 def test_an_empty_stack_takes_no_time() -> None:
     assert [(phase.minutes, [*phase.critical_path]) for phase in phases([])] == [(0, []), (0, [])]
 
 
-@pytest.mark.parametrize("fail_at", [None, "l4-kueue-cluster"])
-def test_the_picture_does_not_depend_on_the_order_of_the_engine(fail_at: str | None) -> None:
+def test_the_picture_does_not_depend_on_the_order_of_the_engine() -> None:
     found = list(plans.shipped("l4-kueue").resources)
-    first = svg("l4-kueue", phases(found, fail_at))
+    first = svg("l4-kueue", phases(found))
     random.shuffle(found)
-    assert svg("l4-kueue", phases(found, fail_at)) == first
+    assert svg("l4-kueue", phases(found)) == first
 
 
-def test_the_picture_is_well_formed_and_shows_path_and_failure() -> None:
+def test_the_picture_is_well_formed_and_shows_the_path() -> None:
     steps = [
         Step(urn=name, name=name, start=start, end=start + 1)
         for name, start in (("a<b", 0.0), ("c", 1.0), ("d", 0.0))
     ]
-    chart = svg("x", [Phase(title="up", steps=steps, critical_path=steps[1:2], failed=steps[2])])
+    chart = svg("x", [Phase(title="up", steps=steps, critical_path=steps[1:2])])
     ElementTree.fromstring(chart)
-    assert all(text in chart for text in ("a&lt;b 1", "up: 2 min", "critical path", "failed"))
+    assert all(text in chart for text in ("a&lt;b 1", "up: 2 min", "critical path"))
