@@ -94,7 +94,7 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
                 yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
         with _noted("queue", unseen):
             found = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
-            yield from workloads.queue(found, _positions(cluster, namespace, found))
+            yield from workloads.queue(found)
         events: list[Object] = []
         with _noted("events", unseen):
             events = cluster.every(_path(namespace, "api/v1", "events"))
@@ -116,20 +116,6 @@ def _noted(what: str, unseen: Unseen) -> Generator[None]:
 
 def _path(namespace: str, api: str, plural: str) -> str:
     return f"/{api}/namespaces/{namespace}/{plural}"
-
-
-def _positions(cluster: Cluster, namespace: str, found: list[Object]) -> dict[str, int] | None:
-    """Places in the queue as Kueue counts them; None where its visibility API is off or rejects us."""
-    queues = {str((each.get("spec") or {}).get("queueName") or "") for each in found} - {""}
-    places: dict[str, int] = {}
-    for name in sorted(queues):
-        path = _path(namespace, f"apis/visibility.{_KUEUE}/v1beta2", f"localqueues/{name}/pendingworkloads")
-        try:
-            pending = cluster.every(path)
-            places |= {each["metadata"]["name"]: int(each["positionInClusterQueue"]) for each in pending}
-        except (CallError, KeyError, TypeError, ValueError):
-            return None
-    return places or None
 
 
 def _log(cluster: Cluster, pod: Object, container: str) -> str:

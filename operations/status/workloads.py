@@ -78,20 +78,15 @@ KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
 }
 
 
-def queue(found: Sequence[Object], positions: Mapping[str, int] | None) -> Iterator[Line]:
-    """Kueue's workloads that are not finished.
-
-    Their positions in the cluster's queue count from zero, as Kueue does; None when it does not say.
-    """
+def queue(found: Sequence[Object]) -> Iterator[Line]:
+    """Kueue's workloads that are not finished."""
     living = sorted((each for each in found if not holds(each, "Finished")), key=_order)
     pending = [each for each in living if not holds(each, "QuotaReserved")]
-    places = positions or {_name(each): place for place, each in enumerate(pending)}
     for workload in sorted(living, key=pending.__contains__):
-        spec, place = workload.get("spec") or {}, places.get(_name(workload))
+        spec = workload.get("spec") or {}
         details = spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")
         if workload in pending:
-            state = "pending" if place is None else f"number {place + 1} in the queue"
-            why = _why_pending(workload)
+            state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):
             # Kueue takes the quota back when the pods have gone, which training gives its time to save.
             text = "pre-empted by a higher priority" if _preempted(workload) else "evicted"

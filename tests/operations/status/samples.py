@@ -21,7 +21,6 @@ DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/llm/deployments"
 RAY_JOBS: Final = "/apis/ray.io/v1/namespaces/ray/rayjobs"
 RAY_CLUSTERS: Final = "/apis/ray.io/v1/namespaces/ray/rayclusters"
 WORKLOADS: Final = "/apis/kueue.x-k8s.io/v1beta2/namespaces/llm/workloads"
-PENDING: Final = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/llm/localqueues/llm/pendingworkloads"
 
 
 def line(report: Report, kind: str) -> Line:

@@ -276,10 +276,10 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
     [
         # Training saves before it gives its GPUs up.
         ((*ADMITTED, PREEMPTED), "stopping", "pre-empted by a higher priority"),
-        ((INACTIVE,), "number 5 in the queue", "the queue does not take it: ClusterQueue llm is inactive"),
+        ((INACTIVE,), "number 1 in the queue", "the queue does not take it: ClusterQueue llm is inactive"),
     ],
 )
-def test_kueues_own_count_of_places_counts_more_and_why_a_workload_waits_is_said(
+def test_why_a_workload_waits_or_stops_is_said(
     conditions: tuple[Object, ...],
     state: str,
     words: str,
@@ -287,7 +287,5 @@ def test_kueues_own_count_of_places_counts_more_and_why_a_workload_waits_is_said
     cluster: KubernetesServer,
 ) -> None:
     cluster.plant(samples.WORKLOADS, workload("training", *conditions))
-    pending = {"metadata": {"name": "training"}, "positionInClusterQueue": 4}
-    cluster.plant(samples.PENDING, pending)
     report = look()
     assert (line(report, "queue").state, why(report, "queue")) == (state, words)
