@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from cloud.container import NODE_POOL
 from engine.project import known_stacks
 from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Level
-from operations.plan import StackPlan
 from stacks import pins
 from tests.operations.conftest import HF_TOKEN, Check, Command, Ran
 from tests.operations.good_project import (
@@ -247,43 +245,6 @@ def test_where_the_stacks_own_token_is_not_to_be_had_the_shells_is_judged_and_ca
     assert check(plan, "Hugging Face") == [missing]
 
 
-@pytest.mark.parametrize(
-    ("image", "host", "asked"),
-    [
-        ("team/trainer@sha256:0", "registry-1.docker.io", "team/trainer/manifests/sha256:0"),
-        ("python@sha256:0", "registry-1.docker.io", "library/python/manifests/sha256:0"),
-        ("docker.io/team/trainer:v1@sha256:0", "registry-1.docker.io", "team/trainer/manifests/sha256:0"),
-        ("registry:5000/a/b/c:v1", "registry:5000", "a/b/c/manifests/v1"),
-        ("localhost/trainer", "localhost", "trainer/manifests/latest"),
-        ("eu.gcr.io/team/trainer@sha256:0", "eu.gcr.io", "team/trainer/manifests/sha256:0"),
-    ],
-)
-def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
-    image: str, host: str, asked: str, good: GoodProject, check: Check
-) -> None:
-    plan = good.plan("a4-accelerate")
-    job = next(each for each in plan.resources if each.inputs.get("kind") == "Job")
-    pod = {"spec": {"containers": [{"image": image}]}}
-    plan = replace(plan, resources=(replace(job, inputs={"kind": "Job", "spec": {"template": pod}}),))
-    (missing,) = check(plan, "images")
-    assert missing.level is PROBLEM and missing.what.startswith(f"{image} does not exist")
-    # It is none of the stack's settings.
-    assert "imageUri" not in missing.remedy
-    good.server.plant_page(f"registry/{host}/v2/{asked}", Page(content={}))
-    (found,) = check(plan, "images")
-    assert (found.level, found.what) == (OK, f"{image} exists")
-
-
-def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
-    good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("operations.clients.Clients.token", lambda _: "of-google")
-    found = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
-    assert [each.level for each in found] == [OK, OK]
-    assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
-    assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
-
-
 def test_a_zone_without_the_machines_of_its_pool_is_told(good: GoodProject, check: Check) -> None:
     plan = good.plan("l4-kueue")
     types = [{"name": name, "zone": "us-central1-c"} for name in ("g2-standard-24", "e2-standard-4")]
@@ -318,58 +279,11 @@ def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> Non
     assert next(iter(preflight.CHECKS)) == "program"
 
 
-def test_a_run_without_a_limit_is_a_warning_and_so_is_what_no_limit_ends(check: Check) -> None:
-    found = check(replace(planned("l4-kueue"), configuration={}), "run limit")
-    assert "maxRunHours is not set" in found[0].what
-    assert [each.what for each in found[1:]] == [
-        "l4-kueue-serving keeps 2 accelerators until it is destroyed",
-        "l4-kueue-l4-pool keeps 3 g2-standard-24, used or not",
-    ]
+def test_a_run_without_a_limit_is_a_warning(check: Check) -> None:
+    (found,) = check(replace(planned("l4-kueue"), configuration={}), "run limit")
+    assert found.level is WARNING and "maxRunHours is not set" in found.what
     (fine,) = check(planned("a4-ray"), "run limit")
     assert fine.what == "a run may train for 4 hours"
-
-
-def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
-    """The plan of a pool of 4 such machines alone."""
-    config = {"machineType": machine, **node}
-    inputs = {"nodeConfig": config, "nodeCount": 4, "nodeLocations": ["us-central1-b"]}
-    found = next(iter(plan.resources))
-    return replace(plan, resources=(replace(found, type=NODE_POOL.type, name="pool", inputs=inputs),))
-
-
-@pytest.mark.parametrize(
-    ("machine", "node", "quota"),
-    [
-        ("a4-highgpu-8g", {}, "gpus_per_gpu_family NVIDIA_B200 in us-central1: 32 needed, limit 16"),
-        ("ct6e-standard-4t", {}, "tpus_per_tpu_family CT6E in us-central1: 16 needed, limit 16"),
-        ("ct6e-standard-4t", {"spot": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
-        ("ct6e-standard-4t", {"flexStart": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
-    ],
-)
-def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
-    machine: str, node: dict[str, object], quota: str, good: GoodProject, check: Check
-) -> None:
-    (found,) = check(pool(good.plan("a4-ray"), machine, **node), "quotas")
-    assert found.what.startswith(f"compute.googleapis.com/{quota}")
-    assert found.level is (PROBLEM if "32" in quota else OK)
-
-
-def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
-    reserved = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
-    plan = pool(good.plan("a4-ray"), "a4-highgpu-8g", reservationAffinity=reserved)
-    assert check(plan, "quotas") == []
-    assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
-
-
-@pytest.mark.parametrize(("machine", "key"), [("a4-highgpu-8g", "zones"), ("ct6e-standard-4t", "zone")])
-def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_own_key(
-    machine: str, key: str, good: GoodProject, check: Check
-) -> None:
-    plan = pool(good.plan("a4-ray"), machine, reservationAffinity={"values": [RESERVATION]})
-    good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
-    (found,) = check(plan, "reservation")
-    assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
-    assert found.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""`preflight` asks for accelerators where their kind of capacity is: quotas and reservations."""
+
+from dataclasses import replace
+
+import pytest
+
+from cloud.container import NODE_POOL
+from operations.findings import Level
+from operations.plan import StackPlan
+from tests.operations.conftest import Check
+from tests.operations.good_project import GoodProject
+from tests.operations.planned import RESERVATION
+
+OK, PROBLEM = Level.FINE, Level.PROBLEM
+
+
+def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
+    """The plan of a pool of 4 such machines alone."""
+    config = {"machineType": machine, **node}
+    inputs = {"nodeConfig": config, "nodeCount": 4, "nodeLocations": ["us-central1-b"]}
+    found = next(iter(plan.resources))
+    return replace(plan, resources=(replace(found, type=NODE_POOL.type, name="pool", inputs=inputs),))
+
+
+@pytest.mark.parametrize(
+    ("machine", "node", "quota"),
+    [
+        ("a4-highgpu-8g", {}, "gpus_per_gpu_family NVIDIA_B200 in us-central1: 32 needed, limit 16"),
+        ("ct6e-standard-4t", {}, "tpus_per_tpu_family CT6E in us-central1: 16 needed, limit 16"),
+        ("ct6e-standard-4t", {"spot": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
+        ("ct6e-standard-4t", {"flexStart": True}, "preemptible_tpu_v6e in us-central1: 16 needed, limit 16"),
+    ],
+)
+def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
+    machine: str, node: dict[str, object], quota: str, good: GoodProject, check: Check
+) -> None:
+    (found,) = check(pool(good.plan("a4-ray"), machine, **node), "quotas")
+    assert found.what.startswith(f"compute.googleapis.com/{quota}")
+    assert found.level is (PROBLEM if "32" in quota else OK)
+
+
+def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
+    reserved = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
+    plan = pool(good.plan("a4-ray"), "a4-highgpu-8g", reservationAffinity=reserved)
+    assert check(plan, "quotas") == []
+    assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
+
+
+@pytest.mark.parametrize(("machine", "key"), [("a4-highgpu-8g", "zones"), ("ct6e-standard-4t", "zone")])
+def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_own_key(
+    machine: str, key: str, good: GoodProject, check: Check
+) -> None:
+    plan = pool(good.plan("a4-ray"), machine, reservationAffinity={"values": [RESERVATION]})
+    good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
+    (found,) = check(plan, "reservation")
+    assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
+    assert found.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
