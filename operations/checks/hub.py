@@ -7,7 +7,6 @@ from typing import Final
 
 import httpx2
 import huggingface_hub
-import yaml
 from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -21,7 +20,7 @@ from tenacity import Retrying, retry_if_exception
 from cloud.secretmanager import SECRET
 from engine import lookup
 from engine.errors import EngineError
-from engine.project import ROOT, project_name
+from engine.project import ROOT, project_name, stack_file
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
@@ -138,8 +137,7 @@ def read_token(stack: str) -> str:
     Raises:
         OperationError: When there is none, or it cannot be decrypted here; says which.
     """
-    stored = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text()) or {}
-    if f"{project_name()}:hfToken" not in (stored.get("config") or {}):
+    if f"{project_name()}:hfToken" not in stack_file(stack):
         raise OperationError("the stack has no hfToken")
     try:
         engine = lookup.find(lambda _text: None)

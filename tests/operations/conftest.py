@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from engine import go_build
 from operations import preflight
 from operations.__main__ import main
 from operations.checks import hub
@@ -19,6 +20,7 @@ from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
 from tests.operations.planned import planned, shared
@@ -107,6 +109,15 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
         return Ran(main(words), *capsys.readouterr())
 
     return command
+
+
+@pytest.fixture
+def pulumi_got_earlier(pulumi: FakePulumi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The `pulumi` of a test file lies where the project keeps its own, and none is on the path."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "bin").symlink_to(pulumi.folder)
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
 
 
 @pytest.fixture(autouse=True)

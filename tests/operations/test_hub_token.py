@@ -1,11 +1,12 @@
 """Where `preflight` has the stack's Hugging Face token from, and that it stays there."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine import lookup
-from engine.project import project_name
+from engine.project import project_name, stack_file
 from operations.checks import hub
 from operations.errors import OperationError
 
@@ -25,6 +26,7 @@ def test_the_token_is_the_stacks_own_decrypted_with_its_passphrase_and_not_the_s
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "true")
     monkeypatch.setenv("HF_TOKEN", "hf_of_the_shell")
     monkeypatch.setattr(hub, "ROOT", tmp_path)
+    monkeypatch.setattr(hub, "stack_file", partial(stack_file, checkout=tmp_path))
     engine = lookup.find(print)
     engine.output(["stack", "init", STACK], tmp_path)
     with pytest.raises(OperationError, match="the stack has no hfToken"):

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cloud.kubernetes import RELEASE
-from engine import go_build
 from operations import preview_comment
 from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json
@@ -225,13 +224,10 @@ def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
     assert [call[-1] for call in pulumi.called("refresh")] == ["dev", "l4-kueue"]
 
 
+@pytest.mark.usefixtures("pulumi_got_earlier")
 def test_drift_finds_the_engine_that_was_got_earlier_when_none_is_on_the_path(
-    pulumi: FakePulumi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+    pulumi: FakePulumi, command: Command
 ) -> None:
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "bin").symlink_to(pulumi.folder)
-    monkeypatch.setattr(go_build, "TOOLS", tmp_path / "tools")
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
     assert command("drift", "--stack", "dev").status == 0
     assert pulumi.called("refresh")
 

@@ -1,12 +1,10 @@
 """The real providers' check of a new stack, against a fake `pulumi`."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from engine import go_build
 from engine.project import known_stacks
 from operations.previews import checkout
 from tests.operations.conftest import Command
@@ -50,13 +48,8 @@ def test_an_engine_that_runs_no_program_is_refused_before_anything_is_done(
     assert pulumi.calls == []
 
 
-def test_the_engine_that_was_got_earlier_is_found_when_none_is_on_the_path(
-    pulumi: FakePulumi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "bin").symlink_to(pulumi.folder)
-    monkeypatch.setattr(go_build, "TOOLS", tmp_path / "tools")
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
+@pytest.mark.usefixtures("pulumi_got_earlier")
+def test_the_engine_that_was_got_earlier_is_found_when_none_is_on_the_path(command: Command) -> None:
     assert command("provider-check", "--stack", "dev").status == 0
 
 
