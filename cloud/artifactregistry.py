@@ -51,9 +51,7 @@ REPOSITORY: Final = Record(
 )
 
 REPOSITORY_MEMBER: Final = member_of(
+    REPOSITORY,
     "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember",
     "{project}/{location}/{repository}",
-    api=_API,
-    permissions="artifactregistry.repositories",
-    role=_ADMIN,
 )

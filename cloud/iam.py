@@ -7,7 +7,7 @@ from typing import Final
 from cloud.container import CLUSTER
 from cloud.inputs import texts
 from cloud.record import EVERY_INPUT, Existing, Inputs, Problem, Record, verbs
-from cloud.serviceaccount import ACCOUNT, ADMIN, IAM_API
+from cloud.serviceaccount import ACCOUNT
 
 # Whoever starts something that runs as a service account must be allowed to act as it.
 ACT_AS: Final = {"iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser"}
@@ -28,25 +28,30 @@ MEMBER: Final = re.compile("|".join(_MEMBERS))
 _ROLE: Final = re.compile(r"(projects/[^/]+/|organizations/\d+/)?roles/[A-Za-z0-9._]+")
 
 
-def member_of(
-    type: str, of: str, *, api: str, permissions: str, role: str, references: Mapping[str, str] | None = None
-) -> Record:
+def member_of(of: Record, type: str, path: str, named_by: str = "") -> Record:
     """The record of an IAM member: one role of one principal on one resource.
 
     Args:
-        of: Template of the resource's path, with which the member's id begins.
-        permissions: The resource in the names of permissions, such as `storage.buckets`.
-        role: The role that may read and write its policy.
+        of: The record of the resource; its first permission tells what it is called in the others.
+        path: Template of the resource's path, with which the member's id begins.
+        named_by: The input that names the resource; empty where that may be none of the stack's.
     """
+    references = {named_by: of.type} if named_by else {}
+    return _member(type, path, of.api, of.permissions[0].rpartition(".")[0], of.role, references)
+
+
+def _member(
+    type: str, path: str, api: str, resource: str, role: str, references: Mapping[str, str]
+) -> Record:
     return Record(
         type=type,
         api=api,
-        id=of + "/{role}/{member}",
+        id=path + "/{role}/{member}",
         replaced_by=EVERY_INPUT,
-        references=references or {},
+        references=references,
         rules=(_principal,),
         admission=(_known,),
-        permissions=verbs(permissions, "getIamPolicy", "setIamPolicy"),
+        permissions=verbs(resource, "getIamPolicy", "setIamPolicy"),
         role=role,
     )
 
@@ -80,19 +85,15 @@ def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
             yield "identity pool does not exist: it comes with the project's first cluster"
 
 
-_PROJECT_MEMBER: Final = member_of(
+# The program makes no project.
+_PROJECT_MEMBER: Final = _member(
     "gcp:projects/iAMMember:IAMMember",
     "{project}",
     api="cloudresourcemanager.googleapis.com",
-    permissions="resourcemanager.projects",
+    resource="resourcemanager.projects",
     role="roles/resourcemanager.projectIamAdmin",
+    references={},
 )
-
 _ACCOUNT_MEMBER: Final = member_of(
-    "gcp:serviceaccount/iAMMember:IAMMember",
-    "{serviceAccountId}",
-    api=IAM_API,
-    permissions="iam.serviceAccounts",
-    role=ADMIN,
-    references={"serviceAccountId": ACCOUNT.type},
+    ACCOUNT, "gcp:serviceaccount/iAMMember:IAMMember", "{serviceAccountId}", "serviceAccountId"
 )

@@ -163,10 +163,5 @@ _EXECUTION: Final = Record(
 )
 
 _SERVICE_MEMBER: Final = member_of(
-    "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
-    "{project}/{location}/{name}",
-    api=API,
-    permissions="run.services",
-    role=_ADMIN,
-    references={"name": SERVICE.type},
+    SERVICE, "gcp:cloudrunv2/serviceIamMember:ServiceIamMember", "{project}/{location}/{name}", "name"
 )

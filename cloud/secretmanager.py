@@ -48,10 +48,5 @@ VERSION: Final = Record(
 )
 
 _SECRET_MEMBER: Final = member_of(
-    "gcp:secretmanager/secretIamMember:SecretIamMember",
-    "{project}/{secretId}",
-    api=_API,
-    permissions="secretmanager.secrets",
-    role=_ADMIN,
-    references={"secretId": SECRET.type},
+    SECRET, "gcp:secretmanager/secretIamMember:SecretIamMember", "{project}/{secretId}", "secretId"
 )

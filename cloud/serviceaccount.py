@@ -4,12 +4,12 @@ from typing import Final
 
 from cloud.record import Listing, Minutes, Name, Record, verbs
 
-IAM_API: Final = "iam.googleapis.com"
-ADMIN: Final = "roles/iam.serviceAccountAdmin"
+_API: Final = "iam.googleapis.com"
+_ADMIN: Final = "roles/iam.serviceAccountAdmin"
 
 ACCOUNT: Final = Record(
     type="gcp:serviceaccount/account:Account",
-    api=IAM_API,
+    api=_API,
     id="projects/{project}/serviceAccounts/{accountId}@{project}.iam.gserviceaccount.com",
     outputs={
         "name": "{id}",
@@ -35,5 +35,5 @@ ACCOUNT: Final = Record(
         detail=lambda item: item.get("displayName", ""),
     ),
     permissions=verbs("iam.serviceAccounts", "create", "delete", "get"),
-    role=ADMIN,
+    role=_ADMIN,
 )

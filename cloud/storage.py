@@ -99,11 +99,4 @@ _OBJECT: Final = Record(
     sealed=True,
 )
 
-_BUCKET_MEMBER: Final = member_of(
-    "gcp:storage/bucketIAMMember:BucketIAMMember",
-    "{bucket}",
-    api=_API,
-    permissions="storage.buckets",
-    role=_ADMIN,
-    references={"bucket": BUCKET.type},
-)
+_BUCKET_MEMBER: Final = member_of(BUCKET, "gcp:storage/bucketIAMMember:BucketIAMMember", "{bucket}", "bucket")
