@@ -87,8 +87,8 @@ test-maxtext-quick:
 	@echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"
 endif
 
-tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... for a TPU v6e 4x4 slice, without one, and check its limits
-	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE)
+tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
+	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
 	$(BIN)/ruff check .

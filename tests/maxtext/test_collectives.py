@@ -2,7 +2,8 @@
 
 import pytest
 
-from tpu_compile.collectives import UnreadableProgram, received_bytes
+from tpu_compile.collectives import received_bytes
+from tpu_compile.program import Program, UnreadableProgram
 
 CHIPS = 16
 KIB = 1024
@@ -19,12 +20,26 @@ def program(*instructions: str, more: str = "") -> str:
 
 def test_of_a_gathered_result_all_but_the_chip_s_own_part_is_received() -> None:
     text = program("%g = bf16[512]{0} all-gather(%p), replica_groups={{0,1,2,3},{4,5,6,7}}, dimensions={0}")
-    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 3 // 4}
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * 3 // 4}
 
 
 def test_groups_may_be_written_as_counts() -> None:
     text = program("%g = bf16[512]{0} all-gather(%p), replica_groups=[2,8]<=[16], dimensions={0}")
-    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 7 // 8}
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * 7 // 8}
+
+
+@pytest.mark.parametrize(("axes", "chips"), [("{'fsdp'}", 4), ("{'tensor'}", 2), ("{'fsdp','tensor'}", 8)])
+def test_groups_may_be_written_as_axes_of_a_mesh(axes: str, chips: int) -> None:
+    groups = f"mesh['data'=2,'fsdp'=4,'tensor'=2] {axes}"
+    text = program(f"%g = bf16[512]{{0}} all-gather(%p), replica_groups={groups}, dimensions={{0}}")
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * (chips - 1) // chips}
+
+
+@pytest.mark.parametrize("groups", ["mesh['a'=16] {'a':(1)4}", "mesh['a'=16] {'b'}", "something"])
+def test_groups_of_another_form_are_not_guessed_at(groups: str) -> None:
+    text = program(f"%g = bf16[512]{{0}} all-gather(%p), replica_groups={groups}, dimensions={{0}}")
+    with pytest.raises(UnreadableProgram, match="groups of an unknown form"):
+        received_bytes(Program(text), CHIPS)
 
 
 def test_a_sum_for_all_costs_twice_a_sum_that_is_scattered() -> None:
@@ -33,7 +48,8 @@ def test_a_sum_for_all_costs_twice_a_sum_that_is_scattered() -> None:
         "%s = bf16[32]{0} reduce-scatter(%p), replica_groups=[1,16]<=[16], to_apply=%add",
         more="%add (x: bf16[], y: bf16[]) -> bf16[] {\n  ROOT %r = bf16[] add(%x, %y)\n}",
     )
-    assert received_bytes(text, CHIPS) == {"all-reduce": 2 * KIB * 15 // 16, "reduce-scatter": KIB * 15 // 16}
+    part = KIB * 15 // 16
+    assert received_bytes(Program(text), CHIPS) == {"all-reduce": 2 * part, "reduce-scatter": part}
 
 
 def test_a_sum_that_is_scattered_may_be_a_fusion_of_a_sum_for_all() -> None:
@@ -43,7 +59,7 @@ def test_a_sum_that_is_scattered_may_be_a_fusion_of_a_sum_for_all() -> None:
         "  ROOT %d = bf16[32]{0} dynamic-slice(%a, %i)\n}"
     )
     text = program("%f = bf16[32]{0} fusion(%p), kind=kCustom, calls=%all-reduce-scatter.1", more=scatter)
-    assert received_bytes(text, CHIPS) == {"reduce-scatter": KIB * 15 // 16}
+    assert received_bytes(Program(text), CHIPS) == {"reduce-scatter": KIB * 15 // 16}
 
 
 def test_a_started_collective_counts_once_and_its_semaphores_do_not() -> None:
@@ -54,12 +70,20 @@ def test_a_started_collective_counts_once_and_its_semaphores_do_not() -> None:
         "%g1 = (bf16[32]{0}, bf16[512]{0}) all-gather-start(%p), replica_groups=[1,16]<=[16]",
         "%g2 = bf16[512]{0} all-gather-done(%g1)",
     )
-    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16, "collective-permute": KIB}
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * 15 // 16, "collective-permute": KIB}
+
+
+def parsed(*instructions: str, more: str = "") -> Program:
+    return Program(program(*instructions, more=more))
 
 
 LOOP = (
     "%body (t: (s32[], bf16[512])) -> (s32[], bf16[512]) {{\n"
-    "  %g = bf16[512]{{0}} all-gather(%x), replica_groups=[1,16]<=[16]\n}}\n"
+    "  %now = s32[] get-tuple-element(%t), index=0\n"
+    "  %more = s32[] constant({step})\n"
+    "  %next = s32[] add(%now, %more)\n"
+    "  %g = bf16[512]{{0}} all-gather(%x), replica_groups=[1,16]<=[16]\n"
+    "  ROOT %r = (s32[], bf16[512]) tuple(%next, %g)\n}}\n"
     "%condition (t: (s32[], bf16[512])) -> pred[] {{\n"
     "  %limit = s32[]{{:T(128)}} constant(32)\n"
     "  %counter = s32[]{{:T(128)}} get-tuple-element(%t), index=0\n"
@@ -69,7 +93,7 @@ WHILE = "%w = (s32[], bf16[512]) while(%t), condition=%condition, body=%body"
 
 
 def test_what_lies_in_a_loop_counts_for_every_round_from_the_first_value_on() -> None:
-    more = LOOP.format(direction="LT")
+    more = LOOP.format(direction="LT", step=1)
     for first in (0, 1):
         text = program(
             f"%zero = s32[] constant({first})",
@@ -78,16 +102,35 @@ def test_what_lies_in_a_loop_counts_for_every_round_from_the_first_value_on() ->
             WHILE,
             more=more,
         )
-        assert received_bytes(text, CHIPS) == {"all-gather": (32 - first) * KIB * 15 // 16}
+        assert received_bytes(Program(text), CHIPS) == {"all-gather": (32 - first) * KIB * 15 // 16}
+
+
+@pytest.mark.parametrize(("step", "rounds"), [(2, 16), (3, 11)])
+def test_a_loop_of_collective_matrix_products_counts_its_rounds_and_not_its_steps(
+    step: int, rounds: int
+) -> None:
+    text = program(
+        "%zero = s32[] constant(0)",
+        "%t = (s32[], bf16[512]) tuple(%zero, %p)",
+        WHILE,
+        more=LOOP.format(direction="LT", step=step),
+    )
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": rounds * KIB * 15 // 16}
+
+
+def test_a_loop_that_stands_still_is_not_guessed_at() -> None:
+    zero, tuple_ = "%zero = s32[] constant(0)", "%t = (s32[], bf16[512]) tuple(%zero, %p)"
+    with pytest.raises(UnreadableProgram, match="does not grow by a constant"):
+        received_bytes(parsed(zero, tuple_, WHILE, more=LOOP.format(direction="LT", step=0)), CHIPS)
 
 
 def test_a_loop_whose_rounds_cannot_be_read_is_not_guessed_at() -> None:
     tuple_ = "%t = (s32[], bf16[512]) tuple(%p, %p)"
     parameter = "%p = s32[] parameter(0)"
     with pytest.raises(UnreadableProgram, match="counter < constant"):
-        received_bytes(program(parameter, tuple_, WHILE, more=LOOP.format(direction="NE")), CHIPS)
+        received_bytes(parsed(parameter, tuple_, WHILE, more=LOOP.format(direction="NE", step=1)), CHIPS)
     with pytest.raises(UnreadableProgram, match="starts at parameter"):
-        received_bytes(program(parameter, tuple_, WHILE, more=LOOP.format(direction="LT")), CHIPS)
+        received_bytes(parsed(parameter, tuple_, WHILE, more=LOOP.format(direction="LT", step=1)), CHIPS)
 
 
 def test_a_kernel_s_metadata_over_several_lines_does_not_end_a_computation() -> None:
@@ -95,7 +138,7 @@ def test_a_kernel_s_metadata_over_several_lines_does_not_end_a_computation() -> 
         '%k = bf16[512]{0} custom-call(%p), backend_config={"x":{\n"block": 512\n}}, metadata={}',
         "%g = bf16[512]{0} all-gather(%k), replica_groups=[1,16]<=[16]",
     )
-    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16}
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * 15 // 16}
 
 
 def test_a_computation_of_another_core_ends_with_the_name_of_its_thread() -> None:
@@ -107,4 +150,4 @@ def test_a_computation_of_another_core_ends_with_the_name_of_its_thread() -> Non
         "  %g = bf16[512]{0} all-gather(%x), replica_groups=[1,16]<=[16]\n}"
     )
     text = program("%c = bf16[512]{0} call(%p), to_apply=%two", more=more)
-    assert received_bytes(text, CHIPS) == {"all-gather": KIB * 15 // 16}
+    assert received_bytes(Program(text), CHIPS) == {"all-gather": KIB * 15 // 16}

@@ -1,5 +1,7 @@
 """The TPU compiler itself, on MaxText's smallest model; it needs no TPU."""
 
+from pathlib import Path
+
 import pytest
 from tiny import make_recipe
 
@@ -18,8 +20,15 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     return load_recipe(str(make_recipe(file, per_device_batch_size=1, ici_fsdp_parallelism=-1)))
 
 
-def test_the_compiler_tells_memory_and_traffic_of_a_step_on_a_slice(recipe: Recipe) -> None:
-    figures = compile_in_process(recipe, CHIPS)
+def test_the_compiler_tells_memory_and_traffic_of_a_step_on_a_slice(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    figures = compile_in_process(Recipe(maxtext=recipe.maxtext | {"jax_cache_dir": "~/jax_cache"}), CHIPS)
+    # No cache is left behind, which MaxText has there by default.
+    assert not list(tmp_path.iterdir())
+    assert figures.operations > figures.maxtext_operations > 0
+    assert 0 < figures.estimate < 1
     assert figures.tokens == 32
     # A sixteenth of the weights and two moments of 52,000 parameters in fp32, and the memory of a step.
     assert 52_000 * 12 / CHIPS < figures.hbm < 100 * 2**20

@@ -1,17 +1,18 @@
 """Recipes as MaxText itself reads them, for a slice of TPUs, on a machine without one."""
 
+import os
 from pathlib import Path
 
 import pytest
 from tiny import make_recipe
 
 from ending.errors import InputError
-from maxtext_driver.recipe import load_recipe, shipped_recipes
+from maxtext_driver.recipe import RECIPES, load_recipe
 
 CHIPS = 16
 
 
-@pytest.mark.parametrize("name", shipped_recipes())
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
 def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
     from maxtext_driver.configuration import check_configuration
 
@@ -22,6 +23,17 @@ def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
             assert getattr(config, key) == value
     assert config.num_decoder_layers == 32
     assert config.emb_dim == 4096
+
+
+def test_no_process_of_a_recipe_dumps_the_programs_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MaxText would set XLA_FLAGS so, whatever dump_hlo says."""
+    from maxtext_driver.configuration import check_configuration
+
+    recipe = load_recipe("llama3-8b")
+    for key, value in recipe.environment.items():
+        monkeypatch.setenv(key, value)
+    check_configuration(recipe, CHIPS)
+    assert os.environ["XLA_FLAGS"] == "--xla_dump_to="
 
 
 def test_the_tokenizer_of_the_recipe_with_real_data_comes_with_maxtext() -> None:

@@ -15,6 +15,9 @@ def compiled(hbm_gib: float, received: int, tokens: int, **settings: object) -> 
         host=0,
         tokens=tokens,
         received={"all-gather": received},
+        operations=4e15,
+        maxtext_operations=3e15,
+        estimate=0.77,
         compile_seconds=1.0,
     )
     return report.Compiled(name="a", recipe=Recipe(maxtext={**SETTINGS, **settings}), figures=figures)
@@ -37,9 +40,24 @@ def test_more_than_a_third_of_the_traffic_is_missed_however_large_the_step() -> 
     assert problem.startswith("0.335 of a's bytes per token")
 
 
-def test_another_model_or_length_is_no_comparison() -> None:
-    other = compiled(20, 1_000, 4000, max_target_length=2048)
-    assert report.missed(other, TUTORIAL) == ["max_target_length is 2048 and 4096; it must be equal"]
+def test_a_count_of_operations_that_cannot_be_is_missed() -> None:
+    mine = compiled(20, 1_000, 4000)
+    for wrong in (2.9e15, 4.6e15):
+        (problem,) = report.missed(replace(mine, figures=replace(mine.figures, operations=wrong)), TUTORIAL)
+        assert problem.endswith("times the operations that MaxText counts: the meter is wrong")
+
+
+def test_another_model_is_no_comparison_and_sequences_of_another_length_are_compared_by_token() -> None:
+    assert report.missed(compiled(20, 1_000, 4000, max_target_length=2048), TUTORIAL) == []
+    (problem,) = report.missed(compiled(20, 1_000, 4000, model_name="gpt3-52k"), TUTORIAL)
+    assert problem == "model_name is gpt3-52k and llama3-8b; it must be equal"
+
+
+def test_an_estimate_is_told_with_its_error_where_somebody_measured_and_never_as_a_speed() -> None:
+    tutorial = replace(TUTORIAL, name="llama3-8b-tutorial")
+    _, mine, other = report.summary(TUTORIAL, tutorial)
+    assert mine == "a: estimated 0.77 s a step, nobody measured it; an estimate is no speed"
+    assert other.startswith("llama3-8b-tutorial: estimated 0.77 s a step, 0.70 of the 1.100 s published; ")
 
 
 def test_the_table_names_every_kind_of_traffic_that_was_counted() -> None:

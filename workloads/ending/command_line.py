@@ -3,8 +3,8 @@
 import argparse
 
 
-def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
-    """What to train, where and for how long; `example` is a value that --set may replace."""
+def add_recipe_options(parser: argparse.ArgumentParser, example: str) -> None:
+    """What to train; `example` is a value that --set may replace."""
     parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
     parser.add_argument(
         "--set",
@@ -14,6 +14,11 @@ def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
         metavar="KEY=VALUE",
         help=f"a value in place of the recipe's, for example {example}; may be repeated",
     )
+
+
+def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
+    """What to train, where and for how long; `example` is a value that --set may replace."""
+    add_recipe_options(parser, example)
     parser.add_argument("--run", help="the run's directory there; the same name resumes")
     parser.add_argument(
         "--max-run-hours",

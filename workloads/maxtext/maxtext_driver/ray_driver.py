@@ -97,14 +97,11 @@ def _scaling(placement: Placement) -> ScalingConfig:
 
 
 def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
-    """The environment of every worker process, set before it loads libtpu."""
+    """The environment of every worker process."""
     return {
+        **recipe.environment,
         # cpu too, because that backend holds activations that are moved to the host.
         "JAX_PLATFORMS": "tpu,cpu" if placement.topology else "cpu",
-        "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
-        # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off; all files are in the run's
-        # directory.
-        "DECOUPLE_GCLOUD": "TRUE",
         # Only warnings and errors of XLA, which logs much about its coordination service.
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }

@@ -91,6 +91,17 @@ class Recipe(BaseModel):
         return self.maxtext["steps"]
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a process that compiles or trains it, set before libtpu is loaded."""
+        return {
+            "LIBTPU_INIT_ARGS": " ".join(self.libtpu_flags),
+            # Otherwise MaxText has XLA dump every program that it compiles.
+            "XLA_FLAGS": "--xla_dump_to=",
+            # MaxText's own uploads (TensorBoard, goodput, diagnostics) are off.
+            "DECOUPLE_GCLOUD": "TRUE",
+        }
+
+    @property
     def sources(self) -> dict[str, DataSet]:
         """What is read from the Hub, by how the settings name it."""
         texts = [value for value in self.maxtext.values() if isinstance(value, str)]
@@ -127,11 +138,6 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         elif isinstance(tree.setdefault("maxtext", {}), dict):
             tree["maxtext"][key] = parsed(value)
     return checked(Recipe, tree, path, problems)
-
-
-def shipped_recipes() -> list[str]:
-    """Names of the recipes beside this file."""
-    return sorted(path.stem for path in RECIPES.glob("*.yaml"))
 
 
 def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:

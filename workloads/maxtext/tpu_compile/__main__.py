@@ -1,6 +1,6 @@
 """Compile a recipe and the tutorial's for a TPU v6e slice, without one, and check the recipe's limits.
 
-    python -m tpu_compile --recipe llama3-8b
+    python -m tpu_compile --recipe llama3-8b --set per_device_batch_size=8
 
 Exit codes: 0 within all limits, 1 over one or rejected by the compiler, 2 the input is wrong.
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ending.command_line import add_recipe_options
 from ending.errors import InputError
 from ending.exit_codes import Exit
 from ending.recipe_file import RecipeError
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = make_parser().parse_args(arguments)
     try:
         chips = chips_of(options.topology)
-        recipes = {name: load_recipe(name) for name in (options.recipe, TUTORIAL)}
+        mine = " ".join((options.recipe, *options.overrides))
+        recipes = {mine: load_recipe(options.recipe, options.overrides), TUTORIAL: load_recipe(TUTORIAL)}
         compiled = []
         for name, recipe in recipes.items():
             print(f"compiling {name} for {chips} chips of v6e, some minutes", file=sys.stderr, flush=True)
@@ -46,9 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {name} does not compile: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
     mine, other = compiled[0], compiled[-1]
-    for line in table(mine, other):
+    for line in (*table(mine, other), *summary(mine, other)):
         print(line)
-    print(summary(mine, other))
     bars = missed(mine, other)
     for bar in bars:
         print(f"missed: {bar}", file=sys.stderr)
@@ -59,13 +60,12 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     """The figures of a recipe; raises CompilerError with the last line of the compiler's output."""
     environment = {
         **os.environ,
+        **recipe.environment,
         "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[1:3])),
-        "LIBTPU_INIT_ARGS": " ".join(recipe.libtpu_flags),
         "JAX_PLATFORMS": "cpu",
         # Without a TPU there is no metadata server to ask, and nothing that the lock would protect.
         "TPU_SKIP_MDS_QUERY": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
-        "DECOUPLE_GCLOUD": "TRUE",
         "TRANSFORMERS_VERBOSITY": "error",
     }
     with tempfile.TemporaryDirectory() as directory:
@@ -96,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
+    add_recipe_options(parser, "per_device_batch_size=8")
     parser.add_argument("--topology", default="4x4", help="chips of the slice as rows x columns (4x4)")
     return parser
 

@@ -12,9 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from maxtext_driver.configuration import maxtext_arguments, slice_settings
+from maxtext_driver.configuration import maxtext_arguments, slice_settings, tflops_per_chip
 from maxtext_driver.recipe import Recipe
+from tpu_compile.arithmetic import operations
 from tpu_compile.collectives import received_bytes
+from tpu_compile.program import Program
+from tpu_compile.replay import Replay
 from tpu_compile.report import Figures
 
 
@@ -37,7 +40,12 @@ def compile_recipe(recipe: Recipe, chips: int) -> Figures:
     patched: Any = train_compile
     patched.jit_and_compile = measured
     arguments = maxtext_arguments(
-        recipe, **slice_settings(chips), base_output_directory="unused", run_name="compile"
+        recipe,
+        **slice_settings(chips),
+        base_output_directory="unused",
+        run_name="compile",
+        # It would grow with every compilation, and none is read back.
+        jax_cache_dir="",
     )
     train_compile.main(arguments)
     return found[0]
@@ -45,7 +53,7 @@ def compile_recipe(recipe: Recipe, chips: int) -> Figures:
 
 def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figures:
     """The figures of a compiled step: memory as the compiler reports it, traffic from the program's text."""
-    memory = compiled.memory_analysis()
+    memory, program = compiled.memory_analysis(), Program(compiled.as_text())
     return Figures(
         hbm=memory.argument_size_in_bytes
         + memory.output_size_in_bytes
@@ -57,7 +65,10 @@ def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figure
         - memory.host_alias_size_in_bytes
         + memory.host_temp_size_in_bytes,
         tokens=config.global_batch_size_to_train_on * config.max_target_length // chips,
-        received=received_bytes(compiled.as_text(), chips),
+        received=received_bytes(program, chips),
+        operations=operations(program),
+        maxtext_operations=tflops_per_chip(config) * 1e12,
+        estimate=Replay(program, chips).seconds(),
         compile_seconds=round(seconds, 1),
     )
 

@@ -16,19 +16,31 @@ HBM = int(31.24 * GIB)
 HBM_TO_SPARE = 0.05
 # As a share of the other recipe's bytes per token.
 TRAFFIC = 1 / 3
+# As a multiple of what MaxText counts: at most all layers and their attention a second time.
+OPERATIONS = 1.5
 
-# The settings that must be equal for a comparison.
-SAME = ("model_name", "max_target_length")
+# Seconds a step as published: the tutorial's log, and Google's README of its recipe with MaxText of 2025.
+# https://github.com/AI-Hypercomputer/tpu-recipes/tree/main/training/trillium/Llama3.1-8B-MaxText/v6e-16
+MEASURED = {"llama3-8b-tutorial": 1.100, "llama3-8b-published": 3.393}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Figures of one training step on one chip, in bytes; `hbm` and `host` are peaks of memory."""
+    """Figures of one training step on one chip, in bytes; `hbm` and `host` are peaks of memory.
+
+    Attributes:
+        operations: Floating-point operations of the compiled program, with what is computed a second time.
+        maxtext_operations: Those that MaxText counts, without.
+        estimate: Seconds, by a replay of the compiled schedule.
+    """
 
     hbm: int
     host: int
     tokens: int
     received: dict[str, int]
+    operations: float
+    maxtext_operations: float
+    estimate: float
     compile_seconds: float
 
     @property
@@ -58,11 +70,13 @@ def missed(mine: Compiled, other: Compiled) -> list[str]:
     """The limits that the first recipe exceeds, each with its figure."""
     spare = 1 - mine.figures.hbm / HBM
     share = mine.figures.received_per_token / other.figures.received_per_token
-    problems = [
-        f"{key} is {mine.recipe.maxtext.get(key)!r} and {other.recipe.maxtext.get(key)!r}; it must be equal"
-        for key in SAME
-        if mine.recipe.maxtext.get(key) != other.recipe.maxtext.get(key)
-    ]
+    models = [each.recipe.maxtext["model_name"] for each in (mine, other)]
+    problems = (
+        [] if models[0] == models[1] else [f"model_name is {models[0]} and {models[1]}; it must be equal"]
+    )
+    counted = mine.figures.operations / mine.figures.maxtext_operations
+    if not 1 <= counted <= OPERATIONS:
+        problems.append(f"{counted:.2f} times the operations that MaxText counts: the meter is wrong")
     if spare < HBM_TO_SPARE:
         problems.append(f"{spare:.1%} of HBM to spare; it must be {HBM_TO_SPARE:.0%}")
     if share > TRAFFIC:
@@ -70,13 +84,20 @@ def missed(mine: Compiled, other: Compiled) -> list[str]:
     return problems
 
 
-def summary(mine: Compiled, other: Compiled) -> str:
-    """One line with the figures that have limits."""
+def summary(mine: Compiled, other: Compiled) -> Iterator[str]:
+    """The figures that have limits, and the estimates with their errors."""
     spare = 1 - mine.figures.hbm / HBM
     times = other.figures.received_per_token / mine.figures.received_per_token
-    return (
-        f"{mine.name}: {spare:.1%} of HBM to spare, {times:.1f} times fewer bytes per token than {other.name}"
-    )
+    fewer = f"{times:.1f} times fewer bytes per token than {other.name}"
+    yield f"{mine.name}: {spare:.1%} of HBM to spare, {fewer}"
+    for each in (mine, other):
+        measured, estimate = MEASURED.get(each.name), each.figures.estimate
+        error = (
+            f"{estimate / measured:.2f} of the {measured:.3f} s published"
+            if measured
+            else "nobody measured it"
+        )
+        yield f"{each.name}: estimated {estimate:.2f} s a step, {error}; an estimate is no speed"
 
 
 def _of(kind: str, figures: Figures) -> str:
@@ -90,5 +111,8 @@ _ROWS = {
     "received per step, GiB": lambda figures: f"{sum(figures.received.values()) / GIB:.2f}",
     **{f"of which {kind}": partial(_of, kind) for kind in KINDS},
     "received per token, MiB": lambda figures: f"{figures.received_per_token / MIB:.2f}",
+    "TFLOP per step, compiled": lambda figures: f"{figures.operations / 1e12:,.0f}",
+    "the same by MaxText's count": lambda figures: f"{figures.maxtext_operations / 1e12:,.0f}",
+    "estimated seconds per step": lambda figures: f"{figures.estimate:.2f}",
     "seconds to compile": lambda figures: f"{figures.compile_seconds:.0f}",
 }
