@@ -68,8 +68,6 @@ def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
             yield f"spec.{key}", reason
     if selects and "SidecarMode" in texts(inputs, "spec.submissionMode"):
         yield "spec.submissionMode", "SidecarMode needs a rayClusterSpec"
-    if given(inputs, "spec.deletionStrategy"):
-        yield "spec.deletionStrategy", "needs a feature gate of KubeRay, which is off before 1.6"
     for key in ("suspend", "ttlSecondsAfterFinished"):
         if given(inputs, f"spec.{key}") and not given(inputs, "spec.shutdownAfterJobFinishes"):
             yield f"spec.{key}", "needs shutdownAfterJobFinishes"

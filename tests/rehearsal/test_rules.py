@@ -227,7 +227,6 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("metadata.name", "4b-vision", "a letter first"),
         ("metadata.name", "gemma-3.1-mine", "1-47 of a-z"),
         ("spec.clusterSelector", {"ray.io/cluster": "c"}, "exactly one of clusterSelector"),
-        ("spec.deletionStrategy", {"deletionRules": [{}]}, "off before 1.6"),
         ("spec.rayClusterSpec", None, "exactly one of clusterSelector"),
         ("spec.submissionMode", "JobMode", "not one of"),
         ("spec.shutdownAfterJobFinishes", "yes", "not of type 'boolean'"),
