@@ -97,7 +97,7 @@ def test_a_missing_data_set_ends_the_command(
             "data.name=nobody/nothing",
             "data set nobody/nothing is not in the cache, and HF_HUB_OFFLINE forbids",
         ),
-        ("model.revision=main", "model.revision is of the Hub, and model.name a directory"),
+        ("model.revision=main", "model.revision is of the Hub, and model.name no id of it"),
         (
             "data.fields.category=Kategorie",
             "has no column Kategorie; it has image, Product Name, Category, description",

@@ -139,6 +139,14 @@ def text_tree(**training: Any) -> dict[str, Any]:
         ("data", {"image": "picture"}, "training.max_length counts tokens of text; with data.image"),
         ("data", {"rows": 0}, "data.rows must be greater than 0, not 0"),
         ("data", {"system": ""}, "data.system is empty"),
+        ("data", {"name": ""}, "data.name, a data set, or data.files must be given, not both"),
+        ("data", {"files": ["a.jsonl"]}, "data.name, a data set, or data.files must be given, not both"),
+        ("data", {"name": "", "files": ["a.csv"]}, "data.files.0 String should match pattern"),
+        ("data", {"name": "", "files": ["a.jsonl", "b.parquet"]}, "data.files must all be of one kind"),
+        ("data", {"name": "", "files": ["a.jsonl"], "config": "b"}, "data.config is of a data set, and"),
+        ("data", {"name": "", "files": ["a.jsonl"], "revision": "b"}, "data.revision is of the Hub, and"),
+        ("data", {"messages": "messages"}, "data.messages are whole conversations of text; fields, image, "),
+        ("data", {"prompt": "", "fields": {}}, "data.reply and data.prompt, or data.messages, must be given"),
     ],
 )
 def test_text_settings_that_make_no_sense_are_refused(
@@ -175,6 +183,8 @@ def test_an_override_takes_the_place_of_what_the_file_says() -> None:
     assert changed.data.fields == {"text": "topic"}
     assert changed.lora == load_recipe("gemma-3-1b-emoji").lora
     assert load_recipe("gemma-3-1b-emoji", ["data.fields={text: topic}"]).data.fields == {"text": "topic"}
+    own = ["data.name=", "data.files=[gs://bucket/a.jsonl, b.jsonl]"]
+    assert load_recipe("gemma-3-1b-emoji", own).data.files == ["gs://bucket/a.jsonl", "b.jsonl"]
 
 
 @pytest.mark.parametrize(

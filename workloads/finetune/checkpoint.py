@@ -29,6 +29,7 @@ from ending.errors import InputError, PassingError
 from ending.exit_codes import Exit
 from ending.files import differences, read_json
 from ending.remembered import submission
+from finetune.data_files import version
 from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
 
@@ -87,12 +88,16 @@ class RunFolder:
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of model and data set that the record has, or gets now.
 
-        Raises InputError when there is no such model or data set, or when one is refused.
+        Of files it has their versions. Raises InputError when there is no such model or data set, or when one
+        is refused.
         """
         from ending.hub import commits
 
         record = self._record() or {}
-        pinned = recipe.at(commits(recipe.sources, record.get("commits")))
+        found = commits(recipe.sources, recorded := record.get("commits") or {})
+        if recipe.data.files:
+            found["data"] = recorded.get("data") or ", ".join(map(version, recipe.data.files))
+        pinned = recipe.at(found)
         if "commits" not in record:
             if self.newest_checkpoint():
                 print(f"run {self.name} has trained without a record of commits: it keeps those of now")

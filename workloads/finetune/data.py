@@ -1,22 +1,28 @@
 """Rows of a data set as conversations, split into training and test rows; pictures are decoded when used."""
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
+from finetune.data_files import at_hand
 from finetune.recipe import Data
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+# What follows each other in a conversation.
+ROLES = re.compile("(system )?(user assistant )+")
 
 
 def check_data(data: Data) -> None:
     """Check the first row without downloading the rest; raises InputError when the recipe cannot use it."""
     from datasets import load_dataset
 
+    data = at_hand(data)
     row = _load(data, lambda: next(iter(load_dataset(**_asked(data), streaming=True)), None))
     if row is None:
         raise InputError(f"data set {data.name} has no rows in split {data.split}")
@@ -26,12 +32,13 @@ def check_data(data: Data) -> None:
 def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
     """The training rows and the test rows, if any, the same in every process.
 
-    A row has `prompt`, `completion` and with pictures `images`, made when the row is read. Rows in which a
-    text that the recipe needs is empty are left out. Raises InputError when too few remain, and for a row
-    that is no text.
+    A row has `prompt`, `completion` and with pictures `images`, made when the row is read; of a conversation
+    all turns from the first reply on are its completion. Rows in which a text that the recipe needs is empty
+    are left out. Raises InputError when too few remain, and for a row that is no text or no conversation.
     """
     from datasets import load_dataset
 
+    data = at_hand(data)
     dataset = _load(data, lambda: load_dataset(**_asked(data)))
     _check_columns(data, dataset.column_names)
     dataset = _without_gaps(data, dataset.select_columns(data.columns))
@@ -51,6 +58,13 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
 
 def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Turn a batch of raw rows into a batch of conversations, both by column."""
+    if data.messages:
+        turns = [_turns(data, row) for row in rows[data.messages]]
+        first = [[turn["role"] for turn in row].index("assistant") for row in turns]
+        return {
+            "prompt": [row[:at] for row, at in zip(turns, first, strict=True)],
+            "completion": [row[at:] for row, at in zip(turns, first, strict=True)],
+        }
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
     conversations: dict[str, list[Any]] = {
@@ -68,6 +82,21 @@ def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
     return [*system, {"role": "user", "content": data.prompt.format(**values)}]
 
 
+def _turns(data: Data, messages: Any) -> list[dict[str, str]]:
+    """Role and content alone; raises ValueError where these are no conversation."""
+    try:
+        turns = [{part: message[part] for part in ("role", "content")} for message in messages]
+        roles = "".join(f"{turn['role']} " for turn in turns)
+    except (KeyError, TypeError):
+        turns, roles = [], ""
+    if not ROLES.fullmatch(roles) or any(not isinstance(turn["content"], str | None) for turn in turns):
+        raise ValueError(
+            f"{data.messages} must be a list of role and content, a text: system, if any, then user and "
+            f"assistant in turns to a last reply, not {roles or 'this'}"
+        )
+    return turns
+
+
 def tell_left_out(rows: int, of: int, why: str) -> None:
     """Print how many rows are left out, if any, and why: the first process does for all."""
     if rows and os.environ.get("RANK", "0") == "0":
@@ -78,10 +107,8 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
     """The rows in which no text is empty: an empty one would appear in the prompt as the word None."""
     whole, at = list[int](), 0
     try:
-        for row in dataset.select_columns(sorted({*data.fields.values(), data.reply})):
-            if all(value is not None and str(value).strip() for value in row.values()):
-                if not isinstance(row[data.reply], str):
-                    raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
+        for row in dataset.select_columns(sorted(set(data.texts))):
+            if all(value is not None and str(value).strip() for value in _texts(data, row)):
                 whole.append(at)
             at += 1
     except ValueError as error:  # also what is not UTF-8
@@ -90,12 +117,22 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
     return dataset.select(whole)
 
 
+def _texts(data: Data, row: dict[str, Any]) -> list[Any]:
+    """What must not be empty; raises ValueError for a reply that is no text."""
+    if data.messages:
+        messages = row[data.messages]
+        return [None] if messages is None else [turn["content"] for turn in _turns(data, messages)]
+    if not isinstance(row[data.reply], str | None):
+        raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
+    return list(row.values())
+
+
 def _load(data: Data, action: Callable[[], Any]) -> Any:
     from datasets.exceptions import DatasetGenerationError, DatasetsError
 
     from ending.hub import read
 
-    if Path(data.name).is_absolute() and not Path(data.name).exists():
+    if not data.files and Path(data.name).is_absolute() and not Path(data.name).exists():
         raise InputError(f"data set {data.name} does not exist")
 
     def load() -> Any:
@@ -117,7 +154,10 @@ def _load(data: Data, action: Callable[[], Any]) -> Any:
 
 
 def _asked(data: Data) -> dict[str, Any]:
-    return {"path": data.name, "split": data.split, "revision": data.revision}
+    if data.files:
+        kind = "parquet" if data.files[0].endswith("parquet") else "json"
+        return {"path": kind, "data_files": data.files, "split": data.split}
+    return {"path": data.name, "name": data.config, "split": data.split, "revision": data.revision}
 
 
 def _check_columns(data: Data, present: list[str]) -> None:

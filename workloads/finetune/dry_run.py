@@ -43,7 +43,7 @@ class Plan:
             f"model      {model.name}{at_model}, {self.parameters:,} parameters, "
             f"quantization {model.quantization}",
             f"trainable  {self.trainable:,} parameters, {share:.2%}",
-            f"rows       {self.rows:,} of {data.name}{at_data}, {self.test_rows:,} held out",
+            f"rows       {self.rows:,} of {data.title}{at_data}, {self.test_rows:,} held out",
             f"tokens     {self.tokens:,}, of these {self.reply_tokens:,} of replies, which are trained",
             f"sequences  {self.sequences:,}{packed}",
             f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "

@@ -26,7 +26,7 @@ def split_off_prefix(
     so the first token of a row must be one that is not trained.
     """
     prompts = [
-        tokens[: labels.count(NOT_TRAINED) - 1]
+        tokens[: next(at for at, label in enumerate(labels) if label != NOT_TRAINED) - 1]
         for data in filter(None, (rows, test_rows))
         for tokens, labels in zip(data["input_ids"], data["labels"], strict=True)
     ]

@@ -23,6 +23,7 @@ from pydantic import (
 from ending.recipe_file import checked, did_you_mean, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
+NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
 
 
 def _not_blank(text: str) -> str:
@@ -32,6 +33,8 @@ def _not_blank(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
+# Empty when it is not given.
+MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
 
 
 class _Section(BaseModel):
@@ -50,7 +53,7 @@ class _Source(_Section):
     @property
     def on_hub(self) -> bool:
         """Whether the name is an id, not a directory."""
-        return not Path(self.name).is_absolute() and not Path(self.name).is_dir()
+        return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
 
 
 class Model(_Source):
@@ -76,23 +79,45 @@ class Data(_Source):
 
     kind: ClassVar = "dataset"
 
-    split: Text
+    name: MaybeText = Field("", description="A Hugging Face id or a directory; or else there are files.")
+    config: Text | None = Field(
+        None, description="The data set's configuration (subset), where it has several."
+    )
+    files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
+        [], description="JSONL or parquet, all of one kind: gs://BUCKET/FILE or paths, in place of name."
+    )
+    split: Text = "train"
     rows: PositiveInt | None = Field(None, description="Rows drawn for training; by default all.")
     test_rows: NonNegativeInt = Field(
         0, description="Rows more that are held out for evaluation; both are drawn with the training's seed."
     )
     image: Text | None = Field(None, description="Column; without one the conversation is text.")
-    reply: Text = Field(description="Column.")
+    messages: Text | None = Field(
+        None,
+        description="Column of whole conversations, lists of role and content, in place of reply and prompt; "
+        "every reply is trained.",
+    )
+    reply: MaybeText = Field("", description="Column.")
     fields: dict[str, str] = Field(
-        description="The placeholders of prompt, and the column that each is filled from."
+        {}, description="The placeholders of prompt, and the column that each is filled from."
     )
     system: Text | None = None
-    prompt: Text
+    prompt: MaybeText = ""
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.name or ", ".join(self.files)
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that hold text."""
+        return [self.messages] if self.messages else [*self.fields.values(), self.reply]
 
     @property
     def columns(self) -> list[str]:
         """Every column the data set must have."""
-        return [*self.fields.values(), self.reply, *([self.image] if self.image else [])]
+        return [*self.texts, *([self.image] if self.image else [])]
 
 
 class Training(_Section):
@@ -160,8 +185,9 @@ class Recipe(_Section):
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
         """The same with these commits of its sources."""
         pinned = {
-            name: source.model_copy(update={"revision": commits.get(name)})
-            for name, source in self.sources.items()
+            name: getattr(self, name).model_copy(update={"revision": revision})
+            for name, revision in commits.items()
+            if revision
         }
         return self.model_copy(update=pinned)
 
@@ -203,11 +229,22 @@ def _placeholder_problems(data: Data) -> list[str]:
 def _contradictions(recipe: Recipe) -> Iterable[str]:
     """Settings that are right one by one and make no sense together."""
     model, data, training = recipe.model, recipe.data, recipe.training
+    if bool(data.name) == bool(data.files):
+        yield "data.name, a data set, or data.files must be given, not both"
+    if len({Path(file).suffix for file in data.files}) > 1:
+        yield "data.files must all be of one kind, .jsonl or .parquet"
+    if data.config and data.files:
+        yield "data.config is of a data set, and data.files have none"
+    if data.messages and data.model_dump(include=NOT_WITH_MESSAGES, exclude_defaults=True):
+        left_out = ", ".join(sorted(NOT_WITH_MESSAGES))
+        yield f"data.messages are whole conversations of text; {left_out} must be left out"
+    if not data.messages and not (data.reply and data.prompt):
+        yield "data.reply and data.prompt, or data.messages, must be given"
     if data.image and training.packing:
         yield "training.packing packs text; with data.image it must be false"
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
-            yield f"{section}.revision is of the Hub, and {section}.name a directory"
+            yield f"{section}.revision is of the Hub, and {section}.name no id of it"
     if data.image and training.max_length is not None:
         yield "training.max_length counts tokens of text; with data.image it must be left out"
     if training.packing and training.max_length is None:
@@ -243,6 +280,6 @@ def _value(kind: Any, text: str) -> Any:
     if type(None) in get_args(kind) and text in ("null", ""):
         return None
     of_text = str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part)))
-    if of_text and get_origin(kind) is not dict:
+    if of_text and get_origin(kind) not in (dict, list):
         return text
     return parsed(text)

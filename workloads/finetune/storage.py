@@ -4,6 +4,7 @@ Objects are read and written as streams and no metadata of the bucket is request
 may only read and write objects is enough.
 """
 
+import hashlib
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -55,6 +56,15 @@ class Folder:
         with self._files.open_input_stream(path) as stream:
             return bytes(stream.read()).decode()
 
+    def version(self) -> str | None:
+        """Of a file in place of a directory what other bytes change; None when there is none."""
+        if self._files.get_file_info(self.path).type != fs.FileType.File:
+            return None
+        with self._files.open_input_stream(self.path) as stream:
+            if self._local:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+            return stream.metadata()["generation"].decode()
+
     def write_text(self, name: str, text: str) -> None:
         """Replace a file."""
         content = text.encode()
@@ -77,9 +87,10 @@ class Folder:
             shutil.copyfileobj(reader, writer, 16 << 20)
 
     def download(self, name: str, target: Path) -> None:
-        """Copy one file to the local disk."""
+        """Copy one file to the local disk; without a name the one in place of a directory."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        with self._files.open_input_stream(f"{self.path}/{name}") as reader, target.open("wb") as writer:
+        path = f"{self.path}/{name}".rstrip("/")
+        with self._files.open_input_stream(path) as reader, target.open("wb") as writer:
             shutil.copyfileobj(reader, writer, 16 << 20)
 
     def delete(self, name: str) -> None:

@@ -24,10 +24,13 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
 
     columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
     for start in range(0, len(rows), BATCH):
-        for prompt, reply in _prompts_and_replies(rows[start : start + BATCH], tokenizer):
-            if max_length is None or len(prompt) + len(reply) <= max_length:
-                columns["input_ids"].append([*prompt, *reply])
-                columns["labels"].append([NOT_TRAINED] * len(prompt) + reply)
+        for parts in _prompts_and_replies(rows[start : start + BATCH], tokenizer):
+            tokens = [token for part in parts for token in part]
+            if max_length is None or len(tokens) <= max_length:
+                columns["input_ids"].append(tokens)
+                columns["labels"].append(
+                    [token if at % 2 else NOT_TRAINED for at, part in enumerate(parts) for token in part]
+                )
     if not columns["input_ids"]:
         raise InputError(f"all {len(rows)} rows are longer than training.max_length, {max_length} tokens")
     left_out = len(rows) - len(columns["labels"])
@@ -35,24 +38,32 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
-def _prompts_and_replies(
-    batch: dict[str, list[Any]], tokenizer: Any
-) -> Iterator[tuple[list[int], list[int]]]:
-    """Prompt and reply of each row, tokenised separately, because the served model sees the prompt alone."""
-    prompts, replies = [], []
-    for prompt, completion in zip(batch["prompt"], batch["completion"], strict=True):
-        before = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
-        whole = tokenizer.apply_chat_template([*prompt, *completion], tokenize=False)
-        if not whole.startswith(before) or whole == before:
-            raise InputError(
-                "the model's chat template writes the prompt differently when a reply follows; "
-                "take an instruction-tuned model"
-            )
-        prompts.append(before)
-        replies.append(whole.removeprefix(before))
+def _prompts_and_replies(batch: dict[str, list[Any]], tokenizer: Any) -> Iterator[list[list[int]]]:
+    """Of each row what precedes a reply, and the reply, by turns: the served model sees the first alone."""
+    rows = [
+        [*_texts([*prompt, *completion], tokenizer)]
+        for prompt, completion in zip(batch["prompt"], batch["completion"], strict=True)
+    ]
     # The chat template has added <bos> already.
-    return zip(
-        tokenizer(prompts, add_special_tokens=False)["input_ids"],
-        tokenizer(replies, add_special_tokens=False)["input_ids"],
-        strict=True,
-    )
+    tokens = iter(tokenizer([text for row in rows for text in row], add_special_tokens=False)["input_ids"])
+    for row in rows:
+        yield [next(tokens) for _ in row]
+
+
+def _texts(conversation: list[dict[str, str]], tokenizer: Any) -> Iterator[str]:
+    """What the chat template writes up to each reply, and each reply with the end of its turn."""
+    done = ""
+    for place, message in enumerate(conversation):
+        if message["role"] == "assistant":
+            before = tokenizer.apply_chat_template(
+                conversation[:place], tokenize=False, add_generation_prompt=True
+            )
+            whole = tokenizer.apply_chat_template(conversation[: place + 1], tokenize=False)
+            if not (before.startswith(done) and whole.startswith(before) and whole != before):
+                raise InputError(
+                    "the model's chat template writes the prompt differently when a reply follows; "
+                    "take an instruction-tuned model"
+                )
+            yield before.removeprefix(done)
+            yield whole.removeprefix(before)
+            done = whole

@@ -1,0 +1,41 @@
+"""The user's own files of rows, on a disk or in a bucket: brought to this disk, known by their version."""
+
+from pathlib import Path
+
+from ending.errors import InputError
+from finetune.recipe import Data
+from finetune.storage import Folder
+
+
+def version(file: str) -> str:
+    """FILE#VERSION: of an object in a bucket its generation, of a file on a disk its checksum."""
+    folder = Folder(file)
+    found = folder.first_access(folder.version)
+    if found is None:
+        raise InputError(f"data file {file} does not exist")
+    return f"{file}#{found}"
+
+
+def at_hand(data: Data) -> Data:
+    """The same with its files on this disk, named after them; raises InputError for one that has changed."""
+    files = []
+    for file in data.files:
+        now = version(file)
+        if data.revision and now not in data.revision:
+            raise InputError(
+                f"data file {file} has changed since the run began: put back what it was, or give this one a "
+                "--run of its own"
+            )
+        files.append(_fetched(file, now) if file.startswith("gs://") else file)
+    return data.model_copy(update={"name": data.title, "files": files})
+
+
+def _fetched(file: str, now: str) -> str:
+    from datasets.config import HF_DATASETS_CACHE
+
+    folder, target = Folder(file), Path(HF_DATASETS_CACHE, now.removeprefix("gs://"), Path(file).name)
+    if not target.exists():
+        part = target.with_name(f"{target.name}.part")
+        folder.first_access(lambda: folder.download("", part))
+        part.rename(target)
+    return str(target)
