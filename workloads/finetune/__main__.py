@@ -101,10 +101,12 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
 
 
 def _check_inputs(recipe: Recipe) -> None:
-    """Raises InputError when model or data cannot be used."""
+    """Raises InputError when trackers, model or data cannot be used."""
     from finetune.data import check_data
     from finetune.model import check_model
+    from finetune.trackers import check_trackers
 
+    check_trackers(recipe.training.report_to)
     check_model(recipe.model)
     check_data(recipe.data)
 

@@ -18,6 +18,7 @@ from finetune.driver import Driver, Request
 from finetune.metrics import Pace, last_evaluation
 from finetune.model import verify_adapter
 from finetune.sharding import save_gathered_adapter
+from finetune.storage import Folder
 
 
 class SaveOnRequest(TrainerCallback):
@@ -120,8 +121,8 @@ class SaveCheckpoints(TrainerCallback):
 class ShowProgress(TrainerCallback):
     """Print and write what the trainer logs; for rank 0."""
 
-    def __init__(self, log: MetricsLog):
-        self._log = log
+    def __init__(self, log: MetricsLog, folder: Folder):
+        self._log, self._folder = log, folder
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -150,6 +151,9 @@ class ShowProgress(TrainerCallback):
     ) -> None:
         # A run that resumes from this checkpoint needs the lines up to it.
         self._log.flush()
+        # TensorBoard's callback writes below the output directory.
+        for events in Path(str(args.output_dir), "runs").glob("*/events.*"):
+            self._folder.upload(events, f"tensorboard/{events.name}")
 
 
 def _gather_random_states(files: Path, rank: int, ranks: int) -> None:

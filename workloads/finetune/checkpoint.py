@@ -6,6 +6,7 @@
                                      written last, lists the files with sizes and checksums
     attempt.json                     the newest start, the only one that may publish
     metrics.jsonl                    a line per logged step, readable while the run goes on
+    tensorboard/                     TensorBoard's events, where the recipe asks for them
     adapter/                         the final adapter
     model/                           the base model with the adapter in it, where the recipe asks for it
     COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole

@@ -141,6 +141,9 @@ class Training(_Section):
     seed: NonNegativeInt
     loader_processes: NonNegativeInt
     log_every_steps: PositiveInt
+    report_to: list[Text] = Field(
+        [], description="Trackers as transformers calls them: tensorboard, wandb, others that the image has."
+    )
     evaluate_every_steps: PositiveInt | None = Field(
         None, description="Where there are test rows, evaluation comes at the end and every so many steps."
     )

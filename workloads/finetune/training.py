@@ -30,6 +30,7 @@ from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.tokens import to_tokens
+from finetune.trackers import name_run
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
     Or until asked to stop, or until the limit. The time of all of it counts.
     """
     workspace = _workspace(run)
+    name_run(workspace)
     arguments = sft_arguments(recipe, workspace)
     try:
         with limit.counted():
@@ -81,7 +83,7 @@ def _train(
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
-        callbacks.append(ShowProgress(MetricsLog(run.folder, step)))
+        callbacks.append(ShowProgress(MetricsLog(run.folder, step), run.folder))
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and _outcome(state).finished:
         # The trainer would resume with one more step.
@@ -193,7 +195,8 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         # Every step uses every weight of the adapter; looking for unused ones costs a pass over the graph.
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
-        report_to="none",
+        report_to=training.report_to or "none",
+        run_name=workspace.name,
         **sharding_arguments(training),
     )
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
