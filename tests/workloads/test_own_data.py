@@ -40,8 +40,8 @@ def of_files(files: list[str]) -> list[str]:
 
 @pytest.fixture
 def chats(tiny: Path, tmp_path: Path) -> Recipe:
-    """A recipe of twelve conversations, the first of them CHAT, the others with up to seven replies."""
-    rows = [CHAT, *(CHAT[1:] * (1 + number % 3) + CHAT[1:3] for number in range(11))]
+    """A recipe of twelve conversations, the first of them CHAT; all begin with it, replies included."""
+    rows = [CHAT, *(CHAT + CHAT[1:] * (number % 3) + CHAT[1:3] for number in range(11))]
     (tmp_path / "chats.jsonl").write_bytes(jsonl(*({"messages": row, "source": "shop"} for row in rows)))
     return recipe_of(tiny, tmp_path, [f"{tmp_path}/chats.jsonl"], *CONVERSATIONS)
 

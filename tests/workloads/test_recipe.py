@@ -75,7 +75,8 @@ def test_all_problems_are_told_at_once(tmp_path: Path, tree: dict[str, Any]) -> 
         (
             "schedule",
             ["constant"],
-            "training.schedule must be 'constant', 'linear' or 'cosine', not ['constant']",
+            "training.schedule must be 'constant', 'constant_with_warmup', 'linear' or 'cosine', "
+            "not ['constant']",
         ),
     ],
 )
@@ -133,6 +134,12 @@ def text_tree(**training: Any) -> dict[str, Any]:
         ("training", {"max_length": 0}, "training.max_length must be greater than 0, not 0"),
         ("training", {"max_length": "long"}, "training.max_length must be a valid integer, not 'long'"),
         ("training", {"sharding": "fsdp2"}, "training.sharding fsdp2 cannot shard nf4 weights"),
+        ("training", {"schedule": "constant", "warmup_steps": 0.1}, "training.warmup_steps has no effect on"),
+        (
+            "training",
+            {"weight_decay": -1},
+            "training.weight_decay must be greater than or equal to 0, not -1",
+        ),
         ("training", {"result": "both"}, "training.result must be 'adapter' or 'model', not 'both'"),
         ("training", {"packing": None}, "training.packing must be a valid boolean, not None"),
         ("data", {"image": "picture"}, "training.packing packs text; with data.image it must be false"),

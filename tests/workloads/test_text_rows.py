@@ -233,6 +233,28 @@ def test_a_text_recipe_on_the_model_with_pictures_adapts_the_language_model_alon
     assert trained and all(".language_model.layers." in name and ".lora_" in name for name in trained)
 
 
+def test_rate_decay_and_the_rows_have_settings_of_their_own(tiny: Path, tmp_path: Path) -> None:
+    more = [
+        "training.seed=7",
+        "training.data_seed=42",
+        "training.warmup_steps=0.5",
+        "training.weight_decay=0.1",
+    ]
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji", "training.schedule=linear", *more)
+    trainer = make_trainer(recipe, tmp_path)
+    trainer.create_optimizer_and_scheduler(num_training_steps=8)
+    rates = []
+    for _ in range(8):
+        rates.append(trainer.lr_scheduler.get_last_lr()[0] / recipe.training.learning_rate)
+        trainer.optimizer.step()
+        trainer.lr_scheduler.step()
+    assert rates == pytest.approx([0, 0.25, 0.5, 0.75, 1, 0.75, 0.5, 0.25])
+    assert {group["weight_decay"] for group in trainer.optimizer.param_groups if group["params"]} == {0.1}
+    assert (trainer.args.seed, trainer.args.data_seed) == (7, 42)
+    other = make_trainer(recipe_of(tiny, tmp_path, "gemma-3-1b-emoji", "training.seed=42"), tmp_path)
+    assert list(trainer.train_dataset["input_ids"]) == list(other.train_dataset["input_ids"])
+
+
 def test_target_modules_that_match_nothing_are_refused(tiny: Path, tmp_path: Path) -> None:
     path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
     recipe = load_recipe(str(path), [r"lora.target_modules=.*language_model\.nothing"])

@@ -203,7 +203,7 @@ def make_trainer(recipe: "Recipe", path: Path) -> Any:
     from finetune.data import load_conversations
     from finetune.training import build_trainer, sft_arguments
 
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     return build_trainer(recipe, sft_arguments(recipe, path / "work"), rows, test_rows, [])
 
 

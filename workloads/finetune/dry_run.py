@@ -68,7 +68,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     check_data(recipe.data)
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     training, prefix = recipe.training, []
     if recipe.data.image is not None:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]

@@ -131,7 +131,9 @@ class Training(_Section):
         None, description="Tokens of a packed sequence at most; text rows of more are left out."
     )
     learning_rate: PositiveFloat
-    schedule: Literal["constant", "linear", "cosine"]
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"]
+    warmup_steps: float = Field(0, ge=0, description="Steps; below 1 a share of all steps.")
+    weight_decay: float = Field(0, ge=0)
     optimizer: Literal["adamw_torch_fused", "adamw_torch"]
     max_grad_norm: PositiveFloat
     gradient_checkpointing: bool
@@ -139,6 +141,9 @@ class Training(_Section):
         "none", description="fsdp2 shards the base model over the processes."
     )
     seed: NonNegativeInt
+    data_seed: NonNegativeInt | None = Field(
+        None, description="Of drawing and order of rows; by default seed."
+    )
     loader_processes: NonNegativeInt
     log_every_steps: PositiveInt
     report_to: list[Text] = Field(
@@ -153,6 +158,11 @@ class Training(_Section):
         "adapter",
         description="model is the base model with the adapter merged into it, beside the adapter.",
     )
+
+    @property
+    def rows_seed(self) -> int:
+        """The seed of drawing rows, and of their order."""
+        return self.seed if self.data_seed is None else self.data_seed
 
 
 class Recipe(_Section):
@@ -252,6 +262,8 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         yield "training.max_length counts tokens of text; with data.image it must be left out"
     if training.packing and training.max_length is None:
         yield "training.packing needs training.max_length, the tokens of a packed sequence"
+    if training.warmup_steps and training.schedule == "constant":
+        yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
     if training.evaluate_every_steps is not None and not data.test_rows:
         yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
     if training.sharding == "fsdp2" and model.quantization == "nf4":

@@ -74,7 +74,7 @@ def _train(
     # Local rank 0 downloads first; the other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model)
-        rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+        rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     # At every save PEFT would ask the Hub for the model's configuration, that of today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
@@ -164,13 +164,15 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         gradient_accumulation_steps=training.accumulation_steps,
         learning_rate=training.learning_rate,
         lr_scheduler_type=training.schedule,
+        warmup_steps=training.warmup_steps,
+        weight_decay=training.weight_decay,
         optim=training.optimizer,
         max_grad_norm=training.max_grad_norm,
         gradient_checkpointing=training.gradient_checkpointing,
         bf16=recipe.model.precision == "bf16",
         use_cpu=not on_gpu,
         seed=training.seed,
-        data_seed=training.seed,
+        data_seed=training.rows_seed,
         dataloader_num_workers=training.loader_processes,
         dataloader_pin_memory=on_gpu,
         logging_steps=training.log_every_steps,
