@@ -32,9 +32,9 @@ def check_data(data: Data) -> None:
 def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
     """The training rows and the test rows, if any, the same in every process.
 
-    A row has `prompt`, `completion` and with pictures `images`, made when the row is read; of a conversation
-    all turns from the first reply on are its completion. Rows in which a text that the recipe needs is empty
-    are left out. Raises InputError when too few remain, and for a row that is no text or no conversation.
+    A row has `prompt`, `completion` (the last reply) and with pictures `images`, made when the row is read.
+    Rows in which a text that the recipe needs is empty are left out. Raises InputError when too few remain,
+    and for a row that is no text or no conversation.
     """
     from datasets import load_dataset
 
@@ -60,11 +60,7 @@ def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[A
     """Turn a batch of raw rows into a batch of conversations, both by column."""
     if data.messages:
         turns = [_turns(data, row) for row in rows[data.messages]]
-        first = [[turn["role"] for turn in row].index("assistant") for row in turns]
-        return {
-            "prompt": [row[:at] for row, at in zip(turns, first, strict=True)],
-            "completion": [row[at:] for row, at in zip(turns, first, strict=True)],
-        }
+        return {"prompt": [row[:-1] for row in turns], "completion": [row[-1:] for row in turns]}
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
     conversations: dict[str, list[Any]] = {
