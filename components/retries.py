@@ -74,8 +74,8 @@ _REMEDIES: Final = (
     ),
     (
         "Error 403|[Ff]orbidden|[Pp]ermission",
-        "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack STACK` lists what "
-        "is missing, then `pulumi up`",
+        "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack {stack}` lists "
+        "what is missing, then `pulumi up`",
     ),
     (
         "[Tt]imeout|[Tt]imed out|deadline exceeded",
@@ -116,7 +116,7 @@ async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
     told = why_it_passes(failed.type, failed.errors[0])
     tries = _TRIES.get(_package(failed.type), 0)
     if not told or len(failed.errors) > tries:
-        if remedy := what_to_do(failed.errors[0]):
+        if remedy := what_to_do(failed.errors[0], failed.urn.split(":")[2]):
             pulumi.log.warn(f"{failed.name}: {remedy}")
         return False
     pause_s = float(os.environ.get(_PAUSE_VARIABLE, _PAUSE_S))
@@ -141,12 +141,12 @@ def why_it_passes(kind: str, message: str) -> str:
     return next((told for _, _, told in meant), "")
 
 
-def what_to_do(message: str) -> str:
+def what_to_do(message: str, stack: str) -> str:
     """What the reader of a refusal does about it; nothing of one that is not in the table."""
     named = _QUOTA.search(message)
     quota = (named and (named[1] or named[2])) or "its name is in the message"
     found = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, message))
-    return next(found, "").format(quota=quota)
+    return next(found, "").format(quota=quota, stack=stack)
 
 
 def _package(kind: str) -> str:

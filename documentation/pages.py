@@ -52,7 +52,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     found[README] = _filled(README, {"stacks": _stacks(), **pictures})
     minutes, faults = (
         _minutes(),
-        ([f"`{kind}`", said, what_to_do(said) or "-"] for kind, said in KINDS.items()),
+        ([f"`{kind}`", said, what_to_do(said, "STACK") or "-"] for kind, said in KINDS.items()),
     )
     kinds = table("kind", "what the platform says", "what `up` adds", rows=faults)
     for page, column, texts in (("gotchas", "otherwise", {}), ("rehearsal", "in minutes", minutes)):

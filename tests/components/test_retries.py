@@ -110,9 +110,11 @@ def test_a_quota_that_is_exceeded_is_told_at_once(rehearsal: Rehearsal, said: li
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_ends_an_up_names_the_next_command_where_there_is_one(kind: str) -> None:
-    remedy = retries.what_to_do(KINDS[kind])
+    remedy = retries.what_to_do(KINDS[kind], "mine")
     assert bool(re.search("`pulumi (up|import|up --refresh)`", remedy)) == (kind not in ("refused", "orphan"))
-    assert "import" in retries.what_to_do("Error 409: gcp:storage/bucket:Bucket 'mine' already exists")
+    assert "import" in retries.what_to_do(
+        "Error 409: gcp:storage/bucket:Bucket 'mine' already exists", "mine"
+    )
 
 
 def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Rehearsal) -> None:
