@@ -1,6 +1,8 @@
 """The temporary directory in which the engine finds the project, the stack and its plugins."""
 
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,18 +23,27 @@ _FOLDERS: Final = "llm-stacks-rehearsal-"
 
 
 @contextmanager
-def folder_of_its_own(stack: str) -> Generator[Path]:
-    """A temporary folder, held until it goes. Those of killed rehearsals, held by nobody, go first."""
+def folder_of_its_own(name: str) -> Generator[Path]:
+    """A temporary folder, held until it goes. What killed rehearsals left, held by nobody, goes first."""
     home = Path(tempfile.gettempdir())
     with ExitStack() as started:
         with held(home, lambda: None):  # nobody else sweeps between the next two lines and the last
             for left in home.glob(f"{_FOLDERS}*"):
                 with suppress(OSError), held(left, _in_use):
+                    _end_processes(left)
                     shutil.rmtree(left, ignore_errors=True)
-            temporary = tempfile.TemporaryDirectory(prefix=f"{_FOLDERS}{stack}-", ignore_cleanup_errors=True)
+            temporary = tempfile.TemporaryDirectory(prefix=f"{_FOLDERS}{name}-", ignore_cleanup_errors=True)
             folder = Path(started.enter_context(temporary))
             started.enter_context(held(folder, _in_use))
         yield folder
+
+
+def _end_processes(folder: Path) -> None:
+    """Ends those whose ids are written down in a folder, as far as they are still those that name it."""
+    for file in folder.rglob("*.pid"):
+        with suppress(OSError, ValueError):
+            if str(folder) in Path(f"/proc/{int(file.read_text())}/cmdline").read_text():
+                os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def _in_use() -> None:
@@ -71,7 +82,7 @@ class Workspace(automation.LocalWorkspace):
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
             # The state is written once, when an operation ends: after each step is half of the work.
             "PULUMI_EXPERIMENTAL": "true",
-            "PULUMI_SKIP_CHECKPOINTS": "true",
+            "PULUMI_SKIP_CHECKPOINTS": os.environ.get("PULUMI_SKIP_CHECKPOINTS", "true"),
             # The engine lives for seconds: collecting its garbage is a sixth of its work.
             "GOGC": "off",
             "GOMEMLIMIT": "1GiB",

@@ -5,8 +5,6 @@ interface alone. kwok plays the nodes, and their pods, unless `rehearsal.pods` r
 policy is behind it.
 """
 
-import shutil
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -19,6 +17,7 @@ from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.control_plane.ray_dashboards import RayDashboards
 from rehearsal.errors import RehearsalError
+from rehearsal.workspace import folder_of_its_own
 
 _TIMEOUT: Final = 60.0
 # A port may be taken between being found and being used.
@@ -75,8 +74,7 @@ class ControlPlane:
         self._started.close()
 
     def _start(self, started: ExitStack) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
-        started.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = started.enter_context(folder_of_its_own("control-plane"))
         started.callback(kwokctl.delete, folder)
         kwokctl.create(folder, pods=not self.runs_pods)
         self.kubeconfig = folder / "kubeconfig"

@@ -74,6 +74,7 @@ class Controller:
                 env={**os.environ, **environment},
                 start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
             )
+        self._log.with_suffix(".pid").write_text(str(self._process.pid))
         try:
             until(
                 lambda: f"{self._program} to be ready; the end of its log:\n{self._tail()}",

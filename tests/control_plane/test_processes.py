@@ -15,6 +15,7 @@ from engine.go_build import Log
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.control_plane.api import until
 from rehearsal.errors import RehearsalError
+from rehearsal.workspace import folder_of_its_own
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "ray-operator")
 # The command with its results elsewhere, so that it is in nobody's way.
@@ -35,7 +36,7 @@ def processes_below(folder: Path) -> list[str]:
                 line = (entry / "cmdline").read_bytes().decode().replace("\0", " ")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if f"{folder}/control-plane-" in line:
+            if f"{folder}/llm-stacks-rehearsal-control-plane-" in line:
                 found.append(line)
     return found
 
@@ -86,6 +87,18 @@ def test_an_interrupted_rehearsal_leaves_no_process_and_no_file(
     _, errors = rehearsal.communicate(timeout=60)
     assert rehearsal.returncode == 130
     assert errors == "rehearsal a4-ray: interrupted; nothing is left behind\n"
+    assert_nothing_is_left(folder)
+
+
+def test_what_a_killed_rehearsal_leaves_is_ended_and_swept_by_the_next(
+    rehearsal: subprocess.Popen[str], folder: Path
+) -> None:
+    assert rehearsal.stdout and any("a4-ray-cluster creating" in line for line in rehearsal.stdout)
+    rehearsal.kill()
+    rehearsal.wait()
+    assert len(processes_below(folder)) == len(PROGRAMS)
+    with folder_of_its_own("another"):
+        pass
     assert_nothing_is_left(folder)
 
 
