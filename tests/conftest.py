@@ -1,6 +1,19 @@
 """Tests that take minutes are skipped by name unless they are asked for."""
 
+import os
+from collections.abc import Iterator
+
 import pytest
+
+from tests import once
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        once.folder.append(tmp_path_factory.getbasetemp().parent)
+    with once.kept_open:
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

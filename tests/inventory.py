@@ -6,6 +6,7 @@ python -m tests.inventory a4-ray     rewrites the file from the plan of the real
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ def path_of(stack: str) -> Path:
     return FOLDER / f"{stack}.yaml"
 
 
+@cache
 def written(stack: str) -> list[dict[str, Any]]:
     """The inventory as it was reviewed.
 

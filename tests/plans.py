@@ -13,6 +13,7 @@ from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
 from rehearsal.session import Rehearsal
 from stacks.reader import keys_of
+from tests.once import kept_open, once
 
 # With the setting `imageUri` a stack builds no image; tests/stacks/test_runs.py has those that do.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
@@ -22,6 +23,7 @@ IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a'
 STACKS: Final = [stack for stack in known_stacks() if stack_file(stack)["scenario"] == stack]
 # Whatever trains, in a stack that does.
 _TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
+_stood: Final[dict[Rehearsal, Plan]] = {}
 
 
 @cache
@@ -47,6 +49,8 @@ def given(stack: str, **settings: str) -> dict[str, str]:
 
 def made(rehearsal: Rehearsal) -> Plan:
     """What exists, as a plan in which everything is known."""
+    if rehearsal in _stood:
+        return _stood[rehearsal]
     resources = rehearsal.state()["deployment"].get("resources") or ()
     steps = [{"urn": each["urn"], "op": "same", "newState": each} for each in resources]
     return engine_plan.read(json.dumps({"steps": steps}))
@@ -72,10 +76,38 @@ def runs(plan: Plan) -> set[str]:
 
 
 @cache
-def shipped(stack: str) -> Plan:
-    """The first plan of a stack with its stack file as it is; not to be changed, as tests share it."""
-    with Rehearsal(stack) as rehearsal:
-        return rehearsal.preview()
+def shipped(stack: str, **settings: str) -> Plan:
+    """The first plan of a stack with settings over its file's; not to be changed, as tests share it."""
+    return once(("plan", stack, settings), lambda: previewed(stack, keys(settings)))
+
+
+def previewed(stack: str, overrides: Mapping[str, str]) -> Plan:
+    """A first plan of a stack, by a rehearsal that stays open: to start one takes as long as to plan."""
+    rehearsal = _empty(stack)
+    rehearsal.configure(overrides)
+    return rehearsal.preview()
+
+
+@cache
+def _empty(stack: str) -> Rehearsal:
+    return kept_open.enter_context(Rehearsal(stack))
+
+
+@cache
+def standing(stack: str) -> Rehearsal:
+    """The stack when it is up, with an image that was given to it; not to be changed, as tests share it."""
+    rehearsal = kept_open.enter_context(Rehearsal(stack, {"imageUri": IMAGE}))
+    rehearsal.up()
+    _stood[rehearsal] = made(rehearsal)
+    return rehearsal
+
+
+@cache
+def planned_next(stack: str, **settings: str) -> Plan:
+    """What the next `up` of a stack that stands would do, with other settings or as it is."""
+    rehearsal = standing(stack)
+    rehearsal.configure({"imageUri": IMAGE, **keys(settings)})
+    return rehearsal.preview()
 
 
 def of_type(plan: Plan, ending: str) -> list[Planned]:

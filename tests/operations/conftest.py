@@ -1,6 +1,5 @@
 """What several tests of the operator's commands start from."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,19 +19,14 @@ from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.once import once
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
-from tests.operations.planned import planned, shared
+from tests.operations.planned import planned
 from tests.operations.project import PROJECT, REGION, Project
 
 HF_TOKEN = "hf_planted_in_a_test"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _plans_are_shared(tmp_path_factory: pytest.TempPathFactory) -> None:
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared.append(tmp_path_factory.getbasetemp().parent)
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,11 @@ class Lived:
         return sorted(self.names(ending))[0]
 
 
-def _live(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
+def _live(stack: str, temporary: pytest.TempPathFactory, *planned_with: str, **more: str) -> Lived:
+    return once(("lived", stack), lambda: _lived(stack, temporary.mktemp(stack), *planned_with, **more))
+
+
+def _lived(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
     settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
@@ -74,19 +72,18 @@ def _live(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
 
 @pytest.fixture(scope="session")
 def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    return _live("l4-kueue", tmp_path_factory.mktemp("l4-kueue"))
+    return _live("l4-kueue", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
     # Not in a subnet of others, as `planned` has it.
-    return _live("cloudrun-vllm", tmp_path_factory.mktemp("cloudrun-vllm"), f"gcp:region={REGION}")
+    return _live("cloudrun-vllm", tmp_path_factory, f"gcp:region={REGION}")
 
 
 @pytest.fixture(scope="session")
 def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    reserved = {"capacity.reservation": "my-reservation"}
-    return _live("a4-ray", tmp_path_factory.mktemp("a4-ray"), **reserved)
+    return _live("a4-ray", tmp_path_factory, **{"capacity.reservation": "my-reservation"})
 
 
 class Ran(NamedTuple):

@@ -1,17 +1,14 @@
 """Plans that the tests of the operator's commands share: each takes seconds."""
 
-import fcntl
-import hashlib
-import pickle
 from contextlib import AbstractContextManager
 from functools import cache
-from pathlib import Path
 from unittest.mock import patch
 
 from engine.configuration import configuration
 from engine.project import parse_override
 from operations.plan import StackPlan, load
-from rehearsal.session import Rehearsal
+from tests import plans
+from tests.once import once
 
 PROJECT = "my-project"
 RESERVATION = "my-reservation"
@@ -25,22 +22,13 @@ _USUAL = {
     "l4-kueue": ("maxRunHours=12",),
     "tpu-maxtext": ("gcp:region=us-central1", "zone=us-central1-b"),
 }
-# The folder that the processes of a test run have in common: what one has planned, no other one plans again.
-shared: list[Path] = []
 
 
 @cache
 def planned(stack: str, *settings: str) -> StackPlan:
     """The plan of a stack in `PROJECT`, with these settings or the usual ones over those of its file."""
     given = settings_of(stack, *settings)
-    if not shared:
-        return _load(stack, given)
-    file = shared[0] / f"plan-{hashlib.sha256(repr((stack, given)).encode()).hexdigest()}"
-    with file.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not file.exists():
-            file.write_bytes(pickle.dumps(_load(stack, given)))
-        return pickle.loads(file.read_bytes())
+    return once(("plan of a command", stack, given), lambda: _load(stack, given))
 
 
 def _load(stack: str, given: list[str]) -> StackPlan:
@@ -51,8 +39,7 @@ def _load(stack: str, given: list[str]) -> StackPlan:
 
 def _rehearsed(stack: str, *options: str) -> str:
     overrides = dict(parse_override(option.removeprefix("--set=")) for option in options)
-    with Rehearsal(stack, overrides) as rehearsal:
-        return rehearsal.preview().report
+    return plans.previewed(stack, overrides).report
 
 
 def settings_of(stack: str, *settings: str) -> list[str]:

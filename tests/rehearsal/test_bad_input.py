@@ -6,15 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.project import ROOT
+from operations.__main__ import main
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.previews.checkout import copied
+from tests.operations.planned import planned_once
 
 STACK = "a4-ray"
 FILE = "Pulumi.mine.yaml"
@@ -34,12 +36,46 @@ HERE["PATH"] = HERE["PATH"].removesuffix(f":{ROOT / '.tools/bin'}")
 ALONE = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 
 
+# One process that is told what is typed, line by line: to start one takes longer than what it does.
+PROMPT = """
+import contextlib, io, json, sys
+from operations.__main__ import main as operations
+from rehearsal.__main__ import main as rehearsal
+
+for line in sys.stdin:
+    said = io.StringIO()
+    module, *words = json.loads(line)
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        status = {"operations": operations, "rehearsal": rehearsal}[module](words)
+    print(json.dumps([status, said.getvalue()]), flush=True)
+"""
+Typed = Callable[..., tuple[int, str]]
+
+
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Path]:
     """A copy of the project that a test may spoil."""
     with copied(ROOT) as copy:
         (copy / ".tools").symlink_to(ROOT / ".tools")
         yield copy
+
+
+@pytest.fixture(scope="module")
+def prompt(checkout: Path) -> Iterator[Typed]:
+    """As `typed`, without a process of its own."""
+    command, pipe = [sys.executable, "-c", PROMPT], subprocess.PIPE
+    with subprocess.Popen(command, cwd=checkout, env=HERE, stdin=pipe, stdout=pipe, text=True) as process:
+        into, out = process.stdin, process.stdout
+        assert into and out
+
+        def type_(*words: str) -> tuple[int, str]:
+            print(json.dumps(words), file=into, flush=True)
+            status, said = json.loads(out.readline())
+            assert len(said.splitlines()) == 1, said
+            return status, said
+
+        yield type_
+        into.close()
 
 
 def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environment: str) -> tuple[int, str]:
@@ -71,24 +107,26 @@ def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environme
         (None, "Is a directory"),
     ],
 )
-def test_a_stack_file_that_is_none(checkout: Path, content: bytes | None, trouble: str) -> None:
+def test_a_stack_file_that_is_none(
+    checkout: Path, prompt: Typed, content: bytes | None, trouble: str
+) -> None:
     (checkout / FILE).mkdir() if content is None else (checkout / FILE).write_bytes(content)
     remedy = rf"{FILE} cannot be read \(.*{trouble}.*\); `git diff {FILE}` says what was changed"
     try:
         for words, status in ((("rehearsal", "mine"), 1), (("operations", "preflight", "--stack=mine"), 2)):
-            found, line = typed(checkout, *words)
+            found, line = prompt(*words)
             assert (found, bool(re.search(remedy, line))) == (status, True), line
     finally:
         (checkout / FILE).rmdir() if content is None else (checkout / FILE).unlink()
 
 
 @pytest.mark.parametrize("name", ["a5-ray", "", "a4-ray\nx", "\udcff"])
-def test_a_stack_name_that_is_none(name: str) -> None:
+def test_a_stack_name_that_is_none(prompt: Typed, name: str) -> None:
     for words, status in (
         (("rehearsal", name, "--preview"), 1),
         (("operations", "cost", f"--stack={name}"), 2),
     ):
-        found, line = typed(ROOT, *words)
+        found, line = prompt(*words)
         assert (found, bool(re.search(r"there is no stack .*; known: a4-accelerate, ", line))) == (
             status,
             True,
@@ -110,9 +148,8 @@ def test_a_stack_name_that_is_none(name: str) -> None:
 def test_a_pulumi_on_the_path_that_is_broken_or_too_old(program: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "pulumi").write_text(program)
     (tmp_path / "pulumi").chmod(0o755)
-    for words, status in ((PREFLIGHT, 2), (("engine",), 1)):
-        found, line = typed(ROOT, *words, PATH=f"{tmp_path}:{HERE['PATH']}")
-        assert (found, bool(re.search(said, line))) == (status, True), line
+    found, line = typed(ROOT, "engine", PATH=f"{tmp_path}:{HERE['PATH']}")
+    assert (found, bool(re.search(said, line))) == (1, True), line
 
 
 def test_an_engine_of_an_earlier_run_that_is_broken(checkout: Path) -> None:
@@ -185,10 +222,14 @@ def test_credentials_in_a_file_that_is_broken(
         Clients("my-project")
 
 
-def test_credentials_of_a_machine_that_is_offline(tmp_path: Path) -> None:
+def test_credentials_of_a_machine_that_is_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     kinds = ("type", "client_id", "client_secret", "refresh_token")
     (tmp_path / "mine.json").write_text(json.dumps({**dict.fromkeys(kinds, "x"), "type": "authorized_user"}))
-    key = f"GOOGLE_APPLICATION_CREDENTIALS={tmp_path / 'mine.json'}"
-    status, line = typed(ROOT, *PREFLIGHT, before=("env", key, "https_proxy=http://127.0.0.1:9"))
-    assert status == 2
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "mine.json"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    with planned_once():
+        assert main(["preflight", "--stack", STACK]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("Google cannot be reached for a token; is this machine offline?")

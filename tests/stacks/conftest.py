@@ -3,8 +3,8 @@
 `STACK` of the test module names the stack.
 """
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -16,16 +16,14 @@ _GIVEN = {"imageUri": plans.IMAGE}
 
 
 @pytest.fixture(scope="module")
-def plan_with(request: pytest.FixtureRequest) -> Iterator[Callable[..., Plan]]:
+def stack(request: pytest.FixtureRequest) -> str:
+    return request.module.STACK
+
+
+@pytest.fixture(scope="module")
+def plan_with(stack: str) -> Callable[..., Plan]:
     """What would be made with settings over the stack file's; `capacity_type` is `capacity.type`."""
-    with Rehearsal(request.module.STACK) as rehearsal:
-
-        @cache
-        def plan(**settings: str) -> Plan:
-            rehearsal.configure(plans.keys(settings))
-            return rehearsal.preview()
-
-        yield plan
+    return partial(plans.shipped, stack)
 
 
 @pytest.fixture(scope="module")
@@ -35,22 +33,12 @@ def plan(plan_with: Callable[..., Plan]) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def standing(request: pytest.FixtureRequest) -> Iterator[Rehearsal]:
+def standing(stack: str) -> Rehearsal:
     """The stack when it is up, with an image that was given to it."""
-    with Rehearsal(request.module.STACK, _GIVEN) as rehearsal:
-        rehearsal.up()
-        yield rehearsal
+    return plans.standing(stack)
 
 
 @pytest.fixture
-def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
+def next_plan(stack: str) -> Callable[..., Plan]:
     """What the next `up` of the standing stack would do, with other settings or as it is."""
-
-    def plan(**settings: str) -> Plan:
-        standing.configure({**_GIVEN, **plans.keys(settings)})
-        try:
-            return standing.preview()
-        finally:
-            standing.configure(_GIVEN)
-
-    return plan
+    return partial(plans.planned_next, stack)

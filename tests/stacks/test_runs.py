@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +45,6 @@ def stack(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(scope="module")
-def standing(stack: str) -> Iterator[Rehearsal]:
-    """The stack when it is up, with an image that was given to it."""
-    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        yield rehearsal
-
-
 @pytest.mark.parametrize("stack", ["cloudrun-vllm", "a4-accelerate"])
 def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> None:
     """Both versions are there for a moment, and the one that goes is the old one."""
@@ -73,17 +65,6 @@ def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> No
 
 
 @pytest.fixture
-def next_plan(standing: Rehearsal) -> Callable[..., Plan]:
-    """What the next `up` of the standing stack would do with other settings."""
-
-    def plan(**settings: str) -> Plan:
-        standing.configure(plans.keys({"imageUri": plans.IMAGE, **settings}))
-        return standing.preview()
-
-    return plan
-
-
-@pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the program that a test may edit."""
     return copy_of_program(tmp_path)
@@ -93,11 +74,6 @@ def edit(checkout: Path, *files: str) -> None:
     for file in files:
         path = checkout / "workloads" / file
         path.write_text(path.read_text() + "# one line more\n")
-
-
-def plan_of(stack: str, **settings: str) -> Plan:
-    with Rehearsal(stack, plans.keys(settings)) as rehearsal:
-        return rehearsal.preview()
 
 
 @pytest.mark.parametrize("recipe", ["gemma-3.1-mine", "4b-vision"])
@@ -174,7 +150,7 @@ def test_an_image_is_built_once_and_again_for_other_libraries(checkout: Path) ->
 
 @pytest.mark.parametrize(("setting", "scanned"), [("false", "DISABLED"), ("true", "INHERITED")])
 def test_scanning_is_a_setting(setting: str, scanned: str) -> None:
-    repository = plans.only(plan_of("a4-ray", scanImages=setting), ":Repository")
+    repository = plans.only(plans.shipped("a4-ray", scanImages=setting), ":Repository")
     assert repository.inputs["vulnerabilityScanningConfig"] == {"enablementConfig": scanned}
 
 
