@@ -51,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fail-at",
         metavar="NAME[:KIND]",
-        help="let the creation and the deletion of this resource fail once each, then carry on; KIND is "
+        help="let creation, update and deletion of this resource fail once each, then carry on; KIND is "
         + ", ".join(KINDS),
     )
     parser.add_argument(

@@ -89,6 +89,11 @@ class FakeCloud:
         """The item of a type that a reference means, if it exists."""
         return next((item for item in self.of_type(type_token) if item.is_named(reference)), None)
 
+    def named_in(self, message: str) -> list[Item]:
+        """What a message says is in the way."""
+        texts = "{0.type} {0.id!r} already exists", "is already being used by {0.id}"
+        return [item for item in self.items if any(text.format(item) in message for text in texts)]
+
     def of_type(self, type_token: str, cluster: str | None = None) -> Iterator[Item]:
         """All items of a type, in one cluster if that is given."""
         for item in self.items:

@@ -180,6 +180,20 @@ class FakeProvider(ABC):
         return self.cloud.find((self.cluster(resource) or "", resource.type, item_id))
 
 
+def spoil(item: Item) -> bool:
+    """Changes something as a person may in a console; False if that could not be mended in place."""
+    inputs, record = item.inputs, records.every().get(item.type, CUSTOM)
+    if "metadata" in inputs:
+        item.inputs = {**inputs, "metadata": {**inputs["metadata"], "labels": {"touched": "by-hand"}}}
+        return True
+    for key in inputs.keys() - {"__defaults"}:
+        item.inputs = {each: value for each, value in inputs.items() if each != key}
+        if not record.replaces(key, item.inputs, inputs):
+            return True
+    item.inputs = inputs
+    return False
+
+
 def automatic_name(base: str, seed: str, digits: int, longest: int) -> str:
     """A logical name with random digits, cut to `longest` characters."""
     return f"{base[: longest - digits - 1]}-{seed[:digits]}"

@@ -1,6 +1,6 @@
 """Operations that are to fail, and how."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal
@@ -25,10 +25,15 @@ class Struck(RehearsalError):
 
 
 class Faults:
-    """The faults of one rehearsal."""
+    """The faults of one rehearsal.
+
+    Attributes:
+        struck: Names of the resources that have met one, and what it said, in their order.
+    """
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], deque[tuple[str, str]]] = {}
+        self._texts: dict[tuple[str, str], deque[tuple[str, str]]] = defaultdict(deque)
+        self.struck: list[tuple[str, str]] = []
 
     def add(
         self,
@@ -43,11 +48,11 @@ class Faults:
 
         Args:
             text: What the platform says, in one line, in place of the kind's; it says it `times` times.
-            kind: One of `KINDS`. What is an orphan has been done.
+            kind: One of `KINDS`, after those added before. What is an orphan has been done.
         """
         for name in names:
             said = text or KINDS[kind].format(operation=at, name=name)
-            self._texts[name, at] = deque([(kind, said)] * times)
+            self._texts[name, at] += [(kind, said)] * times
 
     @contextmanager
     def strike(self, name: str, at: Operation) -> Generator[None]:
@@ -56,13 +61,14 @@ class Faults:
         Raises:
             Struck: Before the operation, or of an orphan after it.
         """
-        texts = self._texts.get((name, at))
-        kind, said = texts.popleft() if texts else ("", "")
-        if said and kind != "orphan":
-            raise Struck(said)
-        yield
-        if said:
-            raise Struck(said)
+        if not (texts := self._texts.get((name, at))):
+            yield
+            return
+        kind, said = texts.popleft()
+        self.struck.append((name, said))
+        if kind == "orphan":
+            yield
+        raise Struck(said)
 
     @property
     def waiting(self) -> set[str]:

@@ -5,16 +5,16 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
 from engine import project
 from engine.lock import held
 from engine.plan import Plan
-from engine.recorder import Result
 from rehearsal import display, schedule
 from rehearsal.errors import RehearsalError
+from rehearsal.fake_provider import spoil
 from rehearsal.faults import KINDS, Operation
 from rehearsal.session import Rehearsal
 from rehearsal.timeline import svg
@@ -83,11 +83,11 @@ class Lifecycle:
     def _all(self, rehearsal: Rehearsal) -> bool:
         """Everything after the preview."""
         name, kind = self._fault
-        created = self._fail(rehearsal, "up", "creation") if name else 0
-        orphans = {item.id for item in rehearsal.cloud.items if kind == "orphan" and item.name == name}
-        _head("up")
-        created += self._up(rehearsal).changes.get("create", 0)
-        (self._results / "state.json").write_text(json.dumps(rehearsal.state(), indent=2) + "\n")
+        self._run(rehearsal, "up", "creation")
+        state = rehearsal.state()
+        (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
+        made = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
+        orphans = made - {each.get("id") for each in _resources(state)}
         if self.cluster:
             # Imported where it is needed: most rehearsals do without.
             from rehearsal import ray_courses
@@ -101,21 +101,24 @@ class Lifecycle:
         _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
         _head("refresh")
         drift = rehearsal.refresh().changed
-        destroyed = self._fail(rehearsal, "destroy", "deletion") if name else 0
-        _head("destroy")
-        destroyed += rehearsal.destroy().changes.get("delete", 0)
+        if any([spoil(item) for item in rehearsal.cloud.items if item.name == name and not self.cluster]):
+            _head(f"refresh after somebody has changed {name}")
+            rehearsal.refresh()
+            self._run(rehearsal, "up", "update")
+        self._run(rehearsal, "destroy", "deletion")
         left = self._left(rehearsal, orphans)
         _head("summary")
         if name:
-            _log(f"the creation of {name} failed once, the second up went through")
+            _log(f"what failed at {name} went through the second time")
         if drift:
             _log(f"refresh found {drift} resources that are not as the state says")
         _log(f"results in {self._results}")
+        created, kept = len(_resources(state)), len(_resources(rehearsal.state()))
         _log(
             f"rehearsal {self.stack}: {created} created, {again.changed} changed on the second preview, "
-            f"{destroyed} destroyed, {left} left"
+            f"{created - kept} destroyed, {left} left"
         )
-        return created == destroyed and not again.changed and not drift and not left
+        return not again.changed and not drift and not left
 
     @property
     def _fault(self) -> tuple[str, str]:
@@ -123,40 +126,31 @@ class Lifecycle:
         name, _, kind = (self.fail_at or "").partition(":")
         return name, kind or "refused"
 
-    def _fail(self, rehearsal: Rehearsal, operation: Literal["up", "destroy"], at: Operation) -> int:
-        """A first run, which must fail if it comes to this; returns how many resources it did get done."""
+    def _run(self, rehearsal: Rehearsal, verb: str, at: Operation) -> None:
+        """Up or destroy until it goes through: it meets the fault, then what that has left in the way."""
         name, kind = self._fault
-        _head(f"{operation} that fails at {name}")
-        rehearsal.faults.add([name], kind=kind, at=at)
-        try:
-            getattr(rehearsal, operation)()
-        except RehearsalError as error:
-            _log(f"failed as it should: {error}")
-        if at == "creation" and name in rehearsal.faults.waiting:
-            raise RehearsalError(f"--fail-at {name}: its creation was to fail but did not")
-        return rehearsal.last.changes.get("create" if at == "creation" else "delete", 0)
-
-    def _up(self, rehearsal: Rehearsal) -> Result:
-        """The `up` after a failed one; where it meets what the state does not know, that is deleted first."""
-        try:
-            return rehearsal.up()
-        except RehearsalError as error:
-            said = str(error)
-            met = [it for it in rehearsal.cloud.items if f"{it.type} {it.id!r} already exists" in said]
-            if not met:
-                raise
-            _log(f"failed as it should: {said}")
+        rehearsal.faults.add([name] if name else [], kind=kind, at=at)
+        _head(f"{verb} that fails at the {at} of {name}" if name else verb)
+        while True:
+            struck = len(rehearsal.faults.struck)
+            try:
+                getattr(rehearsal, verb)()
+                break
+            except RehearsalError as error:
+                met = rehearsal.cloud.named_in(str(error))
+                if not met and len(rehearsal.faults.struck) == struck:
+                    raise
+                _log(f"failed as it should: {error}")
             for item in met:
                 _log(f"deleted by hand: {item.type} {item.id}")
                 rehearsal.cloud.remove(item)
-            done = rehearsal.last.changes.get("create", 0)
-            again = rehearsal.up()
-            again.changes["create"] = again.changes.get("create", 0) + done
-            return again
+            _head(verb)
+        if at != "deletion" and name in rehearsal.faults.waiting:
+            raise RehearsalError(f"--fail-at {name}: its {at} was to fail but did not")
 
     def _left(self, rehearsal: Rehearsal, orphans: Collection[str]) -> int:
         """How much still exists, in the state, in the cloud or in the API server, all named one by one."""
-        left = [resource["urn"] for resource in rehearsal.state()["deployment"].get("resources") or ()]
+        left = [resource["urn"] for resource in _resources(rehearsal.state())]
         left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in orphans]
         for item in rehearsal.cloud.items:
             if item.id in orphans:
@@ -186,6 +180,12 @@ class Lifecycle:
     @property
     def _results(self) -> Path:
         return RESULTS / self.stack
+
+
+def _resources(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Those that a plan has, too."""
+    every = state["deployment"].get("resources") or ()
+    return [each for each in every if "::default_" not in each["urn"]]
 
 
 def _head(title: str) -> None:

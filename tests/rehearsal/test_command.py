@@ -144,10 +144,16 @@ def test_what_the_program_warns_of_is_said(capsys: pytest.CaptureFixture[str]) -
     assert "Google offers A4 by reservation" in warned
 
 
-def test_a_fault_is_shown_and_recovered_from(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([STACK, "--fail-at", "a4-ray-bucket"]) == 0
+def test_a_fault_at_creation_update_and_deletion_is_shown_and_recovered_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "cloudrun-vllm-bucket"
+    assert main(["dev", "--fail-at", name]) == 0
     output = capsys.readouterr().out
-    assert "the creation of a4-ray-bucket failed once, the second up went through" in output
+    for operation, command in (("creation", "up"), ("update", "up"), ("deletion", "destroy")):
+        failing = output.partition(f"{command} that fails at the {operation} of {name} ")[2]
+        assert f"should: {name}: the rehearsal lets the {operation} of {name} fail" in failing
+    assert f"what failed at {name} went through the second time" in output
     assert "0 changed on the second preview" in output.splitlines()[-1]
 
 
@@ -156,7 +162,7 @@ def test_what_is_made_without_an_answer_is_left_and_named(capsys: pytest.Capture
     output = capsys.readouterr().out
     left = "so left: gcp:storage/bucket:Bucket a4-ray-bucket-[0-9a-f]{7}; `python -m operations leftovers"
     assert re.search(left, output)
-    assert output.count("failed as it should: a4-ray-bucket: ") == 2
+    assert output.count("failed as it should: a4-ray-bucket: ") == 3
 
 
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(

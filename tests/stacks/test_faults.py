@@ -1,105 +1,122 @@
 """What fails anywhere, in any way, is mended by the next `up` or `destroy`, and nothing is left."""
 
+import os
 import re
+import signal
+import subprocess
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import pytest
 
+from engine.errors import EngineError
 from rehearsal.errors import RehearsalError
-from rehearsal.faults import KINDS
+from rehearsal.fake_cloud import CLUSTER, Item
+from rehearsal.fake_provider import spoil
+from rehearsal.faults import KINDS, Operation
 from rehearsal.session import Rehearsal
 from tests import inventory, plans
 
-REFUSALS = [kind for kind in KINDS if kind != "orphan"]
+# Stack, logical name, operation.
+Place = tuple[str, str, Operation]
 
 
-def created(stack: str) -> dict[str, str]:
-    """Names of what an `up` creates and a provider can fail at, and the type of each."""
-    return {
-        row["name"]: row["type"]
-        for row in inventory.written(stack)
-        if not row["type"].startswith(("llm-stacks:components:", "pulumi:"))
-    }
+@cache
+def rows(stack: str) -> dict[str, dict[str, Any]]:
+    """What a provider is asked for, by its logical name."""
+    return {row["name"]: row for row in inventory.written(stack) if ":components:" not in row["type"]}
 
 
-def kinds(stack: str) -> dict[str, str]:
-    """A kind of fault for each of these, another one for the next of a type and for the next stack."""
-    turns: dict[str, Iterator[int]] = defaultdict(lambda: count(plans.STACKS.index(stack)))
-    return {name: REFUSALS[next(turns[type_]) % len(REFUSALS)] for name, type_ in created(stack).items()}
+@cache
+def waits(stack: str) -> dict[str, list[str]]:
+    """What each of these waits for."""
+    named = {f"{row['type'].rpartition(':')[2]} {name}": name for name, row in rows(stack).items()}
+    found = {name: [*row.get("dependsOn", ()), row.get("provider")] for name, row in rows(stack).items()}
+    return {name: [named[each] for each in waited if each in named] for name, waited in found.items()}
 
 
-def first_of_their_type(stack: str) -> list[str]:
-    """Names of those of types that no stack before this one has."""
-    before = {each for other in plans.STACKS[: plans.STACKS.index(stack)] for each in created(other).values()}
-    return [name for name, type_ in created(stack).items() if type_ not in before]
+@cache
+def faults() -> dict[Place, list[str]]:
+    """Each kind of fault for every type, at the operations at which the stacks run as seldom as can be."""
+    places: dict[str, list[Place]] = defaultdict(list)
+    for stack in plans.STACKS:
+        for name, row in rows(stack).items():
+            type_ = row["type"]
+            if type_.startswith("pulumi:"):
+                continue
+            places[type_].append((stack, name, "creation"))
+            if not type_.startswith("pulumi-python:") and spoil(Item(type_, "", name, row["inputs"], {})):
+                places[type_].append((stack, name, "update"))
+            if "deletedWith" not in row:
+                places[type_].append((stack, name, "deletion"))
+    given: dict[Place, list[str]] = defaultdict(list)
+    for of_type in sorted(places.values(), key=len):
+        for kind in KINDS:
+            given[min(of_type, key=lambda place: (more_runs(place, given), len(given[place])))].append(kind)
+    return given
+
+
+def more_runs(place: Place, given: dict[Place, list[str]]) -> int:
+    """How many runs more a fault is: what waits for something that fails comes to its own in a later run."""
+    stack, at, operation = place
+
+    @cache
+    def runs(name: str, more: bool) -> int:
+        own = len(given.get((stack, name, operation), ())) + (more and name == at)
+        return own + max((runs(each, more) for each in waits(stack)[name]), default=0)
+
+    before, then = (max(runs(name, more) for name in rows(stack)) for more in (False, True))
+    return then - before
+
+
+def test_each_kind_of_fault_meets_each_type() -> None:
+    met = {(rows(at)[name]["type"], kind) for (at, name, _), found in faults().items() for kind in found}
+    types = {row["type"] for stack in plans.STACKS for row in rows(stack).values()}
+    asked = {type_ for type_ in types if not type_.startswith("pulumi:")}
+    assert met == {(type_, kind) for type_ in asked for kind in KINDS}
 
 
 @pytest.mark.parametrize("stack", plans.STACKS)
 def test_whatever_fails_is_made_good_by_the_next_up_or_destroy(
     stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every single creation, then every deletion fails once, each run meeting all that it comes to."""
+    """Creations, updates of what somebody has changed, deletions; each run meets all that it comes to."""
     monkeypatch.setenv("PULUMI_CONTINUE_ON_ERROR", "true")
     with Rehearsal(stack) as rehearsal:
-        for name, kind in kinds(stack).items():
-            rehearsal.faults.add([name], kind=kind)
-        while before := rehearsal.faults.waiting:
-            with pytest.raises(RehearsalError) as failed:
-                rehearsal.up()
-            struck = before - rehearsal.faults.waiting
-            assert struck, str(failed.value)
-            for name in struck:
-                said = KINDS[kinds(stack)[name]].format(operation="creation", name=name)
-                assert re.search(rf"{name}: .*{re.escape(said)}", str(failed.value))
-        rehearsal.up()
+        repeat(rehearsal, rehearsal.up, "creation")
+        for item in rehearsal.cloud.items:
+            if (stack, item.name, "update") in faults():
+                spoil(item)
+        rehearsal.refresh()
+        repeat(rehearsal, rehearsal.up, "update")
         assert rehearsal.preview().changed == 0
-        for name, kind in kinds(stack).items():
-            rehearsal.faults.add([name], kind=kind, at="deletion")
-        while True:
-            before = rehearsal.faults.waiting
-            try:
-                rehearsal.destroy()
-                break  # what goes with its cluster is not asked about, and waits for ever
-            except RehearsalError as failed:
-                assert before - rehearsal.faults.waiting, str(failed)
-        assert rehearsal.cloud.items == []
-
-
-@pytest.mark.parametrize("stack", [*filter(first_of_their_type, plans.STACKS)])
-def test_what_is_made_without_an_answer_is_met_by_the_next_up_or_is_left_and_named(
-    stack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a fixed name it is in the way, and the message says so; of an automatic one nobody misses it."""
-    monkeypatch.setenv("PULUMI_CONTINUE_ON_ERROR", "true")
-
-    def delete_what_is_named(failed: RehearsalError) -> int:
-        """What a person does about it."""
-        patterns = ("{0} {1!r} already exists", "is already being used by {1}")
-        texts = str(failed).splitlines()
-        met = [
-            item
-            for item in rehearsal.cloud.items
-            if any(pattern.format(item.type, item.id) in text for pattern in patterns for text in texts)
-        ]
-        for item in met:
-            rehearsal.cloud.remove(item)
-        return len(met)
-
-    with Rehearsal(stack) as rehearsal:
-        rehearsal.faults.add(first_of_their_type(stack), kind="orphan")
-        for operation in (rehearsal.up, rehearsal.destroy):
-            while True:
-                before = rehearsal.faults.waiting
-                try:
-                    operation()
-                    break
-                except RehearsalError as failed:
-                    assert delete_what_is_named(failed) or before - rehearsal.faults.waiting, str(failed)
-            assert rehearsal.preview().changed == 0 or operation == rehearsal.destroy
+        repeat(rehearsal, rehearsal.destroy, "deletion")
+        # What was made without an answer is met by its name, if that is fixed; of an automatic one it stays.
         automatic = re.compile(r"-[0-9a-f]{7,8}$")
         assert not [item.id for item in rehearsal.cloud.items if not automatic.search(item.id.split("@")[0])]
+
+
+def repeat(rehearsal: Rehearsal, operation: Callable[[], object], at: Operation) -> None:
+    """Lets what can fail fail, until all of it has, and deletes what a message says is in the way."""
+    for (stack, name, when), found in faults().items():
+        for kind in found if (stack, when) == (rehearsal.stack, at) else ():
+            rehearsal.faults.add([name], kind=kind, at=at)
+    while True:
+        before = len(rehearsal.faults.struck)
+        try:
+            operation()
+            break
+        except RehearsalError as failed:
+            told = str(failed)
+        struck, met = rehearsal.faults.struck[before:], rehearsal.cloud.named_in(told)
+        for name, said in struck:
+            assert re.search(rf"{name}: .*{re.escape(said)}", told)
+        for item in met:
+            rehearsal.cloud.remove(item)
+        assert struck or met, told
+    assert not rehearsal.faults.waiting
 
 
 @pytest.mark.parametrize(
@@ -114,3 +131,38 @@ def test_destroy_cleans_up_after_a_failed_up(stack: str, name: str) -> None:
         assert not rehearsal.faults.waiting
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
+
+
+def test_an_engine_that_dies_half_way_is_recovered_from_by_cancel_refresh_up_and_destroy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PULUMI_SKIP_CHECKPOINTS", "false")
+    said: list[str] = []
+
+    def kill(made: Item) -> None:
+        """The engine, while it waits for the cluster."""
+        if made.type == CLUSTER and not said:
+            said.append(made.id)
+            engine = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "pulumi"])
+            os.kill(int(engine), signal.SIGKILL)
+
+    with Rehearsal("a4-ray") as rehearsal:
+        rehearsal.cloud.on_write = kill
+        with pytest.raises(EngineError, match="pulumi up was killed by SIGKILL"):
+            rehearsal.up()
+        with pytest.raises(RehearsalError, match=r"currently locked by 1 lock"):
+            rehearsal.up()
+        rehearsal.engine(["cancel", "--yes"])
+        told = rehearsal.engine(["refresh", "--yes"])
+        assert "::a4-ray-cluster, interrupted while creating" in told and "`pulumi refresh`" in told
+        rehearsal.engine(["refresh", "--yes", "--clear-pending-creates"])
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert "pending_operations" not in rehearsal.state()["deployment"]
+        # What the engine did not live to write down is in the way when the network goes.
+        with pytest.raises(RehearsalError, match=f"is already being used by {said[0]}"):
+            rehearsal.destroy()
+        (orphan,) = (item for item in rehearsal.cloud.items if item.id == said[0])
+        rehearsal.cloud.remove(orphan)
+        rehearsal.destroy()
+        assert not rehearsal.state()["deployment"].get("resources")
