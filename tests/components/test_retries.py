@@ -97,15 +97,27 @@ def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, s
     assert any("2 of at most 48 times" in line for line in waited)
 
 
-def test_a_quota_that_is_exceeded_is_told_at_once(rehearsal: Rehearsal, said: list[str]) -> None:
-    rehearsal.faults.add(["network"], "googleapi: Error 403: Quota 'NETWORKS' exceeded", times=2)
-    with pytest.raises(RehearsalError, match=r"network: .*'NETWORKS' exceeded"):
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        (
+            "Error 403: Quota 'NETWORKS' exceeded",
+            "a quota is used up, NETWORKS: ask for more at https://console.cloud.google.com/iam-admin",
+        ),
+        (
+            "Error 403: forbidden",
+            "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack small` lists",
+        ),
+    ],
+)
+def test_what_does_not_pass_is_told_at_once_with_its_remedy(
+    rehearsal: Rehearsal, said: list[str], message: str, remedy: str
+) -> None:
+    rehearsal.faults.add(["network"], f"googleapi: {message}", times=2)
+    with pytest.raises(RehearsalError, match=f"network: .*{message}"):
         rehearsal.up()
     assert rehearsal.faults.waiting == {"network"}
-    remedy = (
-        "network: a quota is used up, NETWORKS: ask for more at https://console.cloud.google.com/iam-admin"
-    )
-    assert any(remedy in line for line in said)
+    assert any(f"network: {remedy}" in line for line in said)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -218,6 +218,26 @@ def test_what_a_killed_rehearsal_leaves_is_swept_by_the_next_and_nothing_else_is
         os.kill(int(orphan), signal.SIGKILL)
 
 
+def test_processes_that_are_written_down_in_what_is_swept_are_ended_if_they_are_still_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "llm-stacks-rehearsal-control-plane-x"
+    left.mkdir()
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([*sleep, f"--data-dir={left}"]) as its, subprocess.Popen(sleep) as another:
+        for name, process in (("etcd", its), ("kwok", another)):
+            (left / f"{name}.pid").write_text(f"{process.pid}\n")
+        try:
+            with folder_of_its_own("y"):
+                assert not left.exists()
+            assert its.wait(60) == -signal.SIGKILL
+            assert another.poll() is None
+        finally:
+            its.kill()
+            another.kill()
+
+
 def test_a_second_rehearsal_of_the_stack_is_rejected(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
