@@ -19,12 +19,16 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """A run so far, by its folder; `written` is None where the bucket does not say when its file was."""
+    """A run so far, by its folder, with the figures of its newest answers to held-out rows, if any.
+
+    `written` is None where the bucket does not say when its file was.
+    """
 
     run: str
     last: Mapping[str, float]
     losses: tuple[Point, ...]
     evaluations: tuple[Point, ...]
+    answers: Mapping[str, float]
     finished: bool
     written: datetime | None
 
@@ -34,6 +38,9 @@ class Progress:
         parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
         parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
+        parts += [
+            f"{name.replace('_', ' ')} {value:.3g}" for name, value in self.answers.items() if name != "step"
+        ]
         speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
         if self.finished:
@@ -75,6 +82,7 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         last=(steps or lines)[-1],
         losses=tuple((int(line["step"]), line["loss"]) for line in steps),
         evaluations=tuple((int(line["step"]), line["eval_loss"]) for line in lines if "eval_loss" in line),
+        answers=next((line for line in reversed(lines) if "judged" in line), {}),
         finished=bool(complete),
         written=datetime.fromisoformat(written) if written else None,
     )

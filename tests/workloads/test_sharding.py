@@ -28,7 +28,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps of one row per process, a checkpoint every two steps, four test rows, with dropout."""
+    """Six steps of one row per process, a checkpoint every two steps, four test rows, with dropout.
+
+    Three of them are answered, which two processes cannot share equally.
+    """
     path = make_recipe(
         tmp_path_factory.mktemp("recipe") / "recipe.yaml",
         tiny,
@@ -36,7 +39,12 @@ def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         sharding="fsdp2",
         evaluate_every_steps=4,
     )
-    return edited(path, "recipe.yaml", data={"test_rows": 4})
+    return edited(
+        path,
+        "recipe.yaml",
+        data={"test_rows": 4},
+        evaluation={"rows": 3, "max_new_tokens": 5, "every_steps": 2},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +103,15 @@ def resumed(interrupted: tuple[Path, str], recipe: Path, warm: str) -> Path:
     return store
 
 
-def test_two_processes_have_the_losses_and_the_adapter_of_one(
+def test_two_processes_have_the_losses_the_adapter_and_the_answers_of_one(
     interrupted: tuple[Path, str], steady_recipe: Path, tmp_path: Path
 ) -> None:
     one = edited(steady_recipe, "one.yaml", training={"batch_size": 2})
     assert main(local(one, tmp_path, "one")) == 0
     steady = interrupted[0] / "steady"
     assert losses(tmp_path / "one") == pytest.approx(losses(steady), abs=1e-4)
+    assert [line["step"] for line in metrics(steady) if "judged" in line] == [2, 4, 6]
+    assert answers(steady) == answers(tmp_path / "one") and len(answers(steady)) == 3
     expected, weights = adapter(tmp_path / "one"), adapter(steady)
     assert weights.keys() == expected.keys()
     for name, weight in weights.items():
@@ -167,6 +177,7 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_chec
     assert weights.keys() == expected.keys()
     assert all((weights[name] == expected[name]).all() for name in expected)
     assert json.loads((resumed / "unpublished" / "COMPLETE.json").read_text())["steps"] == 6
+    assert answers(resumed / "unpublished") == answers(resumed / "undisturbed")
 
 
 def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
@@ -301,6 +312,10 @@ def evaluations(run: Path) -> dict[int, float]:
     return found
 
 
+def answers(run: Path) -> list[str]:
+    return (run / "answers.jsonl").read_text().splitlines()
+
+
 def contents(run: Path) -> dict[Path, bytes]:
     """The files of a run's checkpoints."""
     return {path: path.read_bytes() for path in run.glob("checkpoint-*/**/*") if path.is_file()}
@@ -356,7 +371,7 @@ def edited(recipe: Path, name: str, **sections: dict[str, Any]) -> Path:
     """A recipe beside `recipe` with some values changed."""
     tree = yaml.safe_load(recipe.read_text())
     for section, values in sections.items():
-        tree[section] |= values
+        tree.setdefault(section, {}).update(values)
     path = recipe.with_name(name)
     path.write_text(yaml.safe_dump(tree))
     return path

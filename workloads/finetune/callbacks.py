@@ -122,7 +122,14 @@ class ShowProgress(TrainerCallback):
     """Print and write what the trainer logs; for rank 0."""
 
     def __init__(self, log: MetricsLog, folder: Folder):
-        self._log, self._folder = log, folder
+        self._log, self._folder, self._pace = log, folder, Pace(0)
+
+    def show_answers(self, step: int, figures: dict[str, float], seconds: float) -> None:
+        """Of the model's answers, which took `seconds`."""
+        self._pace.leave_out(seconds)
+        print(f"step {step} answers", *(f"{name} {value:.6g}" for name, value in figures.items()), flush=True)
+        self._log.append({"step": step, **figures})
+        self._log.flush()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -5,6 +5,7 @@
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
                                      written last, lists the files with sizes and checksums
     attempt.json                     the newest start, the only one that may publish
+    answers.jsonl                    the newest answers to held-out rows, where the recipe asks for some
     metrics.jsonl                    a line per logged step, readable while the run goes on
     tensorboard/                     TensorBoard's events, where the recipe asks for them
     adapter/                         the final adapter

@@ -75,6 +75,13 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
     return AutoModelForCausalLM.from_pretrained(model.name, **options)
 
 
+def load_trained(model: Model, adapter: Path, device: "torch.device") -> Any:
+    """The base model on `device` with a trained adapter from disk."""
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(load_model(model, device).to(device), str(adapter))
+
+
 def load_processor(name: str, pictures: bool, revision: str | None = None) -> Any:
     """The model's processor; for rows of text its tokenizer, because trl packs only with a tokenizer."""
     from transformers import AutoProcessor, AutoTokenizer

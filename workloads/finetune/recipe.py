@@ -165,6 +165,21 @@ class Training(_Section):
         return self.seed if self.data_seed is None else self.data_seed
 
 
+class Evaluation(_Section):
+    """Answers to held-out rows, judged at the end of a run."""
+
+    judge: Literal["sql", "emoji", "text"] = Field(
+        "text",
+        description="How answer and reply are compared: sql runs both queries in tables of the row's own "
+        "schema, emoji and text count the emoji or words that they share.",
+    )
+    rows: NonNegativeInt = Field(0, description="Test rows that are answered at most; by default none.")
+    max_new_tokens: PositiveInt = Field(256, description="Tokens of an answer at most.")
+    every_steps: PositiveInt | None = Field(
+        None, description="Answers after the checkpoints of every so many steps too."
+    )
+
+
 class Recipe(_Section):
     """Everything that decides the result of a run, except how many processes take part."""
 
@@ -172,6 +187,7 @@ class Recipe(_Section):
     lora: Lora
     data: Data
     training: Training
+    evaluation: Evaluation = Evaluation()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Recipe":
@@ -266,6 +282,10 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
     if training.evaluate_every_steps is not None and not data.test_rows:
         yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
+    if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
+        yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
+    if (recipe.evaluation.every_steps or 0) % training.save_every_steps:
+        yield "evaluation.every_steps must be a multiple of training.save_every_steps"
     if training.sharding == "fsdp2" and model.quantization == "nf4":
         # https://github.com/huggingface/accelerate/pull/3987: 4-bit weights are left out of the sharding.
         yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"

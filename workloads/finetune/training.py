@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,13 +19,14 @@ from trl import SFTConfig, SFTTrainer
 from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
+from finetune.answers import Answers
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopUnlessFinite
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
 from finetune.merge import merge_adapter, verify_model
 from finetune.metrics import Evaluation, last_evaluation
-from finetune.model import fetch_model, load_model, load_processor, lora_config
+from finetune.model import fetch_model, load_model, load_processor, load_trained, lora_config
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
@@ -41,6 +42,7 @@ class Outcome:
     steps: int
     evaluation: Evaluation | None
     limit_reached: bool = False
+    answers: dict[str, float] | None = None
 
     @property
     def finished(self) -> bool:
@@ -80,31 +82,41 @@ def _train(
     os.environ["HF_HUB_OFFLINE"] = "1"
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
+    progress = None
     if arguments.process_index == 0:
         step = newest.step if newest else 0
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
-        callbacks.append(ShowProgress(MetricsLog(run.folder, step), run.folder))
+        progress = ShowProgress(MetricsLog(run.folder, step), run.folder)
+        callbacks.append(progress)
+    callbacks.append(SaveCheckpoints(driver))
+    answers = None
+    if test_rows and recipe.evaluation.rows:
+        answers = Answers(recipe, test_rows, run, progress)
+        callbacks.append(answers)
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and _outcome(state).finished:
         # The trainer would resume with one more step.
-        outcome, adapter = _outcome(state), resume
+        outcome, adapter, model = _outcome(state), resume, None
         if not (adapter / "adapter_model.safetensors").is_file():
             raise InputError(
                 f"{resume.name} is from an older version, without its adapter in one piece: delete "
                 f"{run.folder.uri}/{resume.name} and start again, it goes on from the checkpoint before"
             )
     else:
-        trainer = build_trainer(recipe, arguments, rows, test_rows, [*callbacks, SaveCheckpoints(driver)])
+        trainer = build_trainer(recipe, arguments, rows, test_rows, callbacks)
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
         outcome = _outcome(trainer.state, asked.answered)
-        adapter = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}")
+        adapter, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
+    if outcome.finished and answers:
+        model = model or load_trained(recipe.model, adapter, arguments.device)
+        outcome = replace(outcome, answers=answers.judged(model, outcome.step))
     if outcome.finished and arguments.process_index == 0:
-        model = None
+        merged = None
         if recipe.training.result == "model":
-            model = Path(str(arguments.output_dir), "model")
-            merge_adapter(recipe.model, published, adapter, model, arguments.device)
-            verify_model(model, published, rows[0]["prompt"], arguments.device)
-        run.publish(adapter, _summary(recipe, run, outcome), model)
+            merged = Path(str(arguments.output_dir), "model")
+            merge_adapter(recipe.model, published, adapter, merged, arguments.device)
+            verify_model(merged, published, rows[0]["prompt"], arguments.device)
+        run.publish(adapter, _summary(recipe, run, outcome), merged)
     return outcome
 
 
@@ -219,6 +231,7 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
         "base_model": recipe.model.name,
         "commits": recipe.commits,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
+        "answers": outcome.answers,
     }
 
 

@@ -28,6 +28,17 @@ def test_a_finished_training_says_so(look: Callable[[], Report], metrics: Callab
     assert progress.line(datetime.now(UTC)).endswith("1000 tokens/s, finished")
 
 
+def test_the_newest_answers_to_held_out_rows_are_shown(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    answers = [{"step": step, "execution_accuracy": step / 4, "judged": 90} for step in (1, 2)]
+    metrics(lines_of(*METRICS, *answers))
+    progress = look().progress
+    assert progress
+    words = "evaluation loss 2.2500, execution accuracy 0.5, judged 90, 1000 tokens/s"
+    assert words in progress.line(datetime.now(UTC))
+
+
 @pytest.mark.parametrize("content", [None, b"", b"\n"])
 def test_a_training_that_has_logged_nothing_is_no_problem(
     content: bytes | None, look: Callable[[], Report], metrics: Callable[..., None]

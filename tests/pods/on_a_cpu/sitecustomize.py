@@ -24,6 +24,7 @@ ARGUMENTS = {
         "--set=training.log_every_steps=1",  # for the losses to be compared
         "--set=training.save_every_steps=6",  # seldom: what a stop saves is then not what a period saved
         "--set=training.evaluate_every_steps=100",  # once, at the end
+        "--set=evaluation.max_new_tokens=8",  # a tiny model seldom ends by itself
     ],
     "local": [
         "--set=data.rows=48",  # eight steps
@@ -32,9 +33,12 @@ ARGUMENTS = {
         "--set=training.log_every_steps=1",
         "--set=training.save_every_steps=3",
         "--set=training.evaluate_every_steps=100",
+        "--set=evaluation.max_new_tokens=8",
     ],
     "ray": [
         "--workers=2",  # for sixteen: one a node
+        "--set=data.test_rows=4",
+        "--set=evaluation.max_new_tokens=8",
         "--set=training.batch_size=1",  # 24 steps of two rows
         "--set=training.loader_processes=1",  # for four: this machine has two cores
         "--set=training.log_every_steps=1",  # for the losses to be compared

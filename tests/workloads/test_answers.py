@@ -1,0 +1,185 @@
+"""The trained model answers held-out rows, which the training does not notice."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from outcomes import losses, metrics
+from tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
+
+from finetune.__main__ import main
+
+TOKENS = 6
+BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))
+
+
+@pytest.fixture(scope="module")
+def store(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished run `mine` of four steps, which answers after the second too."""
+    store = tmp_path_factory.mktemp("answers")
+    assert main(run(recipe(tiny, store, "mine"), "mine")) == 0
+    return store
+
+
+def recipe(tiny: Path, store: Path, name: str, shipped: str = "gemma-3-1b-emoji", **evaluation: Any) -> Path:
+    path = make_recipe(store / f"{name}.yaml", tiny, shipped, batch_size=1)
+    tree = yaml.safe_load(path.read_text())
+    tree["data"] |= {"rows": 12, "test_rows": 3} if tree["data"].get("image") else {}
+    few = {"judge": "emoji", "rows": 3, "max_new_tokens": TOKENS, "every_steps": 2}
+    tree["evaluation"] = few | evaluation
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def run(recipe: Path, name: str) -> list[str]:
+    return ["local", f"--recipe={recipe}", f"--storage={recipe.parent}", f"--run={name}"]
+
+
+def answers(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "answers.jsonl").read_text().splitlines()]
+
+
+def figures(run: Path) -> dict[int, dict[str, float]]:
+    """The figures of answers by step; fails when a step has two."""
+    lines = [line for line in metrics(run) if "judged" in line]
+    found = {line.pop("step"): line for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def complete(run: Path) -> dict[str, Any]:
+    return json.loads((run / "COMPLETE.json").read_text())
+
+
+def test_held_out_rows_are_answered_on_the_period_and_at_the_end(store: Path) -> None:
+    found = figures(store / "mine")
+    assert list(found) == [2, 4]
+    assert found[4].keys() == {"overlap", "exact", "judged"} and found[4]["judged"] == 3
+    assert complete(store / "mine")["answers"] == found[4]
+
+
+def test_the_answers_are_those_that_the_published_model_gives(store: Path, tiny: Path) -> None:
+    """One row at a time, without what the trainer has around the model."""
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from finetune.data import load_conversations
+    from finetune.recipe import load_recipe
+
+    asked = load_recipe(str(store / "mine.yaml"))
+    _, rows = load_conversations(asked.data, asked.training.seed)
+    assert rows is not None
+    tokenizer: Any = AutoTokenizer.from_pretrained(tiny / "text-model")
+    base = AutoModelForCausalLM.from_pretrained(tiny / "text-model")
+    model = PeftModel.from_pretrained(base, str(store / "mine" / "adapter")).eval()
+    expected = []
+    for row in rows.select(range(3)):
+        prompt = tokenizer.apply_chat_template(
+            row["prompt"], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        )
+        tokens = model.generate(**prompt, do_sample=False, max_new_tokens=TOKENS)[0]
+        reply = tokenizer.decode(tokens[prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+        expected.append((reply, row["completion"][0]["content"]))
+    assert [(answer["reply"], answer["wanted"]) for answer in answers(store / "mine")] == expected
+
+
+def test_the_training_is_the_same_without_answers(store: Path, tiny: Path) -> None:
+    assert main(run(recipe(tiny, store, "silent", rows=0, every_steps=None), "silent")) == 0
+    assert losses(store / "silent") == losses(store / "mine")
+    weights = [store / name / "adapter" / "adapter_model.safetensors" for name in ("silent", "mine")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    assert complete(store / "silent")["answers"] is None
+
+
+@pytest.mark.parametrize("killed_in", [2, 4])
+def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
+    killed_in: int, store: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from finetune.answers import Answers
+    from finetune.callbacks import SaveOnRequest
+
+    path = recipe(tiny, store, f"killed-{killed_in}")
+    judged, trained = Answers.judged, list[int]()
+    monkeypatch.setattr(
+        SaveOnRequest, "on_step_begin", lambda _, __, state, *___, **____: trained.append(state.global_step)
+    )
+
+    def kill(self: Answers, model: Any, step: int) -> dict[str, float]:
+        if step == killed_in:
+            raise KeyboardInterrupt
+        return judged(self, model, step)
+
+    monkeypatch.setattr(Answers, "judged", kill)
+    with pytest.raises(KeyboardInterrupt):
+        main(run(path, path.stem))
+    monkeypatch.setattr(Answers, "judged", judged)
+    assert main(run(path, path.stem)) == 0
+    assert trained == [0, 1, 2, 3]
+    assert losses(store / path.stem) == losses(store / "mine")
+    assert answers(store / path.stem) == answers(store / "mine")
+    assert complete(store / path.stem)["answers"] == figures(store / "mine")[4]
+
+
+def test_rows_with_pictures_are_asked_with_their_pictures(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peft import PeftModelForCausalLM
+
+    asked, generate = list[dict[str, Any]](), PeftModelForCausalLM.generate
+    monkeypatch.setattr(
+        PeftModelForCausalLM,
+        "generate",
+        lambda self, **inputs: asked.append(inputs) or generate(self, **inputs),
+    )
+    path = recipe(tiny, tmp_path, "vision", "gemma-3-4b-vision", judge="text", every_steps=None)
+    assert main(run(path, "vision")) == 0
+    assert list(figures(tmp_path / "vision")) == [12]
+    assert len({answer["wanted"] for answer in answers(tmp_path / "vision")}) == 3
+    (inputs,) = asked
+    assert len(inputs["pixel_values"]) == 3
+    begins, pictures = ((inputs["input_ids"] == token).sum(1).tolist() for token in (BOS, PICTURE))
+    assert (begins, pictures) == ([1, 1, 1], [TOKENS_PER_IMAGE] * 3)
+
+
+def test_sql_is_judged_by_the_schema_of_its_row(tiny: Path, tmp_path: Path) -> None:
+    """The tiny data set's are none, which is counted."""
+    path = recipe(tiny, tmp_path, "sql", "gemma-3-4b-sql", judge="sql", every_steps=None)
+    assert main(run(path, "sql")) == 0
+    zero = {"execution_accuracy": 0, "judged": 0, "reference_empty": 0}
+    assert complete(tmp_path / "sql")["answers"] == zero | {"reference_not_run": 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "reply", "overlap", "exact"),
+    [
+        ("emoji", "🍌🤔", "🍌🤔", 1, 1),
+        ("emoji", "🍌🤔", "🤔 🍌", 1, 0),
+        ("emoji", "👩‍👩‍👧👍🏽", "👩👍🏽", 0.5, 0),
+        ("emoji", "🍌", "banana", 0, 0),
+        ("emoji", "🍌", "", 0, 0),
+        ("text", "A soft scarf, red.", "a soft red scarf", 1, 0),
+        ("text", "A soft scarf", "a soft scarf!", 1, 1),
+        ("text", "red red scarf", "red lamp", 0.4, 0),
+    ],
+)
+def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: float, exact: int) -> None:
+    from finetune.answers import UNITS, compare
+
+    assert compare(wanted, reply, UNITS[kind]) == {"overlap": pytest.approx(overlap), "exact": exact}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"judge": "sql"}, "evaluation.judge sql needs data.fields.schema"),
+        ({"every_steps": 3}, "evaluation.every_steps must be a multiple of training.save_every_steps"),
+        ({"row": 7}, "unknown key evaluation.row (did you mean rows?)"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_at_once(
+    more: dict[str, Any], told: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(run(recipe(tiny, tmp_path, "wrong", **more), "wrong")) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""Judges a query by what it finds: in SQLite, in tables of the row's own schema with small invented rows."""
+
+import random
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from datetime import date, timedelta
+from itertools import chain
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+# What data sets mix. Tried in this order where SQLite does not take a query as it stands.
+DIALECTS = ("mysql", "postgres", "tsql")
+# Each query runs in so many fillings of the tables: an equal result in one may be an accident.
+FILLINGS, INVENTED_ROWS = 3, 12
+WORDS = ("amber", "birch", "cedar", "delta", "ember")
+# A result of today is another tomorrow.
+UNSTEADY = re.compile(r"\b(now|current_\w+|curdate|curtime|getdate|sysdate|today|rand|random|uuid)\b", re.I)
+# The first that fits: whole numbers are numeric too.
+KINDS = {
+    "BOOLEAN": {exp.DType.BOOLEAN},
+    "INTEGER": {*exp.DataType.INTEGER_TYPES, exp.DType.SERIAL, exp.DType.BIGSERIAL, exp.DType.YEAR},
+    "REAL": exp.DataType.NUMERIC_TYPES,
+    "DATE": exp.DataType.TEMPORAL_TYPES,
+}
+DATE_PARTS = {"YEAR": slice(0, 4), "MONTH": slice(5, 7), "DAY": slice(8, 10)}
+# A model wrote the query: it may read and change the tables, which are in memory, and nothing else.
+ACTIONS = ("SELECT", "READ", "FUNCTION", "RECURSIVE", "INSERT", "UPDATE", "DELETE")
+ALLOWED = {getattr(sqlite3, f"SQLITE_{action}") for action in ACTIONS}
+# Steps of SQLite's machine, since seconds would not be the same everywhere: some 50 ms.
+MOST_STEPS, MOST_ROWS, MOST_BYTES = 1_000_000, 10_000, 100_000
+CONSTANTS = exp.Literal | exp.Null | exp.Boolean
+FAILURES = (sqlite3.Error, sqlite3.Warning, SqlglotError, RecursionError, StopIteration, ValueError)
+
+RIGHT, WRONG, EMPTY, NOT_RUN = "right", "wrong", "reference_empty", "reference_not_run"
+
+
+def judge(schema: str, reference: str, reply: str) -> str:
+    """RIGHT or WRONG, by what both queries find or change in the tables that `schema` creates.
+
+    Rows count as often as they are found, and in order if the reference has one; names of columns do not
+    count. EMPTY or NOT_RUN when the reference gives nothing to compare with; a count of zero is nothing.
+    """
+    try:
+        tables, (query, *_) = next(_readings(schema)), next(_readings(reference))
+        wanted = _wanted(query)
+        fillings = [_filled(tables, wanted, random.Random(f"{schema}{at}")) for at in range(FILLINGS)]
+        expected = {filling: _result(filling, reference) for filling in fillings}
+    except FAILURES:
+        return NOT_RUN
+    if UNSTEADY.search(reference):
+        return NOT_RUN
+    telling = {filling: rows for filling, rows in expected.items() if any(map(any, rows))}
+    compared: Any = list if query.args.get("order") else Counter
+    with suppress(*FAILURES):
+        found = [compared(_result(filling, reply)) for filling in telling]
+        return (RIGHT if found == [*map(compared, telling.values())] else WRONG) if found else EMPTY
+    return WRONG
+
+
+def _readings(text: str) -> Iterator[list[Any]]:
+    """The statements of a text, as each dialect reads them that can, without what SQLite does not have."""
+    for dialect in DIALECTS:
+        with suppress(SqlglotError):
+            statements = [each for each in sqlglot.parse(text, read=dialect) if each]
+            for node in (node for each in statements for node in [*each.walk()]):
+                if isinstance(node, exp.Table | exp.Column):
+                    node.set("db", None)
+                elif isinstance(node, exp.Extract):
+                    node.replace(exp.Anonymous(this=node.name, expressions=[node.expression]))
+            if statements:
+                yield statements
+
+
+def _wanted(query: exp.Expression) -> dict[str, list[Any]]:
+    """The values that a query compares a column with, by its name: first one that passes."""
+    wanted: dict[str, list[Any]] = {}
+    for test in query.find_all(exp.Predicate):
+        parts = [*test.walk(prune=lambda node: isinstance(node, exp.Query))]
+        passes = isinstance(test, exp.GT) - isinstance(test, exp.LT)
+        literals = [part.to_py() for part in parts if part.is_number or isinstance(part, CONSTANTS)]
+        values = [_beside(literal, step) for step in (passes, 0, 1, -1) for literal in literals]
+        for column in (part for part in parts if isinstance(part, exp.Column)):
+            wanted.setdefault(column.name.lower(), []).extend(values)
+    return wanted
+
+
+def _beside(value: Any, step: int) -> Any:
+    """The number or day that is `step` further; of a pattern a text that fits it."""
+    if value is None or isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return float(value + step) if value % 1 else int(value + step)
+    with suppress(ValueError):
+        return str(date.fromisoformat(value) + timedelta(days=step))
+    return value.replace("%", "").replace("_", "a")
+
+
+def _filled(tables: list[exp.Expression], wanted: dict[str, list[Any]], chance: random.Random) -> bytes:
+    """A database with the rows that the schema inserts and invented ones; it has no constraints."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        for each in tables:
+            if not isinstance(each.this, exp.Schema) or not isinstance(each, exp.Create):
+                with suppress(sqlite3.Error):
+                    database.execute(each.sql("sqlite"))
+                continue
+            name = each.this.this.name
+            parts = [
+                part for part in each.this.expressions if isinstance(part, exp.ColumnDef | exp.Identifier)
+            ]
+            columns = {part.name: _kind(part) for part in parts}
+            declared = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+            database.execute(f'CREATE TABLE "{name}" ({declared})')
+            for at in range(INVENTED_ROWS):
+                row = [
+                    _value(kind, wanted.get(part.lower(), []), at, chance) for part, kind in columns.items()
+                ]
+                database.execute(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(row))})', row)
+        return database.serialize()
+
+
+def _kind(column: exp.Expression) -> str:
+    kind = column.args.get("kind")
+    return next((name for name, types in KINDS.items() if kind and kind.is_type(*types)), "TEXT")
+
+
+def _value(kind: str, wanted: list[Any], at: int, chance: random.Random) -> Any:
+    """For the row with number `at`: the first row passes the query's tests, of the others some do."""
+    number = chance.randint(1, 9) if at else 1
+    if wanted and (at == 0 or chance.random() < 0.6):
+        value = chance.choice(wanted) if at else wanted[0]
+        if kind == "DATE" and isinstance(value, int):  # the query compares a part of it
+            return f"{value:04}-06-15" if value > 31 else f"2021-{min(value, 12):02}-{value:02}"
+        return value
+    day = f"{2019 + number % 5}-{number:02}-{chance.randint(10, 28)}"
+    values = {"BOOLEAN": number % 2, "INTEGER": number, "REAL": number * 10.5, "DATE": day}
+    return values.get(kind, WORDS[number % len(WORDS)])
+
+
+def _result(filling: bytes, query: str) -> list[tuple[Any, ...]]:
+    """What a query finds, or the tables if it has changed them; raises one of FAILURES if it does not run."""
+    problem: Exception = ValueError("no query")
+    spellings = (reading[0].sql("sqlite") for reading in _readings(query) if len(reading) == 1)
+    for spelling in chain([query], spellings):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+            database.deserialize(filling)
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+            for name, part in DATE_PARTS.items():
+                database.create_function(name, 1, lambda day, part=part: day and int(str(day)[part]))
+            # Nothing goes to the disk.
+            database.execute("PRAGMA temp_store = MEMORY")
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+            database.set_progress_handler(lambda: 1, MOST_STEPS)
+            database.set_authorizer(lambda action, *_: int(action not in ALLOWED))
+            try:
+                rows = database.execute(spelling).fetchmany(MOST_ROWS)
+                if database.total_changes:
+                    rows = [
+                        (name, *row) for name in tables for row in database.execute(f'SELECT * FROM "{name}"')
+                    ]
+            except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+                problem = error
+                continue
+            return [
+                tuple(round(each, 6) if isinstance(each, float) else each for each in row) for row in rows
+            ]
+    raise problem
