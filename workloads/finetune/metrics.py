@@ -31,7 +31,7 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Loss and accuracy on the test rows, averaged over their batches."""
+    """Loss and accuracy on the test rows, averaged over their reply tokens."""
 
     step: int
     eval_loss: float

@@ -30,7 +30,7 @@ from finetune.model import fetch_model, load_model, load_processor, load_trained
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
-from finetune.tokens import to_tokens
+from finetune.tokens import NOT_TRAINED, to_tokens
 from finetune.trackers import name_run
 
 
@@ -120,6 +120,27 @@ def _train(
     return outcome
 
 
+class _Trainer(SFTTrainer):
+    """Averages an evaluation over its reply tokens; the library does over batches, whatever is in them."""
+
+    def prediction_step(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
+        """As the library's; keeps the sum of the losses and the number of tokens."""
+        loss, *others = super().prediction_step(model, inputs, *more, **options)
+        tokens = (inputs["labels"][:, 1:] != NOT_TRAINED).sum()
+        self._scored.append(self.accelerator.gather_for_metrics(torch.stack([loss * tokens, tokens])[None]))
+        return loss, *others
+
+    def evaluation_loop(self, *arguments: Any, **options: Any) -> Any:
+        """As the library's, with these averages."""
+        self._scored = list[torch.Tensor]()
+        output: Any = super().evaluation_loop(*arguments, **options)
+        losses, tokens = torch.stack([scored.sum(0) for scored in self._scored]).cpu().unbind(1)
+        output.metrics["eval_loss"] = float(losses.sum() / tokens.sum())
+        accuracy = torch.tensor(self._metrics["eval"]["mean_token_accuracy"])
+        self._metrics["eval"]["mean_token_accuracy"] = [float((accuracy * tokens).sum() / tokens.sum())]
+        return output
+
+
 def build_trainer(
     recipe: Recipe,
     arguments: SFTConfig,
@@ -141,7 +162,7 @@ def build_trainer(
     sharded = is_sharded(recipe.training)
     with loaded_by_one_process(sharded):
         model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
-    trainer = SFTTrainer(
+    trainer = _Trainer(
         model=model,
         args=arguments,
         train_dataset=rows,
@@ -172,7 +193,8 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
-        per_device_eval_batch_size=training.batch_size,
+        # One at a time, so that none counts twice where processes share them unevenly.
+        per_device_eval_batch_size=1,
         gradient_accumulation_steps=training.accumulation_steps,
         learning_rate=training.learning_rate,
         lr_scheduler_type=training.schedule,
