@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,18 @@ import trl.trainer.utils
 from transformers import Trainer
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
+import finetune.training
+from benchmarks.training.library import library_trainer
 from benchmarks.training.tutorials import Emoji, Product, Sql, Tutorial
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.training import build_trainer, sft_arguments
 
 IGNORED = -100
+TUTORIAL, PADDED, PACKED, RECIPE = "tutorial", "trl, padded by length", "trl, packed", "recipe"
+# The recipe without the shared prefix; what is left beside trl is attention within the rows.
+WHOLE_PROMPTS = "recipe, whole prompts"
+LIBRARY = (PADDED, PACKED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +38,14 @@ class Case:
     model: str
     rows: dict[str, int]
     test_rows: int
-    # The aim: so many times the tutorial's reply tokens per second.
+    # The aims: so many times the reply tokens per second of the tutorial, and of somebody who knows trl.
     aim: float
+    library_aim: float
+
+    @property
+    def packed(self) -> bool:
+        """Whether the recipe packs its rows."""
+        return load_recipe(self.recipe).training.packing
 
 
 CASES = (
@@ -44,6 +57,7 @@ CASES = (
         rows={"tiny": 160, "mid": 96},
         test_rows=32,
         aim=2.0,
+        library_aim=1.0,
     ),
     Case(
         name="sql",
@@ -53,6 +67,7 @@ CASES = (
         rows={"tiny": 128, "mid": 64},
         test_rows=32,
         aim=2.0,
+        library_aim=1.5,
     ),
     Case(
         name="product",
@@ -61,14 +76,15 @@ CASES = (
         model="vision",
         rows={"tiny": 64, "mid": 32},
         test_rows=16,
-        aim=1.3,
+        aim=2.0,
+        library_aim=1.0,
     ),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """`loss` is the mean over the reply tokens of the test rows, on which neither side is trained.
+    """`loss` is the mean over the reply tokens of the test rows, on which no side is trained.
 
     `seconds` are those of the training; on a CPU without the kernel's time, which includes
     allocating memory.
@@ -109,7 +125,7 @@ def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
 def shipped(recipe: Recipe, workspace: Path) -> Trainer:
     """The trainer of `python -m finetune`, without checkpoints and without evaluation during training.
 
-    Logits are computed for reply tokens alone, as trl does where Triton is installed and there is a GPU.
+    From here on trl computes logits for reply tokens alone, as it does where there are Triton and a GPU.
     """
     heads: Any = trl.trainer.utils
     heads._use_triton = lambda device: True
@@ -117,6 +133,14 @@ def shipped(recipe: Recipe, workspace: Path) -> Trainer:
     arguments.save_strategy = SaveStrategy.NO
     arguments.eval_strategy = IntervalStrategy.NO
     return build_trainer(recipe, arguments, *load_conversations(recipe.data, recipe.training.seed), [])
+
+
+def library(recipe: Recipe, workspace: Path, ours: Trainer, packed: bool = False) -> Trainer:
+    """The trainer of somebody who knows trl, over the same rows in as many steps as `ours`."""
+    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
+    assert test_rows is not None
+    batches = len(ours.get_train_dataloader())
+    return library_trainer(recipe, rows, test_rows, workspace, ceil(len(rows) / batches), packed)
 
 
 def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
@@ -129,18 +153,23 @@ def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
 def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
     """Train once. Call it in a process that has not trained before, or its memory counts too."""
     torch.set_num_threads(1)
+    if side == WHOLE_PROMPTS:
+        patched: Any = finetune.training
+        patched.split_off_prefix = lambda rows, test_rows: ([], rows, test_rows)
     recipe = recipe_of(case, size, stand_ins)
     with tempfile.TemporaryDirectory() as workspace:
         counted = shipped(recipe, Path(workspace))
         reply_tokens = count_labels(counted.get_train_dataloader())
-        if side == "recipe":
-            trainer = counted
-            test_batches = list(trainer.get_eval_dataloader())
-        else:
-            del counted
+        if side == TUTORIAL:
             tutorial = tutorials(case, recipe, Path(workspace))
-            trainer = tutorial.trainer()
-            test_batches = list(tutorial.test_batches())
+            trainer, test_batches = tutorial.trainer(), [*tutorial.test_batches()]
+        else:
+            trainer = (
+                library(recipe, Path(workspace), counted, side == PACKED) if side in LIBRARY else counted
+            )
+            test_batches = [*trainer.get_eval_dataloader()]
+        if trainer is not counted:
+            del counted
         loss_before = reply_loss(trainer, test_batches)
         _forget_peak()
         began = _clock()

@@ -94,6 +94,32 @@ def test_rows_are_packed_and_the_held_out_ones_too(packed: Any) -> None:
     assert not trained & held_out
 
 
+@pytest.mark.parametrize("changed", ["max_length=160", "max_length=96", "packing=false"])
+def test_an_evaluation_is_the_average_over_all_reply_tokens_whatever_the_packs(
+    changed: str, tiny: Path, tmp_path: Path
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji", f"training.{changed}")
+    trainer = make_trainer(recipe, tmp_path)
+    found = trainer.evaluate()
+    test_rows = load_conversations(recipe.data, recipe.training.seed)[1]
+    assert test_rows is not None
+    alone = AutoModelForCausalLM.from_pretrained(recipe.model.name)
+    losses, right = [], []
+    for row in to_tokens(test_rows, trainer.processing_class, None).with_format("torch"):
+        trained = row["labels"][1:] != NOT_TRAINED
+        scores, replies = (
+            alone(row["input_ids"][None]).logits[0, :-1][trained],
+            row["labels"][1:][trained].long(),
+        )
+        losses.append(torch.nn.functional.cross_entropy(scores, replies, reduction="none"))
+        right.append((scores.argmax(-1) == replies).float())
+    assert found["eval_loss"] == pytest.approx(float(torch.cat(losses).mean()), rel=1e-5)
+    assert found["eval_mean_token_accuracy"] == pytest.approx(float(torch.cat(right).mean()))
+
+
 def test_the_draw_is_the_same_for_every_process_and_another_with_another_seed(
     tiny: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Both sides of the training benchmark have the same rows and reply tokens, one with the shipped recipes."""
+"""All sides of the training benchmark have the same rows and reply tokens, one with the shipped recipes."""
 
 import re
 from pathlib import Path
@@ -70,6 +70,47 @@ def test_both_sides_see_the_same_rows_once_and_are_scored_on_the_same_reply_toke
     assert reply_loss(ours, test_batches) == pytest.approx(
         reply_loss(their_trainer, theirs.test_batches()), rel=0.05
     )
+
+
+SAME = [
+    "learning_rate",
+    "lr_scheduler_type",
+    "optim",
+    "max_grad_norm",
+    "weight_decay",
+    "warmup_steps",
+    "seed",
+]
+
+
+def test_who_knows_trl_trains_the_same_adapter_at_the_same_rate_on_the_same_rows_in_as_many_steps(
+    case: "Case", stand_ins: Path, tmp_path: Path
+) -> None:
+    from benchmarks.training.measure import count_labels, library, recipe_of, shipped
+
+    recipe = recipe_of(case, "tiny", stand_ins)
+    ours: Any = shipped(recipe, tmp_path)
+    theirs: Any = library(recipe, tmp_path, ours)
+    assert adapter(theirs) == adapter(ours)
+    assert [getattr(theirs.args, name) for name in SAME] == [getattr(ours.args, name) for name in SAME]
+    assert theirs.args.gradient_accumulation_steps == ours.args.gradient_accumulation_steps
+    tokenizer = getattr(ours.processing_class, "tokenizer", ours.processing_class)
+    batches, padded = [*ours.get_train_dataloader()], [*theirs.get_train_dataloader()]
+    # The same rows in as many steps are the same tokens in a step; a shared prefix counts in each row.
+    assert len(padded) == len(batches)
+    assert replies(padded, tokenizer) == replies(batches, tokenizer)
+    assert count_labels(padded) == count_labels(batches)
+    assert len(replies(padded[:1], tokenizer)) > 1
+
+
+def adapter(trainer: Any) -> list[tuple[str, Any, float, float]]:
+    """Name, shape, factor and dropout of each trained weight."""
+    config = trainer.model.peft_config["default"]
+    return [
+        (name, weight.shape, config.lora_alpha / config.r, config.lora_dropout)
+        for name, weight in trainer.model.named_parameters()
+        if weight.requires_grad
+    ]
 
 
 def test_only_tokens_of_replies_are_compared_with_the_vocabulary_as_on_a_gpu(
