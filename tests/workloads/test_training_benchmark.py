@@ -113,6 +113,13 @@ def adapter(trainer: Any) -> list[tuple[str, Any, float, float]]:
     ]
 
 
+def test_the_recorded_figures_say_which_code_was_measured() -> None:
+    from benchmarks.training.__main__ import HERE
+
+    for results in HERE.glob("results-*.md"):
+        assert re.match(r"Commit [0-9a-f]{12}; ", results.read_text()), results
+
+
 def test_only_tokens_of_replies_are_compared_with_the_vocabulary_as_on_a_gpu(
     case: "Case", stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
