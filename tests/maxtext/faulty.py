@@ -13,12 +13,14 @@ def train_and_die(config: dict[str, Any]) -> None:
     """Replaces the driver's worker function: kills rank 1 once after each step in `<output>/faults`.
 
     The directory holds an empty file per fault, removed when it has happened: `7` is a kill after step 7,
-    `drain-2` the end of the node that is told to it after step 2, half a minute before. Nothing is killed in
-    a start with a drain. `<output>/starts` has the steps saved and logged before each start.
+    `drain-2` the end of the node that is told to it after step 2, half a minute before, `term-2` a SIGTERM
+    to that worker after step 2, `other-6` another command that takes the run over after step 6. Nothing is
+    killed in a start with a drain. `<output>/starts` has the steps saved and logged before each start.
     """
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train
 
+    from ending.remembered import SUBMISSION
     from maxtext_driver import worker
     from maxtext_driver.run_folder import RunFolder
 
@@ -34,7 +36,8 @@ def train_and_die(config: dict[str, Any]) -> None:
     def save_and_die(manager: Any, state: Any, settings: Any, data: Any, step: int | None = None) -> None:
         original(manager, state, settings, data, step)
         done = None if step is None else step + 1
-        fault, drain = faults / str(done), faults / f"drain-{done}"
+        fault = faults / str(done)
+        drain, term, other = (faults / f"{kind}-{done}" for kind in ("drain", "term", "other"))
         nonlocal draining
         if rank == 1 and drain.exists():
             drain.unlink()
@@ -42,6 +45,14 @@ def train_and_die(config: dict[str, Any]) -> None:
             draining = True
         elif rank == 1 and draining:
             wait_for_notice()
+        elif rank == 1 and term.exists():
+            term.unlink()
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_notice()
+        elif rank == 1 and other.exists():
+            other.unlink()
+            os.environ[SUBMISSION] = "another"
+            run.writer.begin()
         elif rank == 1 and fault.exists():
             fault.unlink()
             os.kill(os.getpid(), signal.SIGKILL)

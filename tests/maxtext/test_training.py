@@ -155,6 +155,69 @@ def test_at_its_limit_a_run_saves_on_all_hosts_and_with_a_higher_one_it_goes_on(
     assert max(losses(tmp_path / "mine")) == STEPS
 
 
+@pytest.fixture
+def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lost worker is replaced, workers find the faults, and the recipe needs no look of MaxText's."""
+    from maxtext_driver import ray_driver
+
+    monkeypatch.setattr(command, "dry_run", lambda arguments: 0)
+    monkeypatch.setattr(ray_driver, "WORKER_FAILURES", 0)
+    monkeypatch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
+
+
+def with_fault(output: Path, fault: str) -> Path:
+    (output / "faults").mkdir()
+    (output / "faults" / fault).touch()
+    return output
+
+
+@pytest.mark.usefixtures("one_try")
+def test_a_sigterm_saves_on_all_hosts_and_they_start_again_which_counts_as_no_failure(
+    recipe: Path, tmp_path: Path, undisturbed: Path
+) -> None:
+    assert submit(recipe, with_fault(tmp_path, "term-2")) == 0
+    _, second = [int(line.split()[0]) for line in (tmp_path / "starts").read_text().splitlines()]
+    assert 2 <= second < STEPS
+    found, expected = losses(tmp_path / "mine"), losses(undisturbed)
+    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
+    assert max(found) == STEPS
+
+
+def saved_files(run: Path) -> dict[Path, bytes]:
+    """All checkpoints."""
+    return {path: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("one_try")
+def test_what_is_no_number_is_not_saved_and_the_second_time_is_final(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diverging = (
+        "--set=learning_rate=1e38",
+        "--set=checkpoint_period=1",
+        "--set=max_num_checkpoints_to_keep=99",
+    )
+    assert submit(recipe, tmp_path, *diverging) == Exit.FAILED
+    saved, before = RunFolder(tmp_path, "mine").steps_saved(), saved_files(tmp_path / "mine")
+    assert saved >= 1
+    told = capsys.readouterr().err
+    assert (
+        f"loss or gradient is not finite at step {saved + 1}; the checkpoint of step {saved} is kept" in told
+    )
+    assert submit(recipe, tmp_path, *diverging) == Exit.BAD_INPUT
+    assert f"step {saved + 1}, for the second time with the same rows" in capsys.readouterr().err
+    assert saved_files(tmp_path / "mine") == before
+
+
+@pytest.mark.usefixtures("one_try")
+def test_a_run_that_another_start_has_taken_over_saves_nothing_more(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit(recipe, with_fault(tmp_path, "other-6")) == Exit.BAD_INPUT
+    assert "this start publishes nothing more" in capsys.readouterr().err
+    assert RunFolder(tmp_path, "mine").steps_saved() == PERIOD + 1
+
+
 def submit(recipe: Path, output: Path, *options: str) -> int:
     """Submit the command as a job of the cluster."""
     where = ["--recipe", str(recipe), "--output", str(output), "--run", "mine", "--workers", "2"]

@@ -181,11 +181,11 @@ def test_half_a_line_of_metrics_is_left_out_and_told(
 def test_a_run_has_one_writer_the_newest_and_the_other_publishes_nothing(
     run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run.begin()
+    run.writer.begin()
     kept = save(run, tmp_path, 20)
     monkeypatch.setenv(SUBMISSION, "another")
     newer = RunFolder(run.storage, run.name)
-    newer.begin()
+    newer.writer.begin()
     before = run.folder.sizes()
     with pytest.raises(InputError, match=r"run mine goes on at .*, which started it at 20.*: this start"):
         save(run, tmp_path, 40)

@@ -143,7 +143,7 @@ def test_a_run_that_a_newer_start_has_taken_over_ends_before_it_saves(
         if next(asked) == 3:
             with monkeypatch.context() as elsewhere:
                 elsewhere.setenv(SUBMISSION, submission)
-                RunFolder(str(tmp_path), "mine").begin()
+                RunFolder(str(tmp_path), "mine").writer.begin()
         return Request.CONTINUE
 
     monkeypatch.setattr(local_driver.LocalDriver, "requested", taken_over)

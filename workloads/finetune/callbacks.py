@@ -1,6 +1,5 @@
 """Callbacks of the trainer: saving on request, checkpoints to storage, progress, an end without figures."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from accelerate.utils import broadcast_object_list, gather, gather_object
 from peft import get_peft_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ending.errors import InputError, PassingError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
+from ending.writer import not_finite
 from finetune.checkpoint import RunFolder
 from finetune.driver import Driver, Request
 from finetune.metrics import Pace, last_evaluation
@@ -47,7 +46,7 @@ class SaveOnRequest(TrainerCallback):
             control.should_training_stop = control.should_training_stop or request >= Request.SAVE_AND_STOP
             self.answered = request
         if control.should_save:
-            (end,) = broadcast_object_list([None if args.process_index else self._run.replaced()])
+            (end,) = broadcast_object_list([None if args.process_index else self._run.writer.replaced()])
             if end:
                 raise end
         # The average since the last line would be lost with the process, and what is saved must be finite.
@@ -59,8 +58,6 @@ class StopUnlessFinite(TrainerCallback):
 
     What an earlier step has spoilt shows in the next loss that is logged.
     """
-
-    FILE = "not-finite.json"
 
     def __init__(self, run: RunFolder):
         self._run = run
@@ -78,21 +75,13 @@ class StopUnlessFinite(TrainerCallback):
         if gather(finite[None]).all():
             return
         # Asked by one process, since it changes the answer.
-        again, kept = None, None
+        end = None
         if args.process_index == 0:
-            record = json.dumps({"step": state.global_step})
-            again = self._run.folder.read_text(self.FILE) == record
-            self._run.folder.write_text(self.FILE, record)
             kept = self._run.newest_checkpoint()
-        again, kept = broadcast_object_list([again, kept])
-        what = f"loss or gradient is not finite at step {state.global_step}"
-        good = f"{kept.name} is kept" if kept else "no checkpoint had been saved"
-        if again:
-            raise InputError(
-                f"{what}, for the second time with the same rows; {good}: lower training.learning_rate or "
-                "look at the rows, with a --run of its own"
-            )
-        raise PassingError(f"{what}; {good}, and the next start goes on from there")
+            name = kept.name if kept else None
+            end = not_finite(self._run.folder, state.global_step, name, "training.learning_rate")
+        (end,) = broadcast_object_list([end])
+        raise end
 
 
 class SaveCheckpoints(TrainerCallback):

@@ -20,23 +20,19 @@ import hashlib
 import json
 import re
 import shutil
-import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ending.errors import InputError, PassingError
-from ending.exit_codes import Exit
 from ending.files import differences, read_json
-from ending.remembered import submission
+from ending.writer import Writer
 from finetune.data_files import version
 from finetune.recipe import Recipe, with_defaults
 from finetune.storage import Folder
 
 MARKER = "COMPLETE.json"
-ATTEMPT = "attempt.json"
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Files of a checkpoint that nobody needs who loads the adapter.
@@ -66,7 +62,7 @@ class RunFolder:
         self.name = run
         self.folder = Folder(f"{storage.rstrip('/')}/{run}")
         self.storage = self.folder.uri.removesuffix(f"/{run}")
-        self._attempt: dict[str, str] = {}
+        self.writer = Writer(self.folder, run)
 
     def claim(self, recipe: Recipe, workers: int) -> bool:
         """Record recipe and number of workers, or compare with the record; True when the run is finished.
@@ -115,38 +111,6 @@ class RunFolder:
         commits = (self._record() or {}).get("commits")
         return recipe.at(commits) if commits else recipe
 
-    def begin(self) -> None:
-        """Make this process the run's one writer, in place of an earlier one that may go on somewhere."""
-        self._attempt = {
-            "attempt": uuid4().hex,
-            "submission": submission(),
-            "host": socket.gethostname(),
-            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        self.folder.write_text(ATTEMPT, json.dumps(self._attempt))
-
-    def replaced(self) -> BaseException | None:
-        """What to raise when a newer start has become the run's writer; no other start follows.
-
-        A try of the same submission has been started already in place of this one; Kubernetes then ignores
-        the exit code of an interrupted pod, where that of bad input would end the Job, with the new pod.
-        """
-        newest = read_json(self.folder, ATTEMPT)
-        if not self._attempt or newest.get("attempt", self._attempt["attempt"]) == self._attempt["attempt"]:
-            return None
-        reason = (
-            f"run {self.name} goes on at {newest['host']}, which started it at {newest['started_at']}: "
-            "this start publishes nothing more"
-        )
-        if newest["submission"] != self._attempt["submission"]:
-            return InputError(reason)
-        print(reason, flush=True)
-        return SystemExit(Exit.INTERRUPTED)
-
-    def _check_writer(self) -> None:
-        if end := self.replaced():
-            raise end
-
     def _record(self) -> dict[str, Any] | None:
         record = self.folder.first_access(lambda: read_json(self.folder, "run.json"))
         return {**record, "recipe": with_defaults(record["recipe"])} if record else None
@@ -172,7 +136,7 @@ class RunFolder:
 
     def complete_checkpoint(self, name: str, files: dict[str, FileSum]) -> None:
         """Write COMPLETE.json of a checkpoint, after all its files have been uploaded."""
-        self._check_writer()
+        self.writer.check()
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
     def fetch_newest(self, target: Path) -> SavedCheckpoint | None:
@@ -230,7 +194,7 @@ class RunFolder:
         files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
         adapter = [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
         results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
-        self._check_writer()
+        self.writer.check()
         for name, paths in results.items():
             # An earlier attempt may have left other files.
             self.folder.delete(name)
@@ -238,7 +202,7 @@ class RunFolder:
                 self.folder.upload(path, f"{name}/{path.name}")
         sizes = {name: {path.name: path.stat().st_size for path in paths} for name, paths in results.items()}
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
-        self._check_writer()
+        self.writer.check()
         self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))
 
     def _complete_checkpoints(self) -> list[SavedCheckpoint]:

@@ -69,7 +69,7 @@ def _train(
 ) -> Outcome:
     newest: SavedCheckpoint | None = None
     if arguments.process_index == 0:
-        run.folder.first_access(run.begin)
+        run.folder.first_access(run.writer.begin)
         newest = run.folder.first_access(run.newest_checkpoint) and run.fetch_newest(workspace)
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])

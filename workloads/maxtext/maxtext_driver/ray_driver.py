@@ -9,9 +9,10 @@ from ray.train import TrainingFailedError
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
-from ending.errors import InputError
+from ending.errors import InputError, PassingError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
+from ending.remembered import SUBMISSION, remembered, submission
 from ending.time_limit import TimeLimit
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import Placement, RunFolder
@@ -21,8 +22,9 @@ from maxtext_driver.worker import train_on_worker
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
     """Train on the workers of `placement`, `max_hours` at most; returns the exit code.
 
+    Ray does not count a SIGTERM that makes the workers save and return: they are started again here.
     Raises InputError, before it requests any worker, when the slice has another number of hosts or the run
-    another recipe or slice.
+    another recipe or slice; later, when a worker found the input to be wrong. PassingError when they failed.
     """
     scaling = _scaling(placement)
     ended = run.first_access(lambda: _ended(recipe, run, placement, max_hours))
@@ -31,7 +33,29 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     recipe = run.pinned(recipe)
     prepare_environment()
     ray.init(ignore_reinit_error=True)
-    trainer = JaxTrainer(
+    saved = -1
+    while not (run.finished() or TimeLimit(run, max_hours).reached()):
+        if saved == (saved := run.steps_saved()):
+            raise PassingError(f"run {run.name} stopped after step {saved} of {recipe.steps}")
+        failure = None
+        try:
+            _trainer(recipe, run, placement, scaling, max_hours).fit()
+        except TrainingFailedError as error:
+            failure = error
+        if reason := remembered(run):
+            raise InputError(reason)
+        if failure:
+            raise PassingError(f"run {run.name} failed: {cause(failure)}")
+    if not run.finished():
+        return _limit_reached(run, max_hours)
+    print(f"run {run.name} is finished: {run.path}", flush=True)
+    return Exit.FINISHED
+
+
+def _trainer(
+    recipe: Recipe, run: RunFolder, placement: Placement, scaling: ScalingConfig, max_hours: float | None
+) -> JaxTrainer:
+    return JaxTrainer(
         train_on_worker,
         train_loop_config={
             "recipe": recipe,
@@ -50,15 +74,6 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
             worker_runtime_env={"env_vars": _environment(recipe, placement)},
         ),
     )
-    try:
-        trainer.fit()
-    except TrainingFailedError as error:
-        print(f"error: run {run.name} failed: {cause(error)}", file=sys.stderr, flush=True)
-        return Exit.FAILED
-    if not run.finished():
-        return _limit_reached(run, max_hours)
-    print(f"run {run.name} is finished: {run.path}", flush=True)
-    return Exit.FINISHED
 
 
 def _ended(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None) -> int | None:
@@ -102,6 +117,7 @@ def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
         **recipe.environment,
         # cpu too, because that backend holds activations that are moved to the host.
         "JAX_PLATFORMS": "tpu,cpu" if placement.topology else "cpu",
+        SUBMISSION: submission(),
         # Only warnings and errors of XLA, which logs much about its coordination service.
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }

@@ -3,6 +3,7 @@
 run.json            the recipe, the workers and the slice that the run was started with, and the commits
                     that its data had then
 checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
+attempt.json        the newest start, the only one that may publish
 metrics.jsonl       a line per step, readable while the run goes on
 ray/                files of Ray Train
 time.json           the seconds that the run has trained, see ending/time_limit.py
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 from ending.errors import InputError, one_line
 from ending.files import differences
 from ending.patience import PATIENCE
+from ending.writer import Writer
 from maxtext_driver.recipe import Recipe
 
 T = TypeVar("T")
@@ -52,6 +54,7 @@ class RunFolder:
         self.name = run
         self.output = output.resolve()
         self.path = self.output / run
+        self.writer = Writer(self, run)
         if not self.first_access(output.is_dir):
             raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
 

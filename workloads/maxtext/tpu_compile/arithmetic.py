@@ -45,7 +45,7 @@ def _convolution(product: Instruction, *operands: Instruction) -> int:
     shapes = [each.arrays()[0].lengths for each in (*operands, product)]
     left, right, result = (dict(zip(*each, strict=True)) for each in zip(labels, shapes, strict=True))
     total = 2 * result["b"] * result["f"] * right["i"]
-    window = dict(re.findall(r"(\w+)=([\dx_]+)", product.rest.partition("window={")[2].split("}")[0]))
+    window = dict(re.findall(r"(\w+)=([\dx_-]+)", product.rest.partition("window={")[2].split("}")[0]))
     for place, name in enumerate(sorted(name for name in left if name.isdigit())):
         said = {key: int(value.split("x")[place].split("_")[0]) for key, value in window.items()}
         stride, gap, spread = (said.get(key, 1) for key in ("stride", "lhs_dilate", "rhs_dilate"))
