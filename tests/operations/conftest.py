@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -16,42 +15,18 @@ from operations.checks import hub
 from operations.clients import Clients
 from operations.findings import Finding
 from operations.plan import StackPlan
-from operations.state import State, read
+from operations.state import read
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.once import once
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
+from tests.operations.lived import Lived
 from tests.operations.planned import planned
 from tests.operations.project import PROJECT, REGION, Project
 
 HF_TOKEN = "hf_planted_in_a_test"
-
-
-@dataclass(frozen=True)
-class Lived:
-    """A stack that was up once and has been destroyed.
-
-    Args:
-        backend: Folder of the engine's backend, after the destroy.
-        backend_up: The same while it was up.
-        alive: What the engine knew while it was up.
-        plan: What its program would make.
-    """
-
-    backend: Path
-    backend_up: Path
-    alive: State
-    plan: StackPlan
-
-    def names(self, ending: str) -> list[str]:
-        """Physical names of the resources whose type ends in `ending`, while it was up."""
-        return [each.physical_name for each in self.alive.resources if each.id and each.type.endswith(ending)]
-
-    def name(self, ending: str) -> str:
-        """The one of them, or the first."""
-        return sorted(self.names(ending))[0]
 
 
 def _live(stack: str, temporary: pytest.TempPathFactory, *planned_with: str, **more: str) -> Lived:

@@ -16,13 +16,14 @@ from operations.leftovers.kinds import kinds
 from operations.leftovers.search import Leftover, search, several
 from operations.state import Backend, State
 from tests import plans
-from tests.operations.conftest import Command, Lived, Ran
+from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import (
     A_PAGE,
     REFUSED,
     GoogleServer,
     disabled,
 )
+from tests.operations.lived import Lived
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 
 LABELS = {"stack": "l4-kueue", "scenario": "l4-kueue"}

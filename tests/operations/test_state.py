@@ -10,8 +10,8 @@ from cloud.discovery import Call
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.state import Backend, parse
-from tests.operations.conftest import Lived
 from tests.operations.google_server import Fault, GoogleServer
+from tests.operations.lived import Lived
 
 
 def deployment(*buckets: str) -> dict[str, Any]:

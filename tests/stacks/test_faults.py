@@ -1,5 +1,6 @@
 """What fails anywhere, in any way, is mended by the next `up` or `destroy`, and nothing is left."""
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.errors import EngineError
+from rehearsal.control_plane.api import until
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, Item
 from rehearsal.fake_provider import spoil
@@ -144,8 +146,19 @@ def test_an_engine_that_dies_half_way_is_recovered_from_by_cancel_refresh_up_and
         """The engine, while it waits for the cluster."""
         if item.type == CLUSTER and not made:
             made.append(item.id)
-            engine = subprocess.check_output(["pgrep", "-P", str(os.getpid()), "pulumi"])
-            os.kill(int(engine), signal.SIGKILL)
+            engine = int(subprocess.check_output(["pgrep", "-P", str(os.getpid()), "pulumi"]))
+            # Not while it writes: half a state is another story.
+            until(lambda: "a whole state", lambda: stopped_with_a_state(engine), 60)
+            os.kill(engine, signal.SIGKILL)
+
+    def stopped_with_a_state(engine: int) -> bool:
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            (file,) = rehearsal.backend.glob(".pulumi/stacks/*/*.json")
+            return bool(json.loads(file.read_text()))
+        except (OSError, ValueError):
+            os.kill(engine, signal.SIGCONT)
+            return False
 
     with Rehearsal("a4-ray", progress=said.append) as rehearsal:
         rehearsal.cloud.on_write = kill

@@ -13,9 +13,9 @@ from operations.clients import Clients
 from operations.status import look as status
 from operations.status.cluster import from_kubeconfig
 from operations.status.report import Report
-from tests.operations.conftest import Lived
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.lived import Lived
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 
 from operations.clients import Clients
 from operations.status.look import look
-from tests.operations.conftest import Lived
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import Object
+from tests.operations.lived import Lived
 from tests.operations.project import PROJECT
 from tests.operations.status.samples import GATED, LICENCE, QUOTA, line, why
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from operations.__main__ import main
 from operations.status import command
 from operations.status.report import Health, Line, Report
-from tests.operations.conftest import Lived
 from tests.operations.google_server import REFUSED, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.lived import Lived
 from tests.operations.status.samples import METRICS, NODES, PODS, lines_of, node, waiting
 
 

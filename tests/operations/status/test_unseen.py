@@ -7,9 +7,9 @@ import pytest
 from operations.clients import Clients
 from operations.status import look as status
 from operations.status.report import Health, Report
-from tests.operations.conftest import Lived
 from tests.operations.google_server import A_PAGE, CUT, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer, Object
+from tests.operations.lived import Lived
 from tests.operations.status.samples import (
     JOBS,
     METRICS,
