@@ -85,11 +85,12 @@ def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def resubmitted(killed: Path, recipe: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same command again, when the Hub has other rows."""
+    """The same command again, while the Hub has other rows."""
     later = tmp_path_factory.mktemp("later")
     make_rows(later, seed=8)
     hub.data_set("me/rows").push(later)
     assert submit(recipe, killed.parent) == 0
+    hub.data_set("me/rows").push(recipe.parent)
     return killed
 
 
