@@ -1,6 +1,7 @@
 """The lifecycle of a stack: from an empty cloud through a running stack back to an empty cloud."""
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -183,9 +184,9 @@ class Lifecycle:
 
 
 def _resources(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those that a plan has, too."""
+    """Those that a plan has, too: all but the providers that nobody has declared."""
     every = state["deployment"].get("resources") or ()
-    return [each for each in every if "::default_" not in each["urn"]]
+    return [each for each in every if not re.search("::pulumi:providers:[^:]+::default", each["urn"])]
 
 
 def _head(title: str) -> None:
