@@ -52,9 +52,11 @@ def silence() -> Generator[None]:
             printed(limit, file, chain)
 
     sys.unraisablehook = show
+    gc.freeze()  # half a second's work for the collection at the end, most of it the SDK's modules
     try:
         with patch("traceback.print_exc", print_exc):
             yield
     finally:
         gc.collect()
+        gc.unfreeze()
         sys.unraisablehook = shown

@@ -72,11 +72,14 @@ class Workspace(automation.LocalWorkspace):
     def __init__(self, directory: Path, name: str, engine: Engine, program: Callable[[], Any]) -> None:
         self.backend = directory / "state"
         self.backend.mkdir()
+        # The engine logs what it does, encrypted, which is half of its work; it does without where it cannot.
+        (home := directory / "home").mkdir()
+        (home / "logs").touch()
         # Program and engine take a relative path from where each runs; under `pulumi up` that is one place.
         (directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
         self.environment = {
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
-            "PULUMI_HOME": str(directory / "home"),
+            "PULUMI_HOME": str(home),
             "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
