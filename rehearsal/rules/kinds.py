@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 from kubernetes_validate import utils
 from referencing import Registry, Resource
@@ -18,8 +19,9 @@ from cloud import kubernetes
 from cloud.inputs import at, is_unknown, objects, texts
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
+from engine.secrets import SECRET
 from rehearsal import schema
-from rehearsal.rules import json_schema, kueue, pods, ray
+from rehearsal.rules import pods, ray
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"
@@ -68,8 +70,6 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _data(kind, inputs)
     if version.startswith("ray.io/"):
         yield from ray.problems(inputs)
-    elif version.startswith(kueue.GROUP):
-        yield from kueue.problems(inputs)
     elif _BUILT_IN.fullmatch(version) and not _CUSTOM.fullmatch(version):
         yield from _schema_problems(version, kind, inputs, "")
     for path, template in pod_templates(inputs):
@@ -180,9 +180,13 @@ def _schema_problems(version: str, kind: str, value: Mapping[str, Any], base: st
         yield base, f"Kubernetes {KUBERNETES} has no {kind} in {version}"
         return
     stated = {key: item for key, item in value.items() if item is not None}
-    for path, reason in json_schema.problems(validator, stated):
-        inner = path.removeprefix("template.") if base else path
-        yield (f"{base}.{inner}" if base else inner), reason
+    for error in sorted(validator.iter_errors(stated), key=lambda found: found.json_path):
+        cause = best_match([error])
+        # What is not known or not shown always fits.
+        if cause and not is_unknown(cause.instance) and cause.instance != SECRET:
+            inner = cause.json_path.removeprefix("$").removeprefix(".")
+            inner = inner.removeprefix("template.") if base else inner
+            yield (f"{base}.{inner}" if base else inner), cause.message
 
 
 @cache

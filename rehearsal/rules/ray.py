@@ -1,6 +1,7 @@
-"""Rules of KubeRay's objects.
+"""Names and slices of KubeRay's objects, which it and GKE's webhooks judge after they were accepted.
 
-Sources: KubeRay's validation (ray-operator/controllers/ray/utils/validation.go) and its issue 4516.
+Their fields the API server judges, by KubeRay's own definitions. Sources: KubeRay's validation
+(ray-operator/controllers/ray/utils/validation.go) and its issue 4516.
 """
 
 import re
@@ -8,21 +9,16 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
-from cloud.inputs import given, is_unknown, numbers, objects, texts
+from cloud.inputs import is_unknown, numbers, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
-from rehearsal.rules import json_schema, pods
+from rehearsal.rules import pods
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
 # So that CLUSTER-headless has no more than the 50 characters to which GKE's webhook shortens it.
 _LESS_OF_SLICES: Final = 12
-_NOT_WITH_SELECTOR: Final = {
-    "backoffLimit": "must be 0 with clusterSelector: a retry would delete the cluster",
-    "suspend": "a job with clusterSelector cannot be suspended",
-    "shutdownAfterJobFinishes": "a job does not shut down a cluster that it selects",
-}
 POD_TEMPLATES: Final = {
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
     "RayJob": (
@@ -34,19 +30,13 @@ POD_TEMPLATES: Final = {
 
 
 def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything wrong with a RayCluster or RayJob but its pod templates."""
+    """What is wrong with the names and slices of a RayCluster or RayJob."""
     kind = str(inputs["kind"])
     if kind not in _LONGEST or is_unknown(inputs.get("spec")):
         return
     cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
     yield from _named(inputs, kind, cluster)
-    yield from json_schema.problems(
-        json_schema.validator("ray.schema.yaml", kind), inputs.get("spec") or {}, "spec"
-    )
-    if kind == "RayJob":
-        yield from _job(inputs)
     for group in objects(inputs, f"{cluster}.workerGroupSpecs[]"):
-        yield from _replicas(group)
         yield from _slice(group)
 
 
@@ -57,29 +47,6 @@ def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Probl
         if not re.fullmatch(RFC1035 % (longest - 2), name):
             reason = f"{name!r} is not a valid name of a {kind}: {RFC1035_RULE % longest}"
             yield "metadata.name", reason
-
-
-def _job(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    selects = given(inputs, "spec.clusterSelector")
-    if selects == given(inputs, "spec.rayClusterSpec"):
-        yield "spec", "exactly one of clusterSelector and rayClusterSpec is needed"
-    for key, reason in _NOT_WITH_SELECTOR.items() if selects else ():
-        if given(inputs, f"spec.{key}"):
-            yield f"spec.{key}", reason
-    if selects and "SidecarMode" in texts(inputs, "spec.submissionMode"):
-        yield "spec.submissionMode", "SidecarMode needs a rayClusterSpec"
-    for key in ("suspend", "ttlSecondsAfterFinished"):
-        if given(inputs, f"spec.{key}") and not given(inputs, "spec.shutdownAfterJobFinishes"):
-            yield f"spec.{key}", "needs shutdownAfterJobFinishes"
-
-
-def _replicas(group: Mapping[str, Any]) -> Iterator[Problem]:
-    least, wanted, most = (group.get(key) for key in ("minReplicas", "replicas", "maxReplicas"))
-    if not isinstance(least, int) or not isinstance(most, int):
-        return
-    if not least <= (wanted if isinstance(wanted, int) else least) <= most:
-        reason = f"replicas {wanted} must lie between minReplicas {least} and maxReplicas {most}"
-        yield "spec.workerGroupSpecs", reason
 
 
 def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:

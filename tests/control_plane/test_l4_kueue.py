@@ -14,7 +14,6 @@ from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.kwok import LINGER
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.control_plane.definitions import differences
 from tests.control_plane.demonstration import (
     ONE_SERVER,
     SERVING,
@@ -108,13 +107,6 @@ def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration, an
         TIMEOUT,
     )
     assert scene.pods_of(another) == []
-
-
-@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue", "ResourceFlavor"])
-def test_what_a_rehearsal_without_an_api_server_knows_of_kueue_is_what_kueue_defines(
-    scene: Demonstration, kind: str
-) -> None:
-    assert differences(scene.api, "kueue.schema.yaml", kind) == []
 
 
 class Trainee:

@@ -12,7 +12,6 @@ from rehearsal.control_plane.api import Api, ApiError
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests import inventory, plans
-from tests.control_plane.definitions import differences
 from tests.rehearsal.small import SETTINGS, make_cluster
 
 STACKS = [
@@ -123,13 +122,6 @@ def test_the_operator_knows_every_field_and_no_other(
         (head["template"]["spec"]["containers"][0] if head else cluster)["misspelt"] = {}
         with pytest.raises(ApiError, match=r"misspelt: field not declared in schema"):
             api.apply(tree, dry_run=True)
-
-
-@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
-def test_what_a_rehearsal_without_an_api_server_knows_of_ray_is_what_kuberay_defines(
-    api: Api, kind: str
-) -> None:
-    assert differences(api, "ray.schema.yaml", kind) == []
 
 
 def test_what_the_api_server_says_is_what_the_engine_says(plane: ControlPlane) -> None:

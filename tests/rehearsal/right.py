@@ -29,10 +29,7 @@ DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 RAY_CLUSTER = "kubernetes:ray.io/v1:RayCluster"
 RAY_JOB = "kubernetes:ray.io/v1:RayJob"
 RELEASE = "kubernetes:helm.sh/v3:Release"
-FLAVOR = "kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor"
-CLUSTER_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
 LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
-PRIORITY = "kubernetes:kueue.x-k8s.io/v1beta2:WorkloadPriorityClass"
 
 # Parts of names and texts that an inventory leaves out.
 _LEFT_OUT = {"<digest>": "0" * 8, "<random>": "0" * 7, "<stack>": "mine"}

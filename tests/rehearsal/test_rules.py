@@ -196,29 +196,12 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
             "equal to the request",
         ),
     ],
-    right.FLAVOR: [
-        # Kueue, as its own API server answers (control-plane.md 3)
-        ("spec.nodeLabel", {"a": "b"}, "'nodeLabel' was unexpected"),
-        ("apiVersion", "kueue.x-k8s.io/v1beta1", "deprecated"),
-    ],
-    right.CLUSTER_QUEUE: [
-        ("spec.cohort", "all", "'cohort' was unexpected"),
-        ("spec.preemption.withinClusterQueue", "Lower", "is not one of"),
-        ("spec.resourceGroups.0.coveredResources", ["cpu"], "same number of resources"),
-        ("spec.resourceGroups.0.flavors.0.resources.0.nominalQuota", "-3", "does not match"),
-        ("spec.resourceGroups.0.flavors.0.resources.0.borrowingLimit", "1", "cohort is empty"),
-    ],
-    right.LOCAL_QUEUE: [("spec.clusterqueue", "llm", "'clusterqueue' was unexpected")],
-    right.PRIORITY: [("value", None, "Required value"), ("spec", {"value": 1}, 'unknown field "spec"')],
     right.DEPLOYMENT: [
         ("spec.replcas", 1, "'replcas' was unexpected"),
         ("spec.selector", None, "'selector' is a required property"),
     ],
     right.RAY_CLUSTER: [
         ("metadata.name", "r" * 54, "1-53 of a-z"),
-        ("spec.headGroupSpc", {}, "'headGroupSpc' was unexpected"),
-        ("spec.headGroupSpec.rayStartParams", {"num-cpus": 0}, "not of type 'string'"),
-        ("spec.workerGroupSpecs.0.maxReplicas", 1, "between minReplicas"),
         ("spec.workerGroupSpecs.0.template.spec.containers.0.imge", "x", "'imge' was unexpected"),
         ("spec.headGroupSpec.template.spec.nodeSelector", {"a": "b/c"}, "no slash"),
     ],
@@ -226,24 +209,9 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("metadata.name", "r" * 48, "1-47 of a-z"),
         ("metadata.name", "4b-vision", "a letter first"),
         ("metadata.name", "gemma-3.1-mine", "1-47 of a-z"),
-        ("spec.clusterSelector", {"ray.io/cluster": "c"}, "exactly one of clusterSelector"),
-        ("spec.rayClusterSpec", None, "exactly one of clusterSelector"),
-        ("spec.submissionMode", "JobMode", "not one of"),
-        ("spec.shutdownAfterJobFinishes", "yes", "not of type 'boolean'"),
-        ("spec.rayClusterSpec.workerGroupSpecs.0.minReplicas", 3, "between minReplicas"),
         ("spec.submitterPodTemplate.spec.containers.0.comand", ["x"], "'comand' was unexpected"),
     ],
 }
-
-# A job that selects a cluster, and what such a job must not have besides.
-SELECTING = {"entrypoint": "python train.py", "clusterSelector": {"ray.io/cluster": "c"}, "backoffLimit": 0}
-WRONG_WITH_SELECTOR: list[tuple[dict[str, Any], str]] = [
-    ({"backoffLimit": 1}, "must be 0 with clusterSelector"),
-    ({"suspend": True}, "cannot be suspended"),
-    ({"submissionMode": "SidecarMode"}, "SidecarMode needs"),
-    ({"shutdownAfterJobFinishes": True}, "does not shut down"),
-    ({"ttlSecondsAfterFinished": 60}, "needs shutdownAfterJobFinishes"),
-]
 
 
 def changed(inputs: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -290,15 +258,6 @@ def test_names_of_a_slice_leave_room_for_its_service() -> None:
     sliced = changed(right.RIGHT[right.RAY_JOB], "spec.rayClusterSpec.workerGroupSpecs.0.numOfHosts", 4)
     assert reasons(right.RAY_JOB, changed(sliced, "metadata.name", "r" * 35)) == ""
     assert "1-35 of a-z" in reasons(right.RAY_JOB, changed(sliced, "metadata.name", "r" * 36))
-
-
-def test_a_job_that_selects_its_cluster_passes() -> None:
-    assert reasons(right.RAY_JOB, {**right.RIGHT[right.RAY_JOB], "spec": SELECTING}) == ""
-
-
-@pytest.mark.parametrize(("more", "message"), WRONG_WITH_SELECTOR)
-def test_a_job_that_selects_its_cluster_has_no_say_over_it(more: dict[str, Any], message: str) -> None:
-    assert message in reasons(right.RAY_JOB, {**right.RIGHT[right.RAY_JOB], "spec": {**SELECTING, **more}})
 
 
 @pytest.mark.parametrize("type_token", right.RIGHT)
