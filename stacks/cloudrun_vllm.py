@@ -22,7 +22,8 @@ from stacks.training import GemmaRecipe, GemmaSettings, hugging_face_token, trai
 _SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
-_MODEL: Final = "/model"
+_RUN: Final = "/run-of-the-job"
+_MODEL: Final = f"{_RUN}/model"
 _SERVED_MODEL: Final = "gemma-emoji"
 _PORT: Final = 8000
 # Requests that are decoded together: with a sentence and a few emoji, and room for a chat, 64 of the longest
@@ -39,6 +40,13 @@ _VLLM: Final = [
     *("--shutdown-timeout", "8"),
     # Scaled to zero, a first answer waits for the start: nothing is compiled or captured in it.
     "--enforce-eager",
+]
+# Starts what follows, unless the run is not good by its recipe (workloads/finetune/checkpoint.py).
+_IF_GOOD: Final = [
+    *("sh", "-c"),
+    'if why=$(grep -o \'"not_good": ".*"\' "$0"); then echo "error: the run is complete, and $why: '
+    'pulumi config set serveNotGood true, and pulumi up, serve it all the same" >&2; exit 1; fi; exec "$@"',
+    f"{_RUN}/COMPLETE.json",
 ]
 _VLLM_ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
@@ -66,6 +74,10 @@ class Settings(GemmaSettings):
     ] = Field((), description="Who may call the service.")
     max_instances: int = Field(1, ge=1, le=100, description="Instances at most.")
     min_instances: int = Field(0, ge=0, le=100, description="Instances that are kept without requests.")
+
+    serve_not_good: bool = Field(
+        False, description="Whether a model is served that is not good by `evaluation.good` of its recipe."
+    )
 
     @field_validator("min_instances")
     @classmethod
@@ -121,7 +133,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     service = _service(
         site,
         settings,
-        model=BucketFolder(bucket=bucket.bucket_name, folder=f"{run}/model"),
+        run=BucketFolder(bucket=bucket.bucket_name, folder=run),
         account=server,
         subnet=subnet,
         depends_on=[job.finished, *egress, *bucket.access],
@@ -133,7 +145,7 @@ def _service(
     site: Site,
     settings: Settings,
     *,
-    model: BucketFolder,
+    run: BucketFolder,
     account: GoogleServiceAccount,
     subnet: pulumi.Input[str],
     depends_on: list[pulumi.Resource],
@@ -145,9 +157,9 @@ def _service(
             location=settings.region,
             labels=site.labels,
             image=pins.VLLM_IMAGE,
-            command=_VLLM,
+            command=_VLLM if settings.serve_not_good else [*_IF_GOOD, *_VLLM],
             environment=_VLLM_ENVIRONMENT,
-            folders={_MODEL: model},
+            folders={_RUN: run},
             port=_PORT,
             health="/health",
             # The least that Cloud Run has an L4 with: vLLM works on the GPU.

@@ -21,7 +21,8 @@ Point = tuple[int, float]
 class Progress:
     """A run so far, by its folder, with the figures of its newest answers to held-out rows, if any.
 
-    `written` is None where the bucket does not say when its file was.
+    `written` is None where the bucket does not say when its file was. `not_good` says why a finished run is
+    not, and is empty where it is.
     """
 
     run: str
@@ -30,6 +31,7 @@ class Progress:
     evaluations: tuple[Point, ...]
     answers: Mapping[str, float]
     finished: bool
+    not_good: str
     written: datetime | None
 
     def line(self, now: datetime) -> str:
@@ -44,7 +46,7 @@ class Progress:
         speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
         if self.finished:
-            parts.append("finished")
+            parts.append(f"finished, but not good: {self.not_good}" if self.not_good else "finished")
         elif left is not None:
             parts.append(f"{_span(left)} to go")
         if self.written and not self.finished:
@@ -75,7 +77,11 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         except (ValueError, AttributeError):
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
     written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")
-    complete = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=f"{run}/{_COMPLETE}")
+    complete = clients.read(bucket, f"{run}/{_COMPLETE}")
+    try:
+        not_good = json.loads(complete or b"{}").get("not_good") or ""
+    except (ValueError, AttributeError):
+        raise OperationError(f"{run}: {_COMPLETE} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]
     return Progress(
         run=run,
@@ -83,7 +89,8 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         losses=tuple((int(line["step"]), line["loss"]) for line in steps),
         evaluations=tuple((int(line["step"]), line["eval_loss"]) for line in lines if "eval_loss" in line),
         answers=next((line for line in reversed(lines) if "judged" in line), {}),
-        finished=bool(complete),
+        finished=complete is not None,
+        not_good=not_good,
         written=datetime.fromisoformat(written) if written else None,
     )
 

@@ -4,9 +4,12 @@ Its plan as it is, and dev's: tests/inventories.
 """
 
 import json
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,12 +111,45 @@ def test_the_job_finds_every_module_and_recipe_of_the_package(plan: Plan) -> Non
 
 
 def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
-    made = container(task(plan))["commands"]
+    made, serves = (container(template)["commands"] for template in (task(plan), revision(plan)))
     (volume,) = revision(plan)["volumes"]
     (mount,) = container(revision(plan))["volumeMounts"]
     run = made[made.index("--run") + 1]
-    assert volume["gcs"]["mountOptions"][0] == f"only-dir={run}/model"
-    assert container(revision(plan))["commands"][:3] == ["vllm", "serve", mount["mountPath"]]
+    assert volume["gcs"]["mountOptions"][0] == f"only-dir={run}"
+    assert serves[serves.index("vllm") :][:3] == ["vllm", "serve", f"{mount['mountPath']}/model"]
+
+
+@pytest.mark.parametrize(
+    ("complete", "settings", "starts"),
+    [
+        ({"not_good": None}, {}, True),
+        ({"not_good": "exact 0 is below 1", "evaluation": None}, {}, False),
+        ({"not_good": "exact 0 is below 1", "evaluation": None}, {"serveNotGood": "true"}, True),
+    ],
+)
+def test_the_service_does_not_start_with_a_run_that_is_not_good_unless_told_to(
+    complete: dict[str, Any],
+    settings: dict[str, str],
+    starts: bool,
+    plan_with: Callable[..., Plan],
+    tmp_path: Path,
+) -> None:
+    template = revision(plan_with(imageUri=plans.IMAGE, **settings))
+    (mount,) = container(template)["volumeMounts"]
+    (tmp_path / "COMPLETE.json").write_text(json.dumps(complete, indent=2))
+    (tmp_path / "vllm").write_text("#!/bin/sh\necho started: $*\n")
+    (tmp_path / "vllm").chmod(0o755)
+    command = [word.replace(mount["mountPath"], str(tmp_path)) for word in container(template)["commands"]]
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ran = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
+    told = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
+    if starts:
+        assert told[0].startswith(f"started: serve {tmp_path}/model --served-model-name gemma-emoji ")
+    else:
+        why = 'the run is complete, and "not_good": "exact 0 is below 1"'
+        remedy = "pulumi config set serveNotGood true, and pulumi up, serve it all the same"
+        assert told == [f"error: {why}: {remedy}"]
+    assert ran.returncode == (not starts)
 
 
 @pytest.mark.parametrize("template", [task, revision])
@@ -197,7 +233,9 @@ def test_no_up_succeeds_over_a_service_that_did_not_start_and_a_change_repairs_i
         rehearsal.up()
 
 
-@pytest.mark.parametrize("overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}])
+@pytest.mark.parametrize(
+    "overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}, {"serveNotGood": "true"}]
+)
 def test_what_concerns_the_service_alone_does_not_run_the_job(
     overrides: dict[str, str], next_plan: Callable[..., Plan]
 ) -> None:

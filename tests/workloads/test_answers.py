@@ -1,6 +1,8 @@
 """The trained model answers held-out rows, which the training does not notice."""
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from outcomes import losses, metrics
 from tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 from finetune.__main__ import main
+from finetune.recipe import Evaluation
 
 TOKENS = 6
 BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))
@@ -17,9 +20,11 @@ BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))
 
 @pytest.fixture(scope="module")
 def store(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished run `mine` of four steps, which answers after the second too."""
+    """The finished run `mine` of four steps, which answers after the second too, and not well enough."""
     store = tmp_path_factory.mktemp("answers")
-    assert main(run(recipe(tiny, store, "mine"), "mine")) == 0
+    with redirect_stdout(StringIO()) as told:
+        assert main(run(recipe(tiny, store, "mine", good={"overlap": 0, "exact": 1}), "mine")) == 0
+    (store / "told").write_text(told.getvalue())
     return store
 
 
@@ -58,6 +63,27 @@ def test_held_out_rows_are_answered_on_the_period_and_at_the_end(store: Path) ->
     assert list(found) == [2, 4]
     assert found[4].keys() == {"overlap", "exact", "judged"} and found[4]["judged"] == 3
     assert complete(store / "mine")["answers"] == found[4]
+
+
+def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_good(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start after that trains nothing, and says it again."""
+    why = "exact 0 is below 1"
+    ends = [(store / "told").read_text().splitlines()[-1]]
+    assert complete(store / "mine")["not_good"] == why
+    before = (store / "mine" / "attempt.json").read_text()
+    assert main(run(store / "mine.yaml", "mine")) == 0
+    ends += capsys.readouterr().out.splitlines()
+    place = f"its model is in {store}/mine/model, but it is not good: {why}"
+    assert ends == [f"run mine is finished{already}, {place}" for already in ("", " already")]
+    assert (store / "mine" / "attempt.json").read_text() == before
+
+
+def test_a_run_that_reaches_the_recipe_s_figures_is_good() -> None:
+    asked = Evaluation(judge="sql", good={"execution_accuracy": 0.5})
+    assert asked.not_good({"execution_accuracy": 0.5, "judged": 2}) is None
+    assert asked.not_good({"execution_accuracy": 0.25, "judged": 4}) == "execution_accuracy 0.25 is below 0.5"
 
 
 def test_the_answers_are_those_that_the_published_model_gives(store: Path, tiny: Path) -> None:
@@ -175,6 +201,8 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
     [
         ({"judge": "sql"}, "evaluation.judge sql needs data.fields.schema"),
         ({"every_steps": 3}, "evaluation.every_steps must be a multiple of training.save_every_steps"),
+        ({"good": {"execution_accuracy": 0.5}}, "names execution_accuracy, which judge emoji does not give"),
+        ({"good": {"exact": 0.5}, "rows": 0}, "evaluation.good needs evaluation.rows, and data.test_rows"),
         ({"row": 7}, "unknown key evaluation.row (did you mean rows?)"),
     ],
 )

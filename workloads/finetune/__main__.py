@@ -79,10 +79,15 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
     # Of the processes that torchrun starts, the first does so for all.
     first = int(os.environ.get("RANK", "0")) == 0
-    if run.claim(recipe, options.processes * options.nodes) if first else run.finished():
-        result = recipe.training.result
-        print(f"run {run.name} is finished already, its {result} is in {run.folder.uri}/{result}", flush=True)
-        return Exit.FINISHED
+    done = run.claim(recipe, options.processes * options.nodes) if first else run.finished()
+    if not done and (code := _try(recipe, run, options, first)):
+        return code
+    if first:
+        print(run.ending(recipe.training.result, " already" if done else ""), flush=True)
+    return Exit.FINISHED
+
+
+def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: bool) -> int:
     if reason := remembered(run.folder):
         raise InputError(f"{reason} (an earlier try's finding; `pulumi up --replace` of the job looks again)")
     limit = TimeLimit(run.folder, options.max_run_hours, counts=first)

@@ -81,7 +81,7 @@ class RunFolder:
                 f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "
                 "give this one a --run of its own"
             )
-        return self.finished()
+        return bool(self.finished())
 
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of model and data set that the record has, or gets now.
@@ -102,9 +102,15 @@ class RunFolder:
             self._write_record({**record, "commits": pinned.commits})
         return pinned
 
-    def finished(self) -> bool:
-        """Whether the run's own COMPLETE.json exists."""
-        return self.folder.first_access(lambda: self.folder.read_text(MARKER)) is not None
+    def finished(self) -> dict[str, Any]:
+        """What the run's own COMPLETE.json says; empty until it exists."""
+        return self.folder.first_access(lambda: read_json(self.folder, MARKER))
+
+    def ending(self, result: str, already: str = "") -> str:
+        """That the run is finished, for people, where its result is, and why it is not good if it is not."""
+        bad = self.finished().get("not_good")
+        said = f"run {self.name} is finished{already}, its {result} is in {self.folder.uri}/{result}"
+        return f"{said}, but it is not good: {bad}" if bad else said
 
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
         """The recipe as the run would read it; as it is where the run has not begun."""

@@ -20,7 +20,6 @@ def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
     """Train in this process; returns the exit code."""
     outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep), limit)
     if outcome.finished:
-        print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
         return Exit.FINISHED
     if outcome.limit_reached:
         if PartialState().is_main_process:

@@ -66,7 +66,6 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
         limit = TimeLimit(run.folder, options.max_run_hours)
         print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
         return Exit.LIMIT_REACHED
-    print(f"run {run.name} is finished: {run.folder.uri}/{recipe.training.result}", flush=True)
     return Exit.FINISHED
 
 

@@ -178,6 +178,17 @@ class Evaluation(_Section):
     every_steps: PositiveInt | None = Field(
         None, description="Answers after the checkpoints of every so many steps too."
     )
+    good: dict[Literal["execution_accuracy", "exact", "overlap"], Annotated[float, Field(ge=0, le=1)]] = (
+        Field(
+            {},
+            description="Figures below which the run is complete, but not good: no service starts with it.",
+        )
+    )
+
+    def not_good(self, figures: Mapping[str, float]) -> str | None:
+        """Which figures of the answers at the end are below what a good run has; None when none is."""
+        low = [name for name, least in self.good.items() if figures[name] < least]
+        return ", ".join(f"{name} {figures[name]:.6g} is below {self.good[name]:g}" for name in low) or None
 
 
 class Recipe(_Section):
@@ -284,6 +295,11 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
     if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
         yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
+    if recipe.evaluation.good and not (data.test_rows and recipe.evaluation.rows):
+        yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
+    for figure in recipe.evaluation.good:
+        if (figure == "execution_accuracy") != (recipe.evaluation.judge == "sql"):
+            yield f"evaluation.good names {figure}, which judge {recipe.evaluation.judge} does not give"
     if (recipe.evaluation.every_steps or 0) % training.save_every_steps:
         yield "evaluation.every_steps must be a multiple of training.save_every_steps"
     if training.sharding == "fsdp2" and model.quantization == "nf4":
@@ -301,7 +317,7 @@ def _override(tree: object, text: str) -> Iterator[str]:
     kind: Any = Recipe
     for part in (*sections, name):
         known = getattr(kind, "model_fields", {})
-        kind = known[part].annotation if part in known else None if known else str
+        kind = known[part].annotation if part in known else None if known else (get_args(kind) or (None,))[-1]
     for part in sections:
         tree = tree.setdefault(part, {}) if isinstance(tree, dict) else None
     if isinstance(tree, dict):

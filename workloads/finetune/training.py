@@ -254,6 +254,7 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
         "commits": recipe.commits,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
         "answers": outcome.answers,
+        "not_good": recipe.evaluation.not_good(outcome.answers or {}),
     }
 
 

@@ -48,14 +48,13 @@ def look(
 
 @pytest.fixture
 def metrics(google: GoogleServer) -> Callable[..., None]:
-    def plant(content: bytes, *, finished: bool = False) -> None:
+    def plant(content: bytes, complete: bytes | None = None) -> None:
         def answer(call: Call, _body: Any) -> Any:
             if call.query.get("alt") == "media":
-                raise Fault(body=content)
+                found = complete if call.address["object"].endswith("COMPLETE.json") else content
+                raise Fault(code=404) if found is None else Fault(body=found)
             return {"name": call.address["object"], "updated": "2026-11-21T09:58:00.000Z"}
 
         google.plant("storage.v1", "storage.objects.get", answer)
-        listed = {"items": [{"name": "run/COMPLETE.json"}]} if finished else {}
-        google.plant("storage.v1", "storage.objects.list", listed)
 
     return plant

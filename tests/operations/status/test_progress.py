@@ -21,11 +21,26 @@ def test_the_training_shows_step_loss_speed_and_time_to_go(
     assert (progress.losses, progress.evaluations) == (((1, 2.5), (2, 2.0)), ((2, 2.25),))
 
 
-def test_a_finished_training_says_so(look: Callable[[], Report], metrics: Callable[..., None]) -> None:
-    metrics(lines_of(*METRICS), finished=True)
+@pytest.mark.parametrize(
+    ("complete", "end"),
+    [
+        (b'{"steps": 2, "not_good": null}', "finished"),
+        (b'{"steps": 2}', "finished"),
+        (b'{"not_good": "exact 0 is below 1"}', "finished, but not good: exact 0 is below 1"),
+    ],
+)
+def test_a_finished_training_says_so_and_whether_it_is_good(
+    complete: bytes, end: str, look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(lines_of(*METRICS), complete)
     progress = look().progress
     assert progress
-    assert progress.line(datetime.now(UTC)).endswith("1000 tokens/s, finished")
+    assert progress.line(datetime.now(UTC)).endswith(f"1000 tokens/s, {end}")
+
+
+def test_a_marker_that_is_none_is_said(look: Callable[[], Report], metrics: Callable[..., None]) -> None:
+    metrics(lines_of(*METRICS), b'{"steps"')
+    assert "COMPLETE.json is not what the training writes" in look().unseen[0]
 
 
 def test_the_newest_answers_to_held_out_rows_are_shown(
