@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -189,12 +190,10 @@ def test_an_upload_cut_off_is_not_taken_for_whole_and_the_next_start_finishes_it
 def test_a_model_that_fails_its_trial_is_not_published(
     unfinished: Path, emoji_run: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from finetune import training
+    from transformers import PreTrainedModel
 
-    def merge_nothing(model: Any, published: Path, adapter: Path, target: Path, device: Any) -> None:
-        shutil.copytree(published, target)
-
-    monkeypatch.setattr(training, "merge_adapter", merge_nothing)
+    save = PreTrainedModel.save_pretrained
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", lambda self, to: save(self.float(), to))
     with pytest.raises(RuntimeError, match="is in \\['F32'\\], not bf16"):
         again(unfinished, emoji_run.parent / "recipe.yaml")
     assert not (unfinished / MARKER).exists()
@@ -209,7 +208,7 @@ def merged(emoji_run: Path, tmp_path: Path) -> Path:
 def verify(merged: Path, tiny: Path) -> None:
     import torch
 
-    verify_model(merged, tiny / "text-model", PROMPT, torch.device("cpu"))
+    verify_model(merged, tiny / "text-model", torch.device("cpu"))
 
 
 def change_weights(merged: Path, change: Any) -> None:
@@ -243,6 +242,52 @@ def test_a_model_that_would_not_stop_fails_its_trial(merged: Path, tiny: Path) -
     file.write_text(json.dumps({**config, "eos_token_id": 1}))
     with pytest.raises(RuntimeError, match=r"would not stop: .* generation_config\.json has 1"):
         verify(merged, tiny)
+
+
+def test_a_finished_adapter_is_merged_by_a_command_as_the_run_does_it(
+    emoji_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["merge", str(emoji_run), "model"]) == 0
+    merged, expected = (
+        {path.name: path.read_bytes() for path in each.iterdir()}
+        for each in (tmp_path / "model", emoji_run / "model")
+    )
+    assert merged == expected
+    assert load(tmp_path / "model").config.architectures == ["Gemma3ForCausalLM"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "output", "told"),
+    [
+        (lambda run: (run / MARKER).unlink(), "model", "mine is no finished run, or has no adapter"),
+        (lambda run: (run / "run.json").unlink(), "model", "mine is no folder of a run: it has no run.json"),
+        (
+            lambda run: (run / "adapter" / "adapter_config.json").write_text("{"),
+            "model",
+            "adapter/adapter_config.json in ",
+        ),
+        (
+            lambda run: (run / "adapter" / "adapter_config.json").unlink(),
+            "model",
+            "No such file or directory",
+        ),
+        (lambda _: None, ".", "exists; name a folder that does not"),
+    ],
+)
+def test_what_cannot_be_merged_is_one_line(
+    damage: Callable[[Path], Any],
+    output: str,
+    told: str,
+    emoji_run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    damage(shutil.copytree(emoji_run, tmp_path / "mine"))
+    assert main(["merge", str(tmp_path / "mine"), str(tmp_path / output)]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert error.startswith("error: ") and told in error
+    assert not (tmp_path / "model").exists()
 
 
 def test_evaluation_is_made_on_the_way_and_at_the_end_and_is_in_the_metrics(sql_run: Path) -> None:

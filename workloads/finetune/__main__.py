@@ -5,6 +5,7 @@
     python -m finetune torchrun --recipe gemma-3-12b-text-to-sql --storage gs://BUCKET --run RUN --processes 8
     python -m finetune local --recipe path/to/recipe.yaml --storage /tmp/runs --run RUN
     python -m finetune local --recipe gemma-3-1b-emoji --set training.epochs=2 --dry-run
+    python -m finetune merge gs://BUCKET/RUN model
 
 The same command again resumes from the newest complete checkpoint; a finished run is left alone.
 Exit codes: ending/exit_codes.py.
@@ -15,6 +16,7 @@ import os
 import re
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ending.command_line import add_common_options, count
@@ -37,9 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
-    if not options.dry_run and not (options.storage and options.run):
+    merge = options.command == "merge"
+    if not (merge or options.dry_run or (options.storage and options.run)):
         parser.error("--storage and --run are required, except with --dry-run")
     try:
+        if merge:
+            from finetune.merge import merge_run
+
+            merge_run(options.folder, options.output)
+            return Exit.FINISHED
         recipe = load_recipe(options.recipe, options.overrides)
         # Imported here because torch and Ray take many seconds to import.
         if options.dry_run:
@@ -154,6 +162,9 @@ def make_parser() -> argparse.ArgumentParser:
     torchrun = commands.add_parser(
         "torchrun", help="train in a process per GPU, on this node and perhaps others"
     )
+    merge = commands.add_parser("merge", help="write the model of a finished run with its adapter in it")
+    merge.add_argument("folder", help="the run's: gs://BUCKET/RUN or a local directory")
+    merge.add_argument("output", type=Path, help="a new directory, which transformers and vLLM load")
     for command in (local, on_ray, torchrun):
         add_common_options(command, "training.learning_rate=1e-4")
         command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")

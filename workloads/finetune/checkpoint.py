@@ -112,6 +112,23 @@ class RunFolder:
         said = f"run {self.name} is finished{already}, its {result} is in {self.folder.uri}/{result}"
         return f"{said}, but it is not good: {bad}" if bad else said
 
+    def fetch_result(self, result: str, target: Path) -> None:
+        """Download the published adapter or model; raises InputError when there is none, or not all of it."""
+        published = self.finished().get(result)
+        if not published:
+            raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
+        for name, size in published.items():
+            file = target / name
+            self.folder.first_access(lambda file=file: self.folder.download(f"{result}/{file.name}", file))
+            if file.stat().st_size != size:
+                raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
+
+    def recorded_recipe(self) -> Recipe:
+        """What a run that has begun trains, at its commits; raises InputError for another folder."""
+        if not (record := self._record()):
+            raise InputError(f"{self.folder.uri} is no folder of a run: it has no run.json")
+        return Recipe.model_validate(record["recipe"]).at(record.get("commits") or {})
+
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
         """The recipe as the run would read it; as it is where the run has not begun."""
         commits = (self._record() or {}).get("commits")

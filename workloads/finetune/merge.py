@@ -2,21 +2,48 @@
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.model import MODEL_FILES, load_model, load_processor
+from ending.errors import InputError
+from finetune.checkpoint import RunFolder
+from finetune.model import MODEL_FILES, check_model, fetch_model, load_model, load_processor
 from finetune.recipe import Model
+from finetune.storage import Folder
 
 if TYPE_CHECKING:
     import torch
 
 # The number of tokens that the merged model generates as a test before it is published.
 TRIAL_TOKENS = 16
+TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+
+
+def merge_run(uri: str, target: Path) -> None:
+    """Write the merged model of a finished run, local or gs://, as the run does with `result: model`.
+
+    Raises InputError when there is no such run, or `target` exists.
+    """
+    import torch
+
+    if target.exists():
+        raise InputError(f"{target} exists; name a folder that does not")
+    storage, _, name = Folder(uri).uri.rpartition("/")
+    run = RunFolder(storage, name)
+    model = run.recorded_recipe().model
+    with tempfile.TemporaryDirectory() as adapter:
+        run.fetch_result("adapter", Path(adapter))
+        check_model(model)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        part = target.with_name(f"{target.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        merge_adapter(model, fetch_model(model), Path(adapter), part, device)
+    part.rename(target)
 
 
 def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> None:
-    """Write the merged weights in bf16, and the base model's configuration and tokenizer.
+    """Write the merged weights in bf16, and the base model's configuration and tokenizer; and try the result.
 
     An adapter that was trained on 4-bit weights is merged into the dequantized weights, not into the
     published ones: the adapter has learned to correct the quantization's errors, and the result is the model
@@ -37,11 +64,10 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
             shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
+    verify_model(target, published, device)
 
 
-def verify_model(
-    directory: Path, published: Path, prompt: list[dict[str, Any]], device: "torch.device"
-) -> None:
+def verify_model(directory: Path, published: Path, device: "torch.device") -> None:
     """Load a merged model and generate from it; raises RuntimeError when a server would fail."""
     from transformers import AutoModelForCausalLM
 
@@ -54,14 +80,14 @@ def verify_model(
     tokenizer = load_processor(str(directory), pictures=False)
     model = AutoModelForCausalLM.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
     stops = model.generation_config.eos_token_id
-    end = _end_of_reply(tokenizer, prompt)
+    end = _end_of_reply(tokenizer)
     if end not in (stops if isinstance(stops, list) else [stops]):
         raise RuntimeError(
             f"the merged model in {directory} would not stop: its replies end with token {end}, "
             f"and generation_config.json has {stops}"
         )
     inputs = tokenizer.apply_chat_template(
-        prompt, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        TRIAL, add_generation_prompt=True, return_dict=True, return_tensors="pt"
     ).to(device)
     answer = model.generate(
         **inputs,
@@ -92,8 +118,8 @@ def _weights(directory: Path) -> dict[str, str]:
     return types
 
 
-def _end_of_reply(tokenizer: Any, prompt: list[dict[str, Any]]) -> int:
+def _end_of_reply(tokenizer: Any) -> int:
     """The token that ends a reply in the model's chat template."""
-    conversation = [*prompt, {"role": "assistant", "content": "yes"}]
+    conversation = [*TRIAL, {"role": "assistant", "content": "yes"}]
     text = tokenizer.apply_chat_template(conversation, tokenize=False).rstrip()
     return tokenizer(text, add_special_tokens=False)["input_ids"][-1]

@@ -24,7 +24,7 @@ from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, Sto
 from finetune.checkpoint import RunFolder, SavedCheckpoint
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
-from finetune.merge import merge_adapter, verify_model
+from finetune.merge import merge_adapter
 from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import fetch_model, load_model, load_processor, load_trained, lora_config
 from finetune.prefix import PrefixedBatch, split_off_prefix
@@ -115,7 +115,6 @@ def _train(
         if recipe.training.result == "model":
             merged = Path(str(arguments.output_dir), "model")
             merge_adapter(recipe.model, published, adapter, merged, arguments.device)
-            verify_model(merged, published, rows[0]["prompt"], arguments.device)
         run.publish(adapter, _summary(recipe, run, outcome), merged)
     return outcome
 
