@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud.kubernetes import CLUSTER_SCOPED, is_awaited
+from cloud.kubernetes import CLUSTER_SCOPED
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import FakeKubernetes
 from rehearsal.fake_provider import Inputs, Outputs, Resource
@@ -40,8 +40,6 @@ class ApplyingKubernetes(FakeKubernetes):
             return item_id, outputs
         live = self._cluster.write(_tree(inputs), new=new, force=_forces(resource))
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
-        if inputs.get("kind") == "RayJob" and is_awaited(inputs):
-            live = self._cluster.finish(live)
         outputs["metadata"] |= {key: live["metadata"][key] for key in _IDENTITY if key in live["metadata"]}
         if live.get("status"):
             outputs["status"] = live["status"]

@@ -28,7 +28,7 @@ _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
     "RayCluster": {"state": "ready"},
 }
-# By `FakeCloud.outcome`; in `ray_courses.py` the operator writes the same.
+# By `FakeCloud.outcome`, as the operator writes it.
 RAY_ENDS: Final[Mapping[str, dict[str, Any]]] = {
     "Complete": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
     "Failed": {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},

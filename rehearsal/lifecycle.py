@@ -89,14 +89,6 @@ class Lifecycle:
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         made = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
         orphans = made - {each.get("id") for each in _resources(state)}
-        if self.cluster:
-            # Imported where it is needed: most rehearsals do without.
-            from rehearsal import ray_courses
-
-            for training in ray_courses.trainings(rehearsal):
-                _head("courses of the training, by KubeRay's operator")
-                for outcome in ray_courses.play(training):
-                    _log(outcome)
         _head("second preview")
         again = rehearsal.preview()
         _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")

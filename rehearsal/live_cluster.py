@@ -1,6 +1,6 @@
 """The GKE cluster of a rehearsed stack, on a local control plane.
 
-Simulated are the nodes (`control_plane/nodes.py`) and Ray (`control_plane/ray_dashboards.py`).
+Simulated are the nodes (`control_plane/nodes.py`), and pods unless they are run.
 What GKE itself installs is missing.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 
+from cloud.kubernetes import is_awaited
 from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
@@ -18,7 +19,6 @@ from rehearsal.control_plane.kueue_release import CHART
 from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
-from rehearsal.control_plane.ray_dashboards import RUNNING
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import FakeCloud, Rejected
 from rehearsal.fake_kubernetes import RAY_ENDS
@@ -26,7 +26,7 @@ from rehearsal.fake_kubernetes import RAY_ENDS
 _T = TypeVar("_T")
 # For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
-# Of a RayJob, whose every try has a Ray cluster of its own; a busy machine took more than 60 s for three.
+# Pods that run train, and take their grace periods; Ray's head all of the 100 s in which it drains.
 _LONGEST_RUN: Final = 300.0
 # API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
 _OF_GKE: Final = ("cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
@@ -57,7 +57,6 @@ class LiveCluster:
         # By path, in the order in which they came.
         self._applied: dict[str, Object] = {}
         self._before = self.inventory()
-        # Pods that run take their grace periods; Ray's head all of the 100 s in which it drains.
         self._patience = _LONGEST_RUN if plane.runs_pods else _TIMEOUT
         self.nodes = NodeKeeper(self.api, cloud)
         self.written = 0
@@ -98,8 +97,8 @@ class LiveCluster:
             return missing(self.api, live)
 
         def is_up() -> bool:
-            if tree["kind"] == "Job" and not self.plane.runs_pods:
-                self._end_pods(live)
+            if not self.plane.runs_pods:
+                self._end(live)
             return not lacks()
 
         name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
@@ -184,27 +183,15 @@ class LiveCluster:
                     found.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
         return found
 
-    def _end_pods(self, job: Object) -> None:
-        """Ends the pods of a Job that is waited for, as `FakeCloud.outcome` says: nothing runs in them."""
-        labels = {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
-        for pod in self.api.list("v1", "Pod", job["metadata"]["namespace"], labels):
-            end(self.api, pod, succeeded=self._cloud.outcome == "Complete")
-
-    def finish(self, job: Object) -> Object:
-        """Ends what a RayJob runs as `FakeCloud.outcome` says; returns the RayJob after its last try."""
-        name, live = job["metadata"]["name"], job
-        self.plane.ray.end(name, RAY_ENDS[self._cloud.outcome]["jobStatus"])
-
-        def ended() -> bool:
-            nonlocal live
-            live = self.api.get(job) or job
-            return readiness.has_ended(live)
-
-        try:
-            self._until(lambda: f"the end of RayJob {name}", ended, _LONGEST_RUN)
-        finally:
-            self.plane.ray.end(name, RUNNING)  # the next of that name
-        return live
+    def _end(self, live: Object) -> None:
+        """Ends a job that is waited for as `FakeCloud.outcome` says: nothing runs in its pods."""
+        outcome = self._cloud.outcome
+        if live["kind"] == "Job":
+            labels = {"batch.kubernetes.io/job-name": live["metadata"]["name"]}
+            for pod in self.api.list("v1", "Pod", live["metadata"]["namespace"], labels):
+                end(self.api, pod, succeeded=outcome == "Complete")
+        elif is_awaited(live) and readiness.is_running(live):
+            self.api.patch(live, {"status": RAY_ENDS[outcome]}, "status")
 
     def _held(self, trees: Sequence[Mapping[str, Any]]) -> str:
         """Why the first that is still there is."""

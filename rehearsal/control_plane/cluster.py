@@ -15,7 +15,6 @@ from rehearsal.control_plane import kwokctl, programs, ray_operator
 from rehearsal.control_plane.api import Api, Object, until
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
-from rehearsal.control_plane.ray_dashboards import RayDashboards
 from rehearsal.errors import RehearsalError
 from rehearsal.workspace import folder_of_its_own
 
@@ -35,13 +34,12 @@ class ControlPlane:
 
     Args:
         log: Told what takes long, such as building the programs.
-        runs_pods: Whether pods are run, by a `Kubelet`, and not played; Ray neither.
+        runs_pods: Whether pods are run, by a `Kubelet`, and not played.
 
     Attributes:
         api: Its API server.
         kueue: The release of Kueue; to be installed.
-        ray: What plays Ray.
-        ray_operator: The operator that takes it for Ray.
+        ray_operator: Ray's operator.
         kubeconfig: Path of the administrator's kubeconfig.
         keys: Folder of its keys and certificates.
     """
@@ -83,11 +81,10 @@ class ControlPlane:
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
         until(lambda: "the control plane to be ready", lambda: self._is_ready(folder), _TIMEOUT)
-        self.ray = started.enter_context(RayDashboards(self.api))
         (folder / "ray").mkdir()
         self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)
-        ray_operator.install(self.api, self.ray_operator, "" if self.runs_pods else self.ray.address)
+        ray_operator.install(self.api, self.ray_operator, runs_pods=self.runs_pods)
 
     def _is_ready(self, folder: Path) -> bool:
         kwokctl.check(folder)

@@ -1,6 +1,6 @@
 """KubeRay's operator, as GKE's add-on brings it: a process beside the API server.
 
-CRDs, role and operator are the real ones. Ray itself is played: `ray_dashboards.py`.
+CRDs, role and operator are the real ones. Ray itself is there where pods are run.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ _RIGHTS: Final = ("service_account", "role", "role_binding")
 _NAMESPACE: Final = "default"
 
 
-def install(api: Api, operator: Controller, ray: str) -> None:
+def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
     """Installs it and waits until it is ready.
 
     Args:
         api: The API server.
         operator: Its process.
-        ray: Address of what plays Ray; empty when it runs, and is found by its names.
+        runs_pods: Whether Ray runs, and is found by its names.
 
     Raises:
         RehearsalError: With the end of its log, when it does not become ready.
@@ -47,9 +47,9 @@ def install(api: Api, operator: Controller, ray: str) -> None:
         "--metrics-addr=0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
     ]
-    # It asks Ray by plain HTTP at names that only a cluster resolves; nothing else goes this way.
-    proxy = {"HTTP_PROXY": ray, "NO_PROXY": "127.0.0.1"} if ray else {}
-    operator.start(api, account, arguments, health=health, environment=proxy)
+    # It asks Ray by plain HTTP at names that only a cluster resolves: without one a closed port refuses.
+    refused = {} if runs_pods else {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
+    operator.start(api, account, arguments, health=health, environment=refused)
 
 
 def _trees(path: str) -> Iterator[Object]:

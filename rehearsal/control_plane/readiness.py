@@ -1,7 +1,7 @@
 """When Pulumi's Kubernetes provider takes an object as ready, and why it does not yet.
 
-By the kinds that the stacks have, and by the annotation `pulumi.com/skipAwait`; `pulumi.com/waitFor` is read
-of RayJobs, elsewhere:
+By the kinds that the stacks have, and by the annotations `pulumi.com/skipAwait` and, of RayJobs,
+`pulumi.com/waitFor`:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
 The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
 For Ray's objects it does not wait; the rehearsal does, so that what the operator rejects fails here.
@@ -77,10 +77,15 @@ def _ray_job(api: Api, live: Object) -> str:
     status = live.get("status") or {}
     if has_ended(live) and not is_awaited(live):
         raise Rejected(f"RayJob {live['metadata']['name']} has ended: {status.get('message')}")
-    if has_ended(live) or status.get("jobStatus") == "RUNNING":
+    if has_ended(live) or (is_running(live) and not is_awaited(live)):
         return ""
     pods = {"matchLabels": {_RAY_CLUSTER: status.get("rayClusterName", "")}}
     return f"it is {status.get('jobDeploymentStatus') or 'new'}" + why(api, live, pods)
+
+
+def is_running(ray_job: Object) -> bool:
+    """Whether its Ray cluster is there and the operator has it submitted."""
+    return (ray_job.get("status") or {}).get("jobDeploymentStatus") == "Running"
 
 
 def has_ended(ray_job: Object) -> bool:

@@ -1,20 +1,21 @@
-"""What becomes of a training on Ray, as KubeRay's own operator has it, in both Ray stacks."""
+"""What KubeRay's own operator makes of the Ray stacks' objects; no Ray runs in the pods, see tests/pods."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import Api, ApiError
+from rehearsal.control_plane.api import Api, ApiError, Object, until
 from rehearsal.errors import RehearsalError
-from rehearsal.ray_courses import Training, play, trainings
 from rehearsal.session import Rehearsal
 from tests import plans
+
+TIMEOUT = 60.0
 
 
 @pytest.fixture(scope="module", params=["a4-ray", "tpu-maxtext"])
 def stack(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Rehearsal]:
-    """The stack, up; gone without a trace after the last test, whatever has become of its training."""
+    """The stack, up; gone without a trace after the last test."""
     with Rehearsal(request.param, {"imageUri": plans.IMAGE}, plane=plane) as stack:
         stack.up()
         yield stack
@@ -22,57 +23,85 @@ def stack(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Rehea
         assert stack.cluster and stack.cluster.left() == []
 
 
-@pytest.fixture
-def training(stack: Rehearsal) -> Training:
-    """The stack's training, which runs."""
-    (training,) = trainings(stack)
-    training.run()
-    return training
+def job_of(stack: Rehearsal) -> Object:
+    """The stack's RayJob, as the program declares it."""
+    (item,) = stack.cloud.of_type("kubernetes:ray.io/v1:RayJob")
+    return item.inputs
+
+
+def pods(api: Api, role: str) -> list[Object]:
+    """Pods of Ray clusters that run."""
+    found = api.list("v1", "Pod", labels={"ray.io/node-type": role})
+    return [pod for pod in found if pod["status"]["phase"] == "Running"]
+
+
+def come_to(api: Api, workers: int) -> None:
+    until(lambda: f"{workers} workers", lambda: len(pods(api, "worker")) == workers, TIMEOUT)
+
+
+def passes_its_deadline(api: Api, job: Object) -> Object:
+    """Waits for the end of a RayJob that may train no longer; the operator's view."""
+    api.patch(job, {"spec": {"activeDeadlineSeconds": 1}})
+
+    def status() -> Object:
+        return (api.get(job) or {})["status"]
+
+    until(
+        lambda: f"the end of {status()}",
+        lambda: status().get("jobDeploymentStatus") in ("Failed", "Retrying"),
+        TIMEOUT,
+    )
+    return status()
 
 
 def test_every_worker_has_a_machine_with_accelerators_and_the_head_has_none(
-    training: Training, stack: Rehearsal, api: Api
+    stack: Rehearsal, api: Api
 ) -> None:
-    nodes = {node["metadata"]["name"]: node for node in api.list("v1", "Node")}
     accelerated = [
-        name
-        for name, node in nodes.items()
+        node["metadata"]["name"]
+        for node in api.list("v1", "Node")
         if {"nvidia.com/gpu": "8", "google.com/tpu": "4"}.items() & node["status"]["capacity"].items()
     ]
-    placed = [pod["spec"]["nodeName"] for pod in training.pods("worker").values()]
+    placed = [pod["spec"]["nodeName"] for pod in pods(api, "worker")]
     assert sorted(placed) == sorted(accelerated)
     assert len(placed) == {"a4-ray": 2, "tpu-maxtext": 4}[stack.stack]
-    (head,) = training.pods("head").values()
+    (head,) = pods(api, "head")
     assert head["spec"]["nodeName"] not in accelerated
 
 
-def test_a_training_comes_out_of_every_course_as_it_should_and_then_runs_as_the_program_declares_it(
-    training: Training, stack: Rehearsal
-) -> None:
-    assert [outcome.partition(":")[0] for outcome in play(training)] == [
-        "a lost worker",
-        "a success",
-        "a lost head",
-        "a failed training",
-        "a stop",
-        "a deadline",
-    ]
-    assert training.now()["jobDeploymentStatus"] == "Running"
-    assert stack.preview().changed == 0
-    assert stack.refresh().changed == 0
-
-
-def test_a_training_that_is_deleted_is_told_to_stop(training: Training) -> None:
-    job = training.now()["jobId"]
-    training.cluster.delete(training.tree)
-    assert job in training.cluster.plane.ray.stopped
-    assert training.now() == {"clusters": [], "submitters": []}
-
-
-def test_a_name_that_is_none_is_rejected_with_the_operators_sentence(training: Training) -> None:
-    metadata = {**training.tree["metadata"], "name": "4b-vision"}
+def test_a_name_that_is_none_is_rejected_with_the_operators_sentence(stack: Rehearsal) -> None:
+    job = job_of(stack)
+    assert stack.cluster
     with pytest.raises(RehearsalError, match=r"4b-vision has ended: .* should be a valid DNS1035 label"):
-        training.cluster.write({**training.tree, "metadata": metadata}, new=True, force=True)
+        stack.cluster.write(
+            {**job, "metadata": {**job["metadata"], "name": "4b-vision"}}, new=True, force=True
+        )
+
+
+def test_a_training_past_its_deadline_is_not_tried_again_and_leaves_no_ray_cluster(
+    stack: Rehearsal, api: Api
+) -> None:
+    job = job_of(stack)
+    api.patch(job, {"spec": {"ttlSecondsAfterFinished": 0}})
+    ended = passes_its_deadline(api, job)
+    assert (ended["jobDeploymentStatus"], ended["reason"]) == ("Failed", "DeadlineExceeded")
+    until(lambda: "no Ray cluster", lambda: not api.list("ray.io/v1", "RayCluster"), TIMEOUT)
+
+
+def test_a_shared_cluster_gives_its_gpus_back_when_it_is_suspended_and_outlives_a_deadline(
+    plane: ControlPlane, api: Api
+) -> None:
+    with Rehearsal("a4-ray", {"imageUri": plans.IMAGE, "rayCluster": "shared"}, plane=plane) as stack:
+        stack.up()
+        (cluster,) = stack.cloud.of_type("kubernetes:ray.io/v1:RayCluster")
+        for suspended, workers in ((True, 0), (False, 2)):
+            api.patch(cluster.inputs, {"spec": {"suspend": suspended}})
+            come_to(api, workers)
+            assert stack.preview().changed == 0
+            assert stack.refresh().changed == 0
+        assert passes_its_deadline(api, job_of(stack))["jobDeploymentStatus"] == "Failed"
+        assert len(pods(api, "worker")) == 2
+        stack.destroy()
 
 
 def test_the_operator_has_the_rights_of_its_role_and_no_others(plane: ControlPlane) -> None:

@@ -38,18 +38,9 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
     assert [text for text in said if "not checked" in text] == []
 
 
-def test_ray_pods_find_nodes_with_gpus_and_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(
-    plane: ControlPlane, api: Api
-) -> None:
+def test_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(plane: ControlPlane, api: Api) -> None:
     with Rehearsal("a4-ray", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
         rehearsal.up()
-        nodes, pods = api.list("v1", "Node"), api.list("v1", "Pod", "ray")
-        gpus = [node for node in nodes if node["status"]["capacity"].get("nvidia.com/gpu") == "8"]
-        assert len(gpus) == 2
-        workers = [pod for pod in pods if pod["metadata"]["labels"].get("ray.io/node-type") == "worker"]
-        assert {pod["spec"]["nodeName"] for pod in workers} == {node["metadata"]["name"] for node in gpus}
-        assert {pod["status"]["phase"] for pod in pods} == {"Running"}
-
         policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
         api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
         assert rehearsal.refresh().changed == 1
@@ -89,13 +80,11 @@ def test_what_somebody_else_made_is_not_taken_over_and_what_he_wrote_is_a_confli
         rehearsal.destroy()
 
 
-def test_a_training_that_fails_fails_the_up_that_waits_for_its_last_try(plane: ControlPlane) -> None:
+def test_a_training_that_fails_fails_the_up_that_waits_for_it(plane: ControlPlane) -> None:
     with Rehearsal("a4-ray", {"waitForTraining": "true", "imageUri": plans.IMAGE}, plane=plane) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed: RayJob"):
             rehearsal.up()
-        (job,) = plane.api.list("ray.io/v1", "RayJob", "ray")
-        assert job["status"]["failed"] == 3
         rehearsal.destroy()
 
 
