@@ -7,7 +7,13 @@ from typing import Any
 import torch
 from accelerate.utils import broadcast_object_list, gather, gather_object
 from peft import get_peft_model_state_dict
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
@@ -87,11 +93,12 @@ class StopUnlessFinite(TrainerCallback):
 class SaveCheckpoints(TrainerCallback):
     """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards.
 
-    Its adapter is read again before: what did not come back as trained, or is not finite, is not kept.
+    Its adapter is read again before: what did not come back as trained, or is not finite, is not kept. The
+    best so far is uploaded before a checkpoint says that it is the best, and the one before goes after that.
     """
 
-    def __init__(self, driver: Driver):
-        self._driver = driver
+    def __init__(self, driver: Driver, run: RunFolder):
+        self._driver, self._run = driver, run
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -104,7 +111,27 @@ class SaveCheckpoints(TrainerCallback):
             if args.process_index == 0:
                 verify_adapter(get_peft_model_state_dict(others["model"]), files)
         has_part = bool(args.fsdp) or args.process_index == 0
+        best = args.process_index == 0 and state.best_global_step == state.global_step
+        if best:
+            self._run.save_best(files, state.global_step)
         self._driver.save_checkpoint(state.global_step, files if has_part else None)
+        if best:
+            self._run.prune_best(state.global_step)
+
+
+class StopEarly(EarlyStoppingCallback):
+    """As the library's, which warns that it does not load the best model itself."""
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+    @staticmethod
+    def stopped(state: TrainerState, patience: int | None) -> bool:
+        """Whether a run with this state ended so."""
+        saved: Any = state.stateful_callbacks
+        return patience is not None and (
+            saved["StopEarly"]["attributes"]["early_stopping_patience_counter"] >= patience
+        )
 
 
 class ShowProgress(TrainerCallback):

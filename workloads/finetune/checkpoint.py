@@ -4,6 +4,7 @@
                                      the commits that model and data set had then
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
                                      written last, lists the files with sizes and checksums
+    best-00000020/                   the adapter of the best evaluation so far, marked as a checkpoint is
     attempt.json                     the newest start, the only one that may publish
     answers.jsonl                    the newest answers to held-out rows, where the recipe asks for some
     metrics.jsonl                    a line per logged step, readable while the run goes on
@@ -20,6 +21,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -152,7 +154,22 @@ class RunFolder:
 
     def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, FileSum]:
         """Upload one process's part of a checkpoint; returns its files with their sizes and checksums."""
-        files = {str(path.relative_to(source)): path for path in sorted(source.rglob("*")) if path.is_file()}
+        return self._uploaded([path for path in sorted(source.rglob("*")) if path.is_file()], source, name)
+
+    def save_best(self, checkpoint: Path, step: int) -> None:
+        """Upload the adapter of a local checkpoint, the best so far; the one before stays for now."""
+        best = best_at(step).name
+        self.complete_checkpoint(best, self._uploaded(_adapter_in(checkpoint), checkpoint, best))
+
+    def prune_best(self, step: int) -> None:
+        """Delete what save_best has uploaded but that of `step`, which a checkpoint knows by now."""
+        names = {path.split("/")[0] for path in self.folder.sizes()}
+        for name in names - {best_at(step).name}:
+            if name.startswith("best-"):
+                self.folder.delete(name)
+
+    def _uploaded(self, paths: Iterable[Path], source: Path, name: str) -> dict[str, FileSum]:
+        files = {str(path.relative_to(source)): path for path in paths}
         for file, path in files.items():
             self.folder.upload(path, f"{name}/{file}")
         return {file: _sum(path) for file, path in files.items()}
@@ -214,9 +231,7 @@ class RunFolder:
 
     def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
         """Upload a local checkpoint's adapter and the merged model, if any; then mark the run as finished."""
-        files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
-        adapter = [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
-        results = {"adapter": adapter} | ({"model": sorted(model.iterdir())} if model else {})
+        results = {"adapter": _adapter_in(checkpoint)} | ({"model": sorted(model.iterdir())} if model else {})
         self.writer.check()
         for name, paths in results.items():
             # An earlier attempt may have left other files.
@@ -251,9 +266,19 @@ class RunFolder:
         return json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
 
 
+def _adapter_in(checkpoint: Path) -> list[Path]:
+    files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
+    return [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
+
+
 def _sum(path: Path) -> FileSum:
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def best_at(step: int) -> SavedCheckpoint:
+    """The best adapter so far, if it is that of `step`."""
+    return SavedCheckpoint(f"best-{step:08d}", step)
 
 
 def checkpoint_name(step: int) -> str:

@@ -152,6 +152,12 @@ class Training(_Section):
     evaluate_every_steps: PositiveInt | None = Field(
         None, description="Where there are test rows, evaluation comes at the end and every so many steps."
     )
+    load_best_model_at_end: bool = Field(
+        False, description="Publish the adapter whose evaluation had the lowest loss, not the last one."
+    )
+    early_stopping_patience: PositiveInt | None = Field(
+        None, description="Evaluations in a row without a lower loss after which the run is finished."
+    )
     save_every_steps: PositiveInt
     checkpoints_to_keep: PositiveInt
     result: Literal["adapter", "model"] = Field(
@@ -293,6 +299,12 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
     if training.evaluate_every_steps is not None and not data.test_rows:
         yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
+    if training.load_best_model_at_end and (
+        not training.evaluate_every_steps or training.evaluate_every_steps % training.save_every_steps
+    ):
+        yield "training.load_best_model_at_end needs training.evaluate_every_steps, a multiple of the saves'"
+    if training.early_stopping_patience and not training.load_best_model_at_end:
+        yield "training.early_stopping_patience needs training.load_best_model_at_end"
     if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
         yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
     if recipe.evaluation.good and not (data.test_rows and recipe.evaluation.rows):

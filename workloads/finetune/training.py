@@ -20,8 +20,8 @@ from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from finetune.answers import Answers
-from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopUnlessFinite
-from finetune.checkpoint import RunFolder, SavedCheckpoint
+from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
+from finetune.checkpoint import RunFolder, SavedCheckpoint, best_at
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
 from finetune.merge import merge_adapter
@@ -36,17 +36,18 @@ from finetune.trackers import name_run
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps of all `steps`, and whether its time is up."""
+    """How far a run has come, in optimizer steps of all `steps`, and whether its time is up.
+
+    `best` is the step whose adapter counts, and `evaluation` that of it.
+    """
 
     step: int
     steps: int
+    best: int
     evaluation: Evaluation | None
-    limit_reached: bool = False
+    finished: bool
+    limit_reached: bool
     answers: dict[str, float] | None = None
-
-    @property
-    def finished(self) -> bool:
-        return self.step >= self.steps
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
@@ -88,13 +89,15 @@ def _train(
         print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
         progress = ShowProgress(MetricsLog(run.folder, step), run.folder)
         callbacks.append(progress)
-    callbacks.append(SaveCheckpoints(driver))
+    callbacks.append(SaveCheckpoints(driver, run))
+    if patience := recipe.training.early_stopping_patience:
+        callbacks.append(StopEarly(patience))
     answers = None
     if test_rows and recipe.evaluation.rows:
         answers = Answers(recipe, test_rows, run, progress)
         callbacks.append(answers)
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
-    if resume and state and _outcome(state).finished:
+    if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
         # The trainer would resume with one more step.
         outcome, adapter, model = _outcome(state), resume, None
         if not (adapter / "adapter_model.safetensors").is_file():
@@ -107,9 +110,12 @@ def _train(
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
         outcome = _outcome(trainer.state, asked.answered)
         adapter, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
+    if outcome.finished and outcome.best != outcome.step:
+        with arguments.main_process_first(desc="download"):
+            adapter, model = run.fetch_checkpoint(best_at(outcome.best), workspace), None
     if outcome.finished and answers:
         model = model or load_trained(recipe.model, adapter, arguments.device)
-        outcome = replace(outcome, answers=answers.judged(model, outcome.step))
+        outcome = replace(outcome, answers=answers.judged(model, outcome.best))
     if outcome.finished and arguments.process_index == 0:
         merged = None
         if recipe.training.result == "model":
@@ -217,6 +223,10 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         save_strategy="steps",
         save_steps=training.save_every_steps,
         save_total_limit=1,
+        # What is published is up to this package: the library knows the checkpoints of one start alone.
+        metric_for_best_model="eval_loss" if training.load_best_model_at_end else None,
+        greater_is_better=False,
+        restore_callback_states_from_checkpoint=training.early_stopping_patience is not None,
         completion_only_loss=True,
         # The loss is the average over all reply tokens of a step, across ranks and accumulated batches.
         # Averaged by batch first, a token of a short reply would count more than one of a long reply.
@@ -240,15 +250,23 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
 
 
 def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcome:
-    evaluation = last_evaluation(state.log_history)
-    return Outcome(state.global_step, state.max_steps, evaluation, request == Request.STOP_AT_LIMIT)
+    best = state.best_global_step or state.global_step
+    return Outcome(
+        step=state.global_step,
+        steps=state.max_steps,
+        best=best,
+        evaluation=last_evaluation(logs for logs in state.log_history if logs["step"] <= best),
+        # Whoever ends sooner without being asked to has stopped early.
+        finished=state.global_step >= state.max_steps or request < Request.SAVE_AND_STOP,
+        limit_reached=request == Request.STOP_AT_LIMIT,
+    )
 
 
 def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
     """The content of the run's COMPLETE.json."""
     return {
         "run": run.name,
-        "steps": outcome.steps,
+        "steps": outcome.step,
         "base_model": recipe.model.name,
         "commits": recipe.commits,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
