@@ -177,12 +177,9 @@ def _zones(location: str) -> list[str]:
 def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
     """Nodes in all zones together: how many are kept, how many there may be."""
     fixed = int(inputs.get("nodeCount") or inputs.get("initialNodeCount") or 0) * zones
-    scaling = inputs.get("autoscaling")
-    if not scaling:
-        return fixed, fixed
-    least = int(scaling.get("totalMinNodeCount") or int(scaling.get("minNodeCount") or 0) * zones)
-    most = int(scaling.get("totalMaxNodeCount") or int(scaling.get("maxNodeCount") or 0) * zones)
-    return min(max(least, fixed), most), most
+    scaling = inputs.get("autoscaling") or {}
+    most = int(scaling.get("totalMaxNodeCount") or fixed)
+    return min(max(int(scaling.get("totalMinNodeCount") or 0), fixed), most), most
 
 
 def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:

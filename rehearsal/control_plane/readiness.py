@@ -37,7 +37,7 @@ def _deployment(api: Api, live: Object) -> str:
         return "the controller has not seen it yet"
     wanted, ready = live["spec"]["replicas"], status.get("readyReplicas", 0)
     if min(ready, status.get("updatedReplicas", 0)) < wanted or not is_true(live, "Available"):
-        return f"{ready} of {wanted} pods are ready" + why(api, live, live["spec"]["selector"])
+        return f"{ready} of {wanted} pods are ready" + why(api, live, live["spec"]["selector"]["matchLabels"])
     return ""
 
 
@@ -45,15 +45,15 @@ def _job(api: Api, live: Object) -> str:
     name, labels = live["metadata"]["name"], {"batch.kubernetes.io/job-name": live["metadata"]["name"]}
     if is_true(live, "Failed"):
         message = condition(live, "Failed").get("message")
-        raise Rejected(f"Job {name} failed: {message}{why(api, live, {'matchLabels': labels})}")
+        raise Rejected(f"Job {name} failed: {message}{why(api, live, labels)}")
     if is_true(live, "Complete"):
         return ""
-    return "it is not complete" + why(api, live, {"matchLabels": labels})
+    return "it is not complete" + why(api, live, labels)
 
 
 def _service(api: Api, live: Object) -> str:
     spec = live["spec"]
-    if not spec.get("selector") or spec.get("clusterIP") == "None" or spec.get("type") == "ExternalName":
+    if spec.get("clusterIP") == "None":
         return ""
     slices = api.list(
         "discovery.k8s.io/v1",
@@ -64,13 +64,13 @@ def _service(api: Api, live: Object) -> str:
     ends = [end for each in slices for end in each.get("endpoints") or ()]
     if any(end["conditions"].get("ready") for end in ends):
         return ""
-    return "no pod behind it is ready" + why(api, live, {"matchLabels": spec["selector"]})
+    return "no pod behind it is ready" + why(api, live, spec["selector"])
 
 
 def _ray_cluster(api: Api, live: Object) -> str:
     if (live.get("status") or {}).get("state") == "ready":
         return ""
-    return "it is not ready" + why(api, live, {"matchLabels": {_RAY_CLUSTER: live["metadata"]["name"]}})
+    return "it is not ready" + why(api, live, {_RAY_CLUSTER: live["metadata"]["name"]})
 
 
 def _ray_job(api: Api, live: Object) -> str:
@@ -79,7 +79,7 @@ def _ray_job(api: Api, live: Object) -> str:
         raise Rejected(f"RayJob {live['metadata']['name']} has ended: {status.get('message')}")
     if has_ended(live) or (is_running(live) and not is_awaited(live)):
         return ""
-    pods = {"matchLabels": {_RAY_CLUSTER: status.get("rayClusterName", "")}}
+    pods = {_RAY_CLUSTER: status.get("rayClusterName", "")}
     return f"it is {status.get('jobDeploymentStatus') or 'new'}" + why(api, live, pods)
 
 
@@ -102,11 +102,8 @@ _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
 }
 
 
-def why(api: Api, live: Object, selector: Mapping[str, Any]) -> str:
+def why(api: Api, live: Object, labels: Mapping[str, str]) -> str:
     """Why the first pod that is not ready is not, as the end of a sentence."""
-    labels = selector.get("matchLabels") or {}
-    if not labels:
-        return ""
     pods = api.list("v1", "Pod", live["metadata"]["namespace"], labels)
     waiting = [(pod["metadata"]["name"], _reason(pod)) for pod in pods if not is_true(pod, "Ready")]
     name, reason = next((each for each in waiting if each[1]), waiting[0] if waiting else ("", ""))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.pods.network import PodNetwork, start
+from rehearsal.pods.network import start
 
 _BWRAP: Final = (
     "bwrap --die-with-parent --as-pid-1 --cap-drop ALL --unshare-user --unshare-pid --unshare-ipc "
@@ -28,11 +28,10 @@ class Sandbox:
         command: Command and arguments.
         environment: Environment variables, Secrets among them.
         folder: Working directory.
-        user: User.
         name: Name of the host.
         mounts: Target, folder of this machine, whether it may be written to; in this order.
         read_only: Whether the rest is read-only.
-        network: The pod's.
+        enter: The words that lead into the pod's network.
         log: Its output is appended to this file.
     """
 
@@ -43,32 +42,29 @@ class Sandbox:
     name: str
     mounts: Sequence[tuple[str, Path, bool]]
     read_only: bool
-    network: PodNetwork
+    enter: Sequence[str]
     log: Path
 
-    def run(self) -> "Process":
-        """Starts it; process 1 of a namespace that ends with it."""
-        words = [*self.network.enter, *_BWRAP.split(), "--hostname", self.name, "--dir", self.folder]
+    def words(self) -> list[str]:
+        """The command line that makes it and starts the command in it, as process 1 of what ends with it."""
+        words = [*self.enter, *_BWRAP.split(), "--hostname", self.name, "--dir", self.folder]
         words += ["--uid", str(self.user), "--gid", str(self.user)]
         for target, source, writable in self.mounts:
             words += ["--bind" if writable else "--ro-bind", str(source), target]
         words += ["--remount-ro", "/"] if self.read_only else []
-        words += ["--chdir", self.folder, "--", *self.command]
-        with self.log.open("ab") as log:
-            return Process(self, start(words, stdout=log, stderr=log, env={**self.environment}))
+        return [*words, "--chdir", self.folder, "--", *self.command]
 
 
 class Process:
-    """A container's process.
+    """A container's process, from its start on.
 
     Args:
-        sandbox: What it was started with.
-        process: The process outside the sandbox that waits for it.
+        sandbox: What it is started with.
     """
 
-    def __init__(self, sandbox: Sandbox, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-        self._process = process
+        self._process = self._start(sandbox.words())
 
     def exit_code(self) -> int | None:
         """Of the process, 128 and the signal that has ended it; None while it runs."""
@@ -93,18 +89,20 @@ class Process:
 
     def execute(self, command: Sequence[str], seconds: float) -> bool:
         """Runs a command in the container; whether it ends with 0 in time."""
-        inside = self._inside()
-        if not inside:
+        if not (inside := self._inside()):
             return False
-        words = [*_ENTER.split(), f"--target={inside}", "env", f"--chdir={self._sandbox.folder}", *command]
-        with self._sandbox.log.open("ab") as log:
-            process = start(words, stdout=log, stderr=log, env={**self._sandbox.environment})
+        enter = [*_ENTER.split(), f"--target={inside}", "env", f"--chdir={self._sandbox.folder}"]
+        process = self._start([*enter, *command])
         try:
             return process.wait(seconds) == 0
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             return False
+
+    def _start(self, words: list[str]) -> "subprocess.Popen[bytes]":
+        with self._sandbox.log.open("ab") as log:
+            return start(words, stdout=log, stderr=log, env={**self._sandbox.environment})
 
     def _inside(self) -> int | None:
         """Process id of the container's process 1 on this machine."""

@@ -1,8 +1,11 @@
 """The environment variables of a container."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
-from rehearsal.pods.volumes import NotThere, Read, data, field
+from rehearsal.pods.volumes import NotThere, Read, data
 
 
 def environment(pod: Object, container: Object, read: Read) -> dict[str, str]:
@@ -16,10 +19,15 @@ def environment(pod: Object, container: Object, read: Read) -> dict[str, str]:
     for each in container.get("env") or ():
         value = _value(pod, each, read)
         if value is not None:
-            for name, text in found.items():
-                value = value.replace(f"$({name})", text)
-            found[each["name"]] = value
+            found[each["name"]] = expanded(value, found)
     return found
+
+
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """`$(NAME)` in a value, a command or an argument is a variable of the container."""
+    for name, value in variables.items():
+        text = text.replace(f"$({name})", value)
+    return text
 
 
 def _value(pod: Object, variable: Object, read: Read) -> str | None:
@@ -27,10 +35,21 @@ def _value(pod: Object, variable: Object, read: Read) -> str | None:
         return variable.get("value") or ""
     ((kind, said),) = variable["valueFrom"].items()
     if kind == "fieldRef":
-        return field(pod, said["fieldPath"])
+        return _field(pod, said["fieldPath"])
     if kind != "secretKeyRef":
         raise RehearsalError(f"pods are not run with environment variables of the kind {kind}")
     texts = data(read, "secret", said)
-    if said["key"] not in texts and not said.get("optional"):
-        raise NotThere(f"couldn't find key {said['key']} in secret {said['name']}")
-    return texts[said["key"]].decode() if said["key"] in texts else None
+    if said["key"] in texts:
+        return texts[said["key"]].decode()
+    if said.get("optional"):
+        return None
+    raise NotThere(f"couldn't find key {said['key']} in secret {said['name']}")
+
+
+def _field(pod: Object, path: str) -> str:
+    """What a `fieldRef` means: `metadata.labels['app']`, `status.podIP`."""
+    outer, _, key = path.partition("[")
+    value: Any = pod
+    for name in outer.split("."):
+        value = (value or {}).get(name)
+    return str((value or {}).get(key.strip("[]'\"")) if key else value or "")

@@ -114,12 +114,11 @@ def _link_packages(locked: Path, site: Path, into: Path) -> None:
 def _link_scripts(source: Path, into: Path, python: Path) -> None:
     """Copies the scripts of packages, to be run by the image's Python."""
     _link(into, {name: python for name in ("python", "python3", python.name)})
-    for script in source.iterdir():
-        if script.is_file() and not (into / script.name).exists():
-            text = script.read_bytes()
-            if text.startswith(b"#!") and b"python" in text.split(b"\n", 1)[0]:
-                (into / script.name).write_bytes(b"#!/usr/local/bin/python\n" + text.split(b"\n", 1)[1])
-                (into / script.name).chmod(0o755)
+    for script in (each for each in source.iterdir() if each.is_file() and not (into / each.name).exists()):
+        text, found = re.subn(rb"\A#!.*python.*", b"#!/usr/local/bin/python", script.read_bytes())
+        if found:
+            (into / script.name).write_bytes(text)
+            (into / script.name).chmod(0o755)
 
 
 def _link(folder: Path, targets: Mapping[str, Path]) -> None:

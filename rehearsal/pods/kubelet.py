@@ -80,20 +80,16 @@ class Kubelet(LoopbackServer):
         file = self._machine.log(tree, container or tree["spec"]["containers"][0]["name"])
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def lose(self, node: str, *, warned: bool) -> None:
-        """Takes a node away: with a warning its pods are told to end, else they are gone.
+    def lose(self, node: str) -> None:
+        """Takes a node away, whose pods are told to end.
 
         The node's object goes too, and Kubernetes' own garbage collector deletes what was bound to it.
         """
         pods = [pod for pod in self._pods.values() if pod.tree["spec"]["nodeName"] == node]
         self._lost.add(node)
         for pod in pods:
-            if warned:
-                pod.leave(
-                    min(_SHUTDOWN_GRACE, pod.tree["spec"]["terminationGracePeriodSeconds"]), "Terminated"
-                )
-            else:
-                pod.kill()
+            grace = pod.tree["spec"]["terminationGracePeriodSeconds"]
+            pod.leave(min(_SHUTDOWN_GRACE, grace), "Terminated")
         for pod in pods:
             pod.thread.join()
         self._api.delete({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
@@ -112,17 +108,13 @@ class Kubelet(LoopbackServer):
         for gone in self._pods.keys() - there.keys():
             self._pods.pop(gone).close()
         for identity, tree in there.items():
-            pod = self._pods.get(identity)
-            if (
-                pod is None
-                and tree["spec"]["nodeName"] not in self._lost
-                and "podIP" not in tree.get("status", {})
-            ):
-                pod = self._pods[identity] = Pod(self._api, tree, self._machine)
-            if pod:
+            lost = tree["spec"]["nodeName"] in self._lost or "podIP" in tree.get("status", {})
+            if identity not in self._pods and not lost:
+                self._pods[identity] = Pod(self._api, tree, self._machine)
+            if pod := self._pods.get(identity):
                 pod.tree = tree
-            if pod and "deletionTimestamp" in tree["metadata"]:
-                pod.leave(float(tree["metadata"].get("deletionGracePeriodSeconds") or 0))
+                if "deletionTimestamp" in tree["metadata"]:
+                    pod.leave(float(tree["metadata"].get("deletionGracePeriodSeconds") or 0))
 
 
 def _names(slices: list[Object]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any
 from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
-from rehearsal.pods.probes import Probes, act
+from rehearsal.pods.probes import Probes
 
 # Seconds before a container is started again, the first time and at most; twice as long each time.
 _PAUSE, _LONGEST_PAUSE = 10.0, 300.0
@@ -42,18 +42,12 @@ class Life:
         self._starts_at, self._restarts = 0.0, 0
         self._state: Object = {"waiting": {"reason": "ContainerCreating"}}
         self._last: Object = {}
-        self._stopping: threading.Thread | None = None
-        self.done, self.exit_code = False, 0
+        self.done, self.exit_code, self._ending = False, 0, False
 
     @property
     def ready(self) -> bool:
         """Whether it runs and its probe says that it is ready."""
         return "running" in self._state and self._probes is not None and self._probes.ready
-
-    @property
-    def started(self) -> bool:
-        """Whether it has been started since the pod is here."""
-        return self.process is not None
 
     def tick(self) -> None:
         """Looks at the process, and starts it when it is time."""
@@ -61,16 +55,10 @@ class Life:
             code = self.process.exit_code()
             if code is not None:
                 self._ended(code)
-            elif self._probes and self._probes.failure and not self._stopping:
-                self.stop(self._grace)
+            elif self._probes and self._probes.failure:
+                self._end(self._grace)
         elif not self.done and time.monotonic() >= self._starts_at:
             self._start()
-
-    def stop(self, grace: float) -> None:
-        """Asks it to end, by hook and SIGTERM, and kills it when it has not after `grace` seconds."""
-        if self.process and "running" in self._state:
-            self._stopping = threading.Thread(target=self._stop, args=(self.process, grace), daemon=True)
-            self._stopping.start()
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -78,11 +66,11 @@ class Life:
             self.process.signal(signal.SIGKILL)
             self.process.wait(10)
 
-    def leave(self) -> None:
-        """From now on it is not started again."""
+    def leave(self, grace: float) -> None:
+        """Asks it to end for good, by hook and SIGTERM, and kills it when it has not in `grace` seconds."""
         self._policy = "Never"
-        if "waiting" in self._state:
-            self.done = True
+        self.done |= "waiting" in self._state
+        self._end(grace)
 
     def status(self) -> Object:
         """As it stands in the pod's status."""
@@ -99,20 +87,24 @@ class Life:
 
     def _start(self) -> None:
         try:
-            sandbox = self._sandbox()
+            self.process = Process(self._sandbox())
         except (RehearsalError, ConnectionError) as error:
             self._state = {"waiting": {"reason": "CreateContainerConfigError", "message": str(error)}}
             self._starts_at = time.monotonic() + 1
             return
-        self.process = sandbox.run()
-        self._stopping = None
+        self._ending = False
         self._probes = Probes(self.container, self.process, self._address)
         self._state = {"running": {"startedAt": now()}}
 
-    def _stop(self, process: Process, grace: float) -> None:
+    def _end(self, grace: float) -> None:
+        if self.process and self._probes and "running" in self._state and not self._ending:
+            self._ending = True
+            threading.Thread(target=self._stop, args=(self.process, self._probes, grace), daemon=True).start()
+
+    def _stop(self, process: Process, probes: Probes, grace: float) -> None:
         deadline = time.monotonic() + grace
         if hook := (self.container.get("lifecycle") or {}).get("preStop"):
-            act(hook, process, self._address, self.container, grace)
+            probes.act(hook, grace)
         process.signal(signal.SIGTERM)
         # A kubelet gives two seconds, however long the hook took.
         process.wait(max(2.0, deadline - time.monotonic()))
@@ -128,9 +120,8 @@ class Life:
         elif code and self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             ended["message"] = self.process.said() if self.process else ""
         self._state = {"terminated": ended}
-        again = self._policy == "Always" or (self._policy != "Never" and code != 0)
-        if not again:
-            self.done = True
+        self.done = self._policy == "Never" or (self._policy != "Always" and code == 0)
+        if self.done:
             return
         self._last = self._state
         self._starts_at = time.monotonic() + min(_LONGEST_PAUSE, _PAUSE * 2**self._restarts)

@@ -5,7 +5,7 @@ import itertools
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -50,21 +50,21 @@ def enter(hosts: Path) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    for command in (
+    _ip(
         "link set lo up",
         f"link add {_BRIDGE} type bridge",
         f"address add {GATEWAY}/16 dev {_BRIDGE}",
         f"address add {METADATA}/32 dev {_BRIDGE}",
         f"link set {_BRIDGE} up",
-    ):
-        _run("ip", *command.split())
+    )
     write_hosts(hosts, ())
     _run("mount", "--bind", str(hosts), "/etc/hosts")
 
 
 def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
     """Replaces addresses and their names in place: pods have the file mounted."""
-    text = _hosts(names)
+    own = (("127.0.0.1", "localhost"), (METADATA, "metadata.google.internal metadata"))
+    text = "".join(f"{address} {name}\n" for address, name in (*own, *names))
     hosts.touch()
     if text != hosts.read_text():
         with hosts.open("r+") as file:
@@ -72,15 +72,11 @@ def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
             file.truncate()
 
 
-def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+def start(command: list[str], **options: Any) -> "subprocess.Popen[Any]":
     """Starts a process that ends with this one, and in no terminal's group."""
-    options = {"stdin": subprocess.DEVNULL, "start_new_session": True, **options}
+    options |= {"stdin": subprocess.DEVNULL, "start_new_session": True}
     ending = ["setpriv", "--pdeathsig", "KILL", *command]
-
-    def make() -> Any:
-        return subprocess.Popen(ending, **options)
-
-    return _STARTER.submit(make).result()
+    return _STARTER.submit(subprocess.Popen, ending, **options).result()
 
 
 class PodNetwork:
@@ -101,16 +97,16 @@ class PodNetwork:
         while namespace.readlink() == Path("/proc/self/ns/net").readlink():
             os.sched_yield()
         self.enter = ["nsenter", f"--net={namespace}"]
-        pair = f"link add pod{number} type veth peer name eth0 netns {self._holder.pid}"
-        _run("ip", *pair.split())
-        _run("ip", "link", "set", f"pod{number}", "master", _BRIDGE, "up")
-        for command in (
-            "link set lo up",
+        _ip(
+            f"link add pod{number} type veth peer name eth0 netns {self._holder.pid}",
+            f"link set pod{number} master {_BRIDGE} up",
+        )
+        own = (
             f"address add {self.address}/16 dev eth0",
             "link set eth0 up",
             f"route add default via {GATEWAY}",
-        ):
-            _run(*self.enter, "ip", *command.split())
+        )
+        _ip("link set lo up", *own, enter=self.enter)
 
     def close(self) -> None:
         """Ends it, and with it the addresses."""
@@ -118,12 +114,11 @@ class PodNetwork:
         self._holder.wait()
 
 
-def _hosts(names: Iterable[tuple[str, str]]) -> str:
-    own = (("127.0.0.1", "localhost"), (METADATA, "metadata.google.internal metadata"))
-    return "".join(f"{address} {name}\n" for address, name in (*own, *names))
+def _ip(*commands: str, enter: Sequence[str] = ()) -> None:
+    _run(*enter, "ip", "-batch", "-", said="\n".join(commands))
 
 
-def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def _run(*command: str, said: str = "") -> None:
+    done = subprocess.run(command, input=said, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RehearsalError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rehearsal.control_plane.api import Api, ApiError, Object, condition
+from rehearsal.control_plane.api import Api, ApiError, Object
 from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
-from rehearsal.pods.environment import environment
+from rehearsal.pods.environment import environment, expanded
 from rehearsal.pods.image import Image
 from rehearsal.pods.life import Life, now
 from rehearsal.pods.network import GATEWAY, PodNetwork, write_hosts
-from rehearsal.pods.volumes import Volumes
+from rehearsal.pods.volumes import lay_out
 
 _SECONDS: Final = 0.1
 _SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
@@ -29,8 +29,7 @@ class Machine:
         bucket: The folder of a bucket.
         environment: Variables on top of a container's own, which lead to the stand-ins.
         mounts: Folders on top of an image's own.
-        folder: For pods.
-        logs: For their logs.
+        folder: For pods, and their logs.
     """
 
     image: Callable[[str], Image]
@@ -38,13 +37,12 @@ class Machine:
     environment: Callable[[Object, Mapping[str, str]], Mapping[str, str]]
     mounts: Mapping[str, Path]
     folder: Path
-    logs: Path
 
     def log(self, pod: Object, container: str) -> Path:
         """The log of a container."""
         metadata = pod["metadata"]
         pod_folder = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
-        return self.logs / pod_folder / f"{container}.log"
+        return self.folder / "logs" / pod_folder / f"{container}.log"
 
 
 class Pod:
@@ -64,7 +62,7 @@ class Pod:
     def __init__(self, api: Api, tree: Object, machine: Machine) -> None:
         self._api, self.tree, self._machine = api, tree, machine
         self._spec = tree["spec"]
-        self._folder = machine.folder / tree["metadata"]["uid"]
+        self._folder = machine.folder / "pods" / tree["metadata"]["uid"]
         self._network = PodNetwork()
         self.address = self._network.address
         self._folder.mkdir(parents=True)
@@ -79,6 +77,7 @@ class Pod:
         once = "OnFailure" if policy == "Always" else policy
         self._first = [self._life(each, once) for each in self._spec.get("initContainers") or ()]
         self._then = [self._life(each, policy) for each in self._spec["containers"]]
+        self._lives = (*self._first, *self._then)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -108,7 +107,7 @@ class Pod:
     def kill(self) -> None:
         """Ends it at once; nobody tells the API server."""
         self._dead.set()
-        for life in (*self._first, *self._then):
+        for life in self._lives:
             life.kill()
 
     def close(self) -> None:
@@ -120,77 +119,59 @@ class Pod:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run(self) -> None:
-        leaving = False
         while not self._dead.wait(_SECONDS):
-            if self._grace is not None and not leaving:
-                leaving = True
-                for life in (*self._first, *self._then):
-                    life.leave()
-                    life.stop(self._grace)
-            waiting = next((life for life in self._first if not life.done or life.exit_code), None)
-            for life in self._then if waiting is None else [waiting]:
+            if self._grace is not None:
+                for life in self._lives:
+                    life.leave(self._grace)
+            first = next((life for life in self._first if not life.done or life.exit_code), None)
+            for life in [first] if first else self._then:
                 life.tick()
-            if leaving and waiting is not None and waiting.done:
-                for life in self._then:
-                    life.done = True
             self._tell()
             if self._phase() in ("Succeeded", "Failed"):
                 break
-        if leaving and not self._reason:
+        if self._grace is not None and not self._reason:
             self._forget()
 
     def _phase(self) -> str:
-        failed = [life for life in self._first if life.done and life.exit_code]
-        if failed or (self._grace is not None and all(life.done for life in self._then)):
-            ended = all(life.done and life.started and not life.exit_code for life in self._then)
-            return "Succeeded" if ended and not failed else "Failed"
-        if all(life.done for life in self._then):
-            return "Failed" if any(life.exit_code for life in self._then) else "Succeeded"
-        return "Running" if any(life.started for life in self._then) else "Pending"
+        if any(life.done and life.exit_code for life in self._first):
+            return "Failed"
+        if all(life.done for life in self._lives):
+            good = all(life.process and not life.exit_code for life in self._then)
+            return "Succeeded" if good else "Failed"
+        return "Running" if any(life.process for life in self._then) else "Pending"
 
     def _tell(self) -> None:
         phase = self._phase()
         initialized = all(life.done and not life.exit_code for life in self._first)
         ready = phase == "Running" and all(life.ready for life in self._then)
         holds = {"Initialized": initialized, "ContainersReady": ready, "Ready": ready}
-        if self._reason:
-            holds["DisruptionTarget"] = True
+        disrupted: Object = {"reason": self._reason, "message": _SHUTDOWN} if self._reason else {}
+        holds |= {"DisruptionTarget": True} if disrupted else {}
+        # A list is replaced as a whole: what others have written into it stays.
+        conditions = {each["type"]: each for each in (self.tree.get("status") or {}).get("conditions") or ()}
+        for name, true in holds.items():
+            if conditions.get(name, {}).get("status") != str(true):
+                conditions[name] = {"type": name, "status": str(true), "lastTransitionTime": now()}
         status: Object = {
+            **disrupted,
             "phase": phase,
             "hostIP": GATEWAY,
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
             "startTime": self._begun,
-            "initContainerStatuses": [
-                {**life.status(), "ready": life.done and not life.exit_code} for life in self._first
-            ],
+            "initContainerStatuses": [life.status() for life in self._first],
             "containerStatuses": [life.status() for life in self._then],
+            "conditions": [*conditions.values()],
         }
-        if self._reason:
-            status |= {"reason": self._reason, "message": _SHUTDOWN}
-        if (status | holds) != self._told:
-            # A list is replaced as a whole: what others have written into it stays.
-            others = (self.tree.get("status") or {}).get("conditions") or ()
-            kept = [each for each in others if each["type"] not in holds]
-            own = [self._condition(name, true) for name, true in holds.items()]
+        if status != self._told:
             try:
-                self.tree = self._api.patch(
-                    self.tree, {"status": {**status, "conditions": [*kept, *own]}}, "status"
-                )
+                self.tree = self._api.patch(self.tree, {"status": status}, "status")
+                self._told = status
             except ApiError as error:
                 if error.code == 404:
                     self._dead.set()
-                return
             except ConnectionError:
                 return  # told when the API server is back
-            self._told = status | holds
-
-    def _condition(self, name: str, true: bool) -> Object:
-        before = condition(self.tree, name)
-        state = str(true)
-        since = before.get("lastTransitionTime") if before.get("status") == state else None
-        more = {"reason": "TerminationByKubelet", "message": _SHUTDOWN} if name == "DisruptionTarget" else {}
-        return {"type": name, "status": state, "lastTransitionTime": since or now(), **more}
 
     def _forget(self) -> None:
         """Has the API server remove it, as a kubelet does when everything of a deleted pod has ended."""
@@ -206,20 +187,13 @@ class Pod:
         return Life(container, policy, lambda: self._sandbox(container), self.address, grace)
 
     def _sandbox(self, container: Object) -> Sandbox:
-        metadata, machine = self.tree["metadata"], self._machine
+        machine, folder = self._machine, self._folder
         image = machine.image(container["image"])
-        account = {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": self.service_account.split("/")[1], "namespace": metadata["namespace"]},
-        }
-        volumes = Volumes(
-            self.tree, self._folder, machine.bucket, self._read, lambda: self._api.token(account)
-        ).make()
         mounts = [(target, source, False) for target, source in {**image.mounts, **machine.mounts}.items()]
         mounts.append(("/etc/hosts", self.hosts, False))
+        volumes = {each["name"]: each for each in self._spec.get("volumes") or ()}
         for mount in container.get("volumeMounts") or ():
-            source, writable = volumes[mount["name"]]
+            source, writable = lay_out(volumes[mount["name"]], folder, machine.bucket, self._read)
             path = source / mount.get("subPath", "")
             mounts.append((mount["mountPath"], path, writable and not mount.get("readOnly")))
         security = {**(self._spec.get("securityContext") or {}), **(container.get("securityContext") or {})}
@@ -231,14 +205,14 @@ class Pod:
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         (log := machine.log(self.tree, container["name"])).parent.mkdir(parents=True, exist_ok=True)
         return Sandbox(
-            command=[_expanded(word, own) for word in words],
+            command=[expanded(word, own) for word in words],
             environment={"HOSTNAME": self._host, **own, **machine.environment(here, own)},
             folder=container.get("workingDir") or image.folder,
             user=user,
             name=self._host,
             mounts=mounts,
             read_only=bool(security.get("readOnlyRootFilesystem")),
-            network=self._network,
+            enter=self._network.enter,
             log=log,
         )
 
@@ -251,10 +225,3 @@ class Pod:
         return self._api.get(
             {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
         )
-
-
-def _expanded(word: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` in a command or argument is a variable of the container."""
-    for name, value in variables.items():
-        word = word.replace(f"$({name})", value)
-    return word

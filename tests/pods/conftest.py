@@ -56,8 +56,7 @@ def bare_machine(image: Image, folder: Path) -> Machine:
         bucket=lambda name: folder / "buckets" / name,
         environment=lambda _pod, _own: {},
         mounts={},
-        folder=folder / "pods",
-        logs=folder / "logs",
+        folder=folder,
     )
 
 

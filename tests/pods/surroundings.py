@@ -94,8 +94,7 @@ class Surroundings:
             bucket=self.buckets.folder.joinpath,
             environment=self._environment,
             mounts={_MOUNTED: _CHANGES},
-            folder=self.folder / "pods",
-            logs=self.folder / "logs",
+            folder=self.folder,
         )
 
     def _image(self, reference: str) -> Image:

@@ -46,7 +46,7 @@ def test_a_run_that_is_killed_and_then_loses_its_node_goes_on_as_if_nothing_had_
     (_, second) = stage.waits_for("a second pod", lambda: len(stage.pods()) == 2 and stage.pods())
     killed = stage.saved()
     stage.waits_for("another checkpoint", lambda: stage.saved() > killed)
-    stage.kubelet.lose(stage.node_of(second), warned=True)
+    stage.kubelet.lose(stage.node_of(second))
     stopped = stage.saved()
     assert stopped not in range(0, 1000, 6), "the stop has saved nothing of its own"
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE

@@ -80,6 +80,7 @@ def run(api: Api, kubelet: Kubelet, request: pytest.FixtureRequest) -> Iterator[
     def run(script: str, spec: Object | None = None, **container: Any) -> Tried:
         container = {"name": "main", "image": "finetune", "command": ["sh", "-c", script], **container}
         spec = {"nodeName": name, "restartPolicy": "Never", "containers": [container], **(spec or {})}
+        spec["automountServiceAccountToken"] = False
         metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
         tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         made.append(tree)
@@ -211,11 +212,16 @@ def test_a_container_whose_liveness_probe_fails_is_started_again(run: Run) -> No
     spec = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 0}
     tried = run(SERVER, spec, livenessProbe=alive)
     tried.comes_to(lambda pod: "running" in state(pod))
-    assert tried.process.execute(["rm", "/tmp/health"], TIMEOUT)
+    tried.comes_to(lambda _: tried.process.execute(["rm", "/tmp/health"], TIMEOUT))
     again = container(tried.comes_to(lambda pod: container(pod).get("restartCount")))
     assert again["state"] == {"waiting": {"reason": "CrashLoopBackOff"}}
     assert again["lastState"]["terminated"]["exitCode"] == 137
     tried.comes_to(lambda pod: "running" in state(pod))
+
+
+def test_a_container_that_ends_by_itself_has_not_failed_its_probe(run: Run) -> None:
+    alive = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+    assert "message" not in run("sleep 1; exit 3", livenessProbe=alive).ends()
 
 
 SAVING = "trap 'echo saving; exit 143' TERM; echo begun; while true; do sleep 0.1; done"
@@ -253,7 +259,7 @@ def test_pods_find_each_other_by_the_names_of_their_service(run: Run, api: Api) 
 def test_a_node_that_is_taken_back_tells_its_pods(run: Run, kubelet: Kubelet) -> None:
     tried = run(SAVING, {"terminationGracePeriodSeconds": 60})
     tried.comes_to(lambda _: "begun" in tried.log())
-    kubelet.lose(tried.now()["spec"]["nodeName"], warned=True)
+    kubelet.lose(tried.now()["spec"]["nodeName"])
     pod = tried.now()
     assert pod.get("status", {"phase": "Failed"})["phase"] == "Failed"
     assert "saving" in tried.log()

@@ -26,17 +26,13 @@ def test_a_container_that_fails_is_started_again_after_twice_as_long_each_time_a
     monkeypatch.setattr(life, "time", clock)
     monkeypatch.setattr(life, "Probes", lambda *_: None)
 
-    def run() -> SimpleNamespace:
+    def start(_sandbox: object) -> SimpleNamespace:
         starts.append(clock.now)
         return SimpleNamespace(exit_code=lambda: 1)
 
-    container = Life(
-        {"name": "main"},
-        "OnFailure",
-        lambda: SimpleNamespace(run=run),  # ty: ignore[invalid-argument-type]
-        "10.8.0.2",
-        30,
-    )
+    monkeypatch.setattr(life, "Process", start)
+    sandbox = SimpleNamespace
+    container = Life({"name": "main"}, "OnFailure", sandbox, "10.8.0.2", 30)  # ty: ignore[invalid-argument-type]
     while len(starts) < 8:
         container.tick()
         clock.now += 1

@@ -114,13 +114,14 @@ def talk_by_gloo(config: Any) -> None:
 def take_turns(node: Any) -> None:
     """Processes of a node have 15 seconds to start, https://github.com/ray-project/ray/issues/65983.
 
-    Five nodes that start at once do not, on two cores.
+    Five nodes that start at once do not, on two cores. The head waits for no turn: workers wait for it.
     """
     original = node.Node.__init__
 
     def initialize(self: Any, *arguments: Any, **options: Any) -> None:
         with Path(__file__).open() as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+            if not options.get("head") and not options.get("connect_only"):
+                fcntl.flock(turn, fcntl.LOCK_EX)
             original(self, *arguments, **options)
 
     node.Node.__init__ = initialize
