@@ -21,7 +21,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .DEFAULT_GOAL := help
 .PHONY: help has-python312 known-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
-	test test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
+	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
 	check check-training check-maxtext provider-check format inventory docs lock bench bench-training tpu-compile
 
 help: ## this list
@@ -52,12 +52,15 @@ rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., r
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
 
-test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones of test-maxtext
+test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones
+
+test-all: SLOW = --slow
+test-all: test ## with those that show of every stack what one shows
 
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
-		--ignore tests/pods --numprocesses 2 --dist worksteal
+		--ignore tests/pods --numprocesses 2 --dist worksteal $(SLOW)
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
@@ -71,7 +74,7 @@ test-pods-slow: SLOW = --slow
 test-pods-slow: $(MAXTEXT)/.ready test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
-	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow

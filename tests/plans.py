@@ -2,9 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
+
+import pytest
 
 import stacks
 from engine import plan as engine_plan
@@ -24,6 +26,11 @@ STACKS: Final = [stack for stack in known_stacks() if stack_file(stack)["scenari
 # Whatever trains, in a stack that does.
 _TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
 _stood: Final[dict[Rehearsal, Plan]] = {}
+
+
+def mostly_slow(stacks: Iterable[str], *, quick: Collection[str]) -> list[Any]:
+    """Stacks to parametrize a test with, of which only those that are `quick` run without `--slow`."""
+    return [pytest.param(each, marks=[pytest.mark.slow] * (each not in quick)) for each in stacks]
 
 
 @cache

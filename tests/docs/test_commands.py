@@ -109,7 +109,7 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
         assert not options.fail_at or plans.named(
             plans.shipped(options.stack), options.fail_at.partition(":")[0]
         )
-    if module == "finetune" and not is_placeholder(options.recipe):
+    if module == "finetune" and "recipe" in options and not is_placeholder(options.recipe):
         load_recipe(options.recipe, options.overrides)
 
 

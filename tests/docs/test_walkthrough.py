@@ -77,6 +77,7 @@ def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], name: str) -
     assert run("rehearsal", name).splitlines()[-1] == rename(shown, name)
 
 
+@pytest.mark.slow
 def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
     run("tests.inventory", name)
     run("documentation")

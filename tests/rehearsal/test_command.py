@@ -155,6 +155,7 @@ def test_a_fault_at_creation_update_and_deletion_is_shown_and_recovered_from(
     assert "0 changed on the second preview" in output.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_what_is_made_without_an_answer_is_left_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([STACK, "--fail-at", "a4-ray-bucket:orphan"]) == 0
     output = capsys.readouterr().out
@@ -175,7 +176,7 @@ def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
     assert not output.splitlines()[-1].endswith(" 0 left")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
     under_way: subprocess.Popen[str], number: signal.Signals, tmp_path: Path, results: Path
 ) -> None:

@@ -214,20 +214,16 @@ def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
         assert revision(plans.made(rehearsal)) != served
 
 
-@pytest.mark.parametrize(
-    ("conditions", "why"),
-    [([{"state": "CONDITION_FAILED", "message": "no memory"}], "no memory"), ([], "it was never ready")],
-)
-def test_no_up_succeeds_over_a_service_that_did_not_start_and_a_change_repairs_it(
-    conditions: list[dict[str, str]], why: str
-) -> None:
+def test_no_up_succeeds_over_a_service_that_did_not_start_and_a_change_repairs_it() -> None:
+    failed = {"state": "CONDITION_FAILED", "message": "no memory"}
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         (service,) = (item for item in rehearsal.cloud.items if item.name == SERVICE)
-        service.outputs["terminalConditions"] = conditions
-        rehearsal.refresh()
-        with pytest.raises(RehearsalError, match=f"did not start: {why}.*--replace 'urn:.*{SERVICE}'"):
-            rehearsal.up()
+        for conditions, why in (([failed], "no memory"), ([], "it was never ready")):
+            service.outputs["terminalConditions"] = conditions
+            rehearsal.refresh()
+            with pytest.raises(RehearsalError, match=f"did not start: {why}.*--replace 'urn:.*{SERVICE}'"):
+                rehearsal.up()
         rehearsal.configure({"imageUri": plans.IMAGE, "maxInstances": "2"})
         assert rehearsal.preview().changed == 1
         rehearsal.up()

@@ -45,7 +45,9 @@ def stack(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.parametrize("stack", ["cloudrun-vllm", "a4-accelerate"])
+@pytest.mark.parametrize(
+    "stack", plans.mostly_slow(["cloudrun-vllm", "a4-accelerate"], quick=["cloudrun-vllm"])
+)
 def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> None:
     """Both versions are there for a moment, and the one that goes is the old one."""
     version = "gcp:secretmanager/secretVersion:SecretVersion"
@@ -106,6 +108,7 @@ def test_nodes_may_pull_an_image_of_artifact_registry_and_need_nothing_for_anoth
     assert [each.op for each in plans.of_type(elsewhere, ":RepositoryIamMember")] == ["delete"] * on_gke
 
 
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]), indirect=True)
 def test_code_is_run_anew_without_a_build_and_libraries_with_one(stack: str, checkout: Path) -> None:
     with Rehearsal(stack, checkout=checkout) as rehearsal:
         rehearsal.up()
@@ -227,7 +230,7 @@ def test_ray_drains_a_node_for_most_of_the_time_that_its_pod_has(standing: Rehea
 # What `up` waits for
 
 
-@pytest.mark.parametrize("stack", AWAITABLE)
+@pytest.mark.parametrize("stack", plans.mostly_slow(AWAITABLE, quick=["a4-accelerate"]))
 def test_up_waits_for_the_training_when_it_is_told_to_and_ends_as_it_does(stack: str) -> None:
     settings = {"imageUri": plans.IMAGE, "waitForTraining": "true"}
     with Rehearsal(stack, settings) as rehearsal:

@@ -45,6 +45,7 @@ def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> 
     assert paths["nodeConfig.diskType"] == ("pd-ssd", "pd-balanced")
 
 
+@pytest.mark.slow
 def test_two_rehearsals_tell_the_same(target: Path) -> None:
     (target / f"Pulumi.{STACK}.yaml").unlink()
     one, other = sources.rehearsed(STACK, target), sources.rehearsed(STACK, target)
