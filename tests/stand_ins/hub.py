@@ -1,5 +1,6 @@
 """A Hugging Face Hub on the loopback, as far as huggingface_hub and datasets ask."""
 
+import base64
 import hashlib
 import json
 import re
@@ -13,17 +14,23 @@ from rehearsal.loopback import LoopbackServer, Request
 from tests.stand_ins.answers import Answer, send, token_of
 
 _PATH: Final = re.compile(
-    r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve)/([^/]+))?(?:/(.*))?"
+    r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve|preupload|commit)/([^/]+))?(?:/(.*))?"
 )
 
 
 @dataclass
 class Repository:
-    """Directories by commit, and commits by branch; everybody sees a gated one, few get its files."""
+    """Directories by commit, and commits by branch; everybody sees a gated one, few get its files.
+
+    Attributes:
+        pushed: The files that somebody has pushed by the API, none of which can be read again.
+    """
 
     commits: dict[str, Path] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     gated: bool = False
+    private: bool = False
+    pushed: dict[str, bytes] = field(default_factory=dict)
 
     def push(self, directory: Path, branch: str = "main") -> str:
         """Makes another commit of a directory; returns its hash."""
@@ -73,11 +80,17 @@ class Hub(LoopbackServer):
             return 401, {}, {"X-Error-Message": "Invalid credentials in Authorization header"}
         if not (found := _PATH.fullmatch(path)):
             return 404, {}, {}
+        if path == "/api/validate-yaml":
+            return 200, {"errors": [], "warnings": []}, {}
+        if path == "/api/repos/create":
+            return self._made(json.loads(body))
         kind, name, what, revision, rest = found.groups()
         repository = self.repositories.get((kind or "models", name))
         if repository is None:
             # Who has no token is not told whether others may see one.
             return 404 if token else 401, {}, {"X-Error-Code": "RepoNotFound"}
+        if what in ("preupload", "commit"):
+            return 200, _taken(repository, what, name, body), {}
         commit = repository.branches.get(revision or "main", revision)
         if commit not in repository.commits:
             return 404, {}, {"X-Error-Code": "RevisionNotFound"}
@@ -90,6 +103,25 @@ class Hub(LoopbackServer):
         if not file.is_file():
             return 404, {}, {**headers, "X-Error-Code": "EntryNotFound"}
         return 200, file.read_bytes(), {**headers, "ETag": f'"{_digest(file)}"'}
+
+    def _made(self, asked: Any) -> Answer:
+        name = f"{asked['organization']}/{asked['name']}"
+        known = ("models", name) in self.repositories
+        repository = self.model(name)
+        repository.private = repository.private if known else asked.get("visibility") == "private"
+        return 409 if known else 200, {"url": f"{self.address}/{name}"}, {}
+
+
+def _taken(repository: Repository, what: str, name: str, body: bytes) -> Any:
+    """A push of files, all of them in the commit itself."""
+    if what == "preupload":
+        regular = {"uploadMode": "regular", "shouldIgnore": False}
+        return {"files": [{"path": file["path"], **regular} for file in json.loads(body)["files"]]}
+    for line in map(json.loads, body.splitlines()):
+        if line["key"] == "file":
+            repository.pushed[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+    oid = hashlib.sha1(body).hexdigest()
+    return {"success": True, "commitOid": oid, "commitUrl": f"https://huggingface.co/{name}/commit/{oid}"}
 
 
 def _described(name: str, commit: str, directory: Path, what: str | None, body: bytes) -> Any:

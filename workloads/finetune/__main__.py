@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     """Train, unless the run's directory says that it is finished, or that no try helps."""
     from finetune.checkpoint import RunFolder
+    from finetune.push import push
 
     run = RunFolder(options.storage, options.run)
     # The first process of a container ignores signals without a handler. The drivers set others later.
@@ -91,6 +92,7 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     if not done and (code := _try(recipe, run, options, first)):
         return code
     if first:
+        push(run, recipe.training)
         print(run.ending(recipe.training.result, " already" if done else ""), flush=True)
     return Exit.FINISHED
 
@@ -114,11 +116,13 @@ def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: b
 
 
 def _check_inputs(recipe: Recipe) -> None:
-    """Raises InputError when trackers, model or data cannot be used."""
+    """Raises InputError when trackers, model, data or the Hub that is pushed to cannot be used."""
     from finetune.data import check_data
     from finetune.model import check_model
+    from finetune.push import check_push
     from finetune.trackers import check_trackers
 
+    check_push(recipe.training)
     check_trackers(recipe.training.report_to)
     check_model(recipe.model)
     check_data(recipe.data)

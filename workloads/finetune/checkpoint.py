@@ -12,6 +12,7 @@
     adapter/                         the final adapter
     model/                           the base model with the adapter in it, where the recipe asks for it
     COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole
+    pushed.json                      the commit on the Hub, where the recipe asks for a push after that
 
 A checkpoint directory is written once and never changed: its name has the time in it, so that a second
 attempt at a step writes another directory. Ray keeps two files of its own beside these.

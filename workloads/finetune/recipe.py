@@ -164,6 +164,9 @@ class Training(_Section):
         "adapter",
         description="model is the base model with the adapter merged into it, beside the adapter.",
     )
+    push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
+    hub_model_id: Text | None = Field(None, description="The Hub's repository for it, made if there is none.")
+    hub_private_repo: bool = Field(True, description="Whether it is made as a private one.")
 
     @property
     def rows_seed(self) -> int:
@@ -303,6 +306,8 @@ def _contradictions(recipe: Recipe) -> Iterable[str]:
         not training.evaluate_every_steps or training.evaluate_every_steps % training.save_every_steps
     ):
         yield "training.load_best_model_at_end needs training.evaluate_every_steps, a multiple of the saves'"
+    if training.push_to_hub and not training.hub_model_id:
+        yield "training.push_to_hub needs training.hub_model_id, OWNER/NAME"
     if training.early_stopping_patience and not training.load_best_model_at_end:
         yield "training.early_stopping_patience needs training.load_best_model_at_end"
     if recipe.evaluation.judge == "sql" and "schema" not in data.fields:

@@ -1,0 +1,45 @@
+"""Pushes the result of a finished run to the Hugging Face Hub; whatever fails, a next start only pushes."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from ending.errors import InputError, PassingError, one_line
+from finetune.checkpoint import RunFolder
+from finetune.recipe import Training
+
+PUSHED = "pushed.json"
+
+
+def check_push(training: Training) -> None:
+    """Raises InputError when there is no token for a push that is asked for."""
+    import huggingface_hub
+
+    if training.push_to_hub and not huggingface_hub.get_token():
+        raise InputError("training.push_to_hub needs a token that may write, in HF_TOKEN")
+
+
+def push(run: RunFolder, training: Training) -> None:
+    """Push what the run has published, if the recipe asks for it and it has not been done.
+
+    Raises InputError when the Hub refuses it, PassingError when it fails otherwise.
+    """
+    if not training.push_to_hub or run.folder.read_text(PUSHED):
+        return
+    from huggingface_hub import HfApi
+
+    api, name = HfApi(), str(training.hub_model_id)
+    with tempfile.TemporaryDirectory() as folder:
+        run.fetch_result(training.result, Path(folder))
+        try:
+            name = api.create_repo(name, private=training.hub_private_repo, exist_ok=True).repo_id
+            done = api.upload_folder(repo_id=name, folder_path=folder, commit_message=f"Run {run.name}")
+        except Exception as error:
+            status = getattr(getattr(error, "response", None), "status_code", 500)
+            refused = 400 <= status < 500 and status not in (408, 429)
+            told = f"run {run.name} is finished, and its {training.result} is not pushed to {name}"
+            remedy = "; HF_TOKEN must be allowed to write there, and a next start only pushes"
+            kind = InputError if refused else PassingError
+            raise kind(f"{told}: {one_line(error)}{remedy}") from error
+    run.folder.write_text(PUSHED, json.dumps({"model": name, "commit": done.oid}))
+    print(f"run {run.name}: its {training.result} is pushed to {done.commit_url}", flush=True)
