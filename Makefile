@@ -22,7 +22,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .PHONY: help has-python312 known-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
-	check check-training check-maxtext provider-check format inventory docs lock bench bench-training tpu-compile
+	check check-training check-maxtext provider-check format inventory docs lock bench bench-training gpu-fit tpu-compile
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 22
@@ -136,6 +136,9 @@ bench: .venv/.ready ## how long a preview and a rehearsal take
 
 bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a good use of trl: speed, memory, loss
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
+
+gpu-fit: $(TRAINING)/.ready ## compute what each Gemma recipe takes of a GPU's memory, on fake tensors
+	$(TRAINING)/bin/python -W ignore -m benchmarks.training.fit
 
 clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) $(MAXTEXT) .tools .rehearsal .build

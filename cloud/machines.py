@@ -49,6 +49,7 @@ class Accelerator:
 
     Args:
         name: As Compute Engine and GKE call it.
+        memory_gb: GB of memory that each has.
         zones: Zones that offer it to everybody, by region, where they are written down.
         flex_start_zones: Zones in which flex-start has it, where they are fewer.
         quota: Metric of Compute Engine's quota for it.
@@ -58,6 +59,7 @@ class Accelerator:
     """
 
     name: str
+    memory_gb: int
     zones: Zones = field(default_factory=dict)
     flex_start_zones: Zones = field(default_factory=dict)
     quota: str
@@ -68,6 +70,7 @@ class Accelerator:
 
 L4: Final = Accelerator(
     name="nvidia-l4",
+    memory_gb=24,
     # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down without that page at
     # hand, assumption l4-zones; a zone that is missing is added here.
     zones=_zones(
@@ -80,6 +83,7 @@ L4: Final = Accelerator(
 )
 B200: Final = Accelerator(
     name="nvidia-b200",
+    memory_gb=180,
     quota="gpus_per_gpu_family",
     quota_family=("gpu_family", "NVIDIA_B200"),
     preemptible_quota="preemptible_nvidia_b200_gpus",
@@ -87,6 +91,7 @@ B200: Final = Accelerator(
 )
 V6E: Final = Accelerator(
     name="tpu-v6e-slice",
+    memory_gb=32,
     # https://docs.cloud.google.com/tpu/docs/regions-zones. Those outside the United States were written down
     # without that page at hand, assumption v6e-zones; us-east5-b before a: assumption v6e-on-demand.
     zones=_zones(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from cloud import records
+from cloud.machines import B200, L4
 from cloud.record import ANY_CALL
 from components.retries import what_to_do
 from documentation import picture, settings_reference
@@ -65,7 +66,23 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         found[DOCS / f"{page}.md"] = _filled(
             DOCS / f"{page}.md", {"assumptions": text, **({"faults": kinds} if page == "rehearsal" else {})}
         )
+    found[DOCS / "training.md"] = _filled(DOCS / "training.md", {"memory": _memory()})
     return found
+
+
+def _memory() -> str:
+    """GB of a GPU's memory that a step of each recipe takes."""
+    parts: dict[str, float] = {}
+    rows = []
+    for name, figures in json.loads(gemma.FIT.read_text()).items():
+        for point in figures["points"]:
+            parts = {part: size / 1e9 for part, size in point["bytes"].items()}
+            needed = sum(parts.values())
+            shares = (f"{needed / gpu.memory_gb:.0%}" for gpu in (L4, B200))
+            settings = [name, str(point["processes"]), str(point["max_length"] or "-")]
+            rows.append([*settings, *(f"{size:.1f}" for size in (*parts.values(), needed)), *shares])
+    gpus = (f"of {gpu.memory_gb} GB" for gpu in (L4, B200))
+    return table("recipe", "processes", "max_length", *parts, "all", *gpus, rows=rows)
 
 
 def _minutes() -> dict[str, str]:

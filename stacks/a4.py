@@ -1,7 +1,10 @@
 """What scenarios on A4 machines (B200) share."""
 
+from typing import ClassVar
+
 import pulumi
 
+from cloud.machines import B200, Accelerator
 from components.capacity import CapacityType
 from stacks.platform import CapacityKind, GkeSettings
 
@@ -9,6 +12,7 @@ from stacks.platform import CapacityKind, GkeSettings
 class A4Settings(GkeSettings):
     """Settings of every scenario on A4 machines."""
 
+    gpu: ClassVar[Accelerator] = B200
     capacity_type: CapacityKind = CapacityType.RESERVATION
 
     def warn_of_missing_nodes(self) -> None:

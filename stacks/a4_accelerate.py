@@ -11,12 +11,14 @@ from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, lay_g
 class Settings(GemmaSettings, A4Settings, AwaitableSettings):
     """Settings of a4-accelerate."""
 
+    gpus = 8
     recipe: GemmaRecipe = "gemma-3-12b-text-to-sql"
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     settings.warn_of_missing_nodes()
+    settings.warn_of_memory()
     site = Site(settings)
     ground = lay_ground(site, settings, namespace="training")
     run = ground.run(settings.recipe)

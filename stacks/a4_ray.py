@@ -18,6 +18,7 @@ GPUS_PER_WORKER: Final = 8
 class Settings(GemmaSettings, A4Settings, AwaitableSettings):
     """Settings of a4-ray."""
 
+    gpus = GPUS_PER_WORKER
     recipe: GemmaRecipe = "gemma-3-4b-vision"
     workers: int = Field(2, ge=1, le=64, description="A4 nodes with 8 B200 GPUs each.")
     ray_cluster: Literal["perJob", "shared"] = Field(
@@ -28,6 +29,7 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     settings.warn_of_missing_nodes()
+    settings.warn_of_memory()
     site = Site(settings)
     ground = lay_ground(
         site,

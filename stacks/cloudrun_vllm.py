@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from cloud.machines import L4
 from components.bucket import Bucket
 from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudRunService, CloudRunServiceArgs
 from components.fingerprint import fingerprint
@@ -61,6 +62,7 @@ _VLLM_ENVIRONMENT: Final = {
 class Settings(GemmaSettings):
     """Settings of cloudrun-vllm."""
 
+    gpu, gpus = L4, 1
     recipe: GemmaRecipe = "gemma-3-1b-emoji"
     subnet: Name = Field(
         None,
@@ -95,6 +97,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: the address, and commands for the operator."""
     if EVERYBODY in settings.invokers:
         pulumi.log.warn("invokers has allUsers: anyone on the internet may call the service, at your cost")
+    settings.warn_of_memory()
     site = Site(settings)
     image = training_image(site, settings, training.FINETUNE)
     subnet, egress = _subnet(site, settings)

@@ -38,6 +38,7 @@ _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 class Settings(GemmaSettings, GkeTrainingSettings):
     """Settings of l4-kueue."""
 
+    gpu, gpus = L4, TRAINING_PODS * GPUS_PER_POD
     recipe: GemmaRecipe = "gemma-3-4b-sql"
     cluster_mode: Literal["standard", "autopilot"] = Field(
         "standard",
@@ -167,6 +168,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
+    settings.warn_of_memory()
     site = Site(settings)
     ground = lay_ground(
         site,

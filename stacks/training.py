@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import pulumi
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from cloud.machines import Accelerator
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.fingerprint import fingerprint
@@ -16,6 +17,7 @@ from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
 from components.training_code import TrainingCode, TrainingCodeArgs
+from stacks.fit import DOUBTFUL, fit_of
 from stacks.platform import (
     WORKLOADS,
     GkePlatform,
@@ -48,7 +50,8 @@ GemmaRecipe = Annotated[
     str,
     AfterValidator(named_recipe(load_recipe)),
     Field(
-        description="What is trained, and how: a file of `workloads/finetune/recipes`, without its `.yaml`."
+        description="What is trained, and how: a file of `workloads/finetune/recipes`, without its `.yaml`.",
+        validate_default=True,
     ),
     Hint(values="the name of a recipe"),
 ]
@@ -105,11 +108,34 @@ class TrainingSettings(StackSettings):
 
 
 class GemmaSettings(TrainingSettings):
-    """Settings of every scenario that fine-tunes a Gemma model."""
+    """Settings of every scenario that fine-tunes a Gemma model.
 
+    Attributes:
+        gpu: What it is trained on.
+        gpus: How many of them at least.
+    """
+
+    gpu: ClassVar[Accelerator]
+    gpus: ClassVar[int]
     hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
         description="Hugging Face read token of an account that accepted the model's licence."
     )
+
+    @field_validator("recipe")
+    @classmethod
+    def _fits_the_gpus(cls, recipe: str) -> str:
+        if fit := fit_of(recipe, cls.gpu, cls.gpus):
+            fit.require()
+        return recipe
+
+    def warn_of_memory(self) -> None:
+        """Says in advance what would show as a run that is out of memory."""
+        fit = fit_of(self.recipe, self.gpu, self.gpus)
+        if fit is None:
+            unknown = f"whether {self.recipe} fits into the memory of each {self.gpu.name} is not known"
+            pulumi.log.info(f"{unknown}: nothing was computed for it as it is")
+        elif fit.share > DOUBTFUL:
+            pulumi.log.warn(f"{fit}: it may run out of memory")
 
 
 class GkeTrainingSettings(GkeSettings, TrainingSettings):

@@ -115,7 +115,7 @@ def make_text_model(path: Path) -> None:
     import torch
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
-    tokenizer = _make_tokenizer()
+    tokenizer = make_tokenizer()
     torch.manual_seed(13)
     model = Gemma3ForCausalLM(Gemma3TextConfig(**_text_config(tokenizer)))
     _save_as_published(model, tokenizer, path)
@@ -133,7 +133,7 @@ def make_model(path: Path) -> None:
         Gemma3Processor,
     )
 
-    tokenizer = _make_tokenizer()
+    tokenizer = make_tokenizer()
     token = tokenizer.convert_tokens_to_ids
     torch.manual_seed(11)
     config = Gemma3Config(
@@ -240,7 +240,8 @@ def _save_as_published(model: Any, tokenizer: Any, path: Path) -> None:
     model.save_pretrained(path)
 
 
-def _make_tokenizer() -> Any:
+def make_tokenizer() -> Any:
+    """The tokenizer of both models."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 

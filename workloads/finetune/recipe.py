@@ -3,6 +3,7 @@
 Nothing heavy is imported here, so a wrong key is reported in a fraction of a second.
 """
 
+import hashlib
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from pydantic import (
 from ending.recipe_file import checked, did_you_mean, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
+# What each recipe's step takes of a GPU, as `make gpu-fit` computed it.
+FIT = RECIPES / "fit.json"
 NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
 
 
@@ -219,6 +222,11 @@ class Recipe(_Section):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are written beside a run."""
         return self.model_dump()
+
+    @property
+    def digest(self) -> str:
+        """Another one when anything in the recipe is another; the same when there is a new setting."""
+        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:12]
 
     @property
     def commits(self) -> dict[str, str | None]:

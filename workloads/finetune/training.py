@@ -153,7 +153,7 @@ def build_trainer(
     test_rows: Dataset | None,
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
-    """The trainer of a recipe over conversations."""
+    """The trainer of a recipe over conversations, with the model from disk."""
     processor = load_processor(
         recipe.model.name, pictures=recipe.data.image is not None, revision=recipe.model.revision
     )
@@ -163,10 +163,24 @@ def build_trainer(
     prefix: list[int] = []
     if recipe.training.packing:
         prefix, rows, test_rows = split_off_prefix(rows, test_rows)
-        arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
-    sharded = is_sharded(recipe.training)
-    with loaded_by_one_process(sharded):
+    with loaded_by_one_process(is_sharded(recipe.training)):
         model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
+    return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
+
+
+def assemble(
+    recipe: Recipe,
+    arguments: SFTConfig,
+    model: Any,
+    processor: Any,
+    prefix: list[int],
+    rows: Dataset,
+    test_rows: Dataset | None,
+    callbacks: list[TrainerCallback],
+) -> SFTTrainer:
+    """The trainer of a recipe over conversations with pictures, or tokens that all follow the `prefix`."""
+    if recipe.training.packing:
+        arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
     trainer = _Trainer(
         model=model,
         args=arguments,
@@ -178,7 +192,7 @@ def build_trainer(
     )
     if recipe.training.packing:
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
-    if sharded:
+    if is_sharded(recipe.training):
         shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
     # load it in fp32 and have other losses than an uninterrupted one.

@@ -1,0 +1,357 @@
+"""What a training step takes of a GPU's memory: the real model at its real size, without its weights.
+
+    python -m benchmarks.training.fit
+
+The trainer that the package builds takes a step on fake tensors, which have a shape and no content, and
+torch's memory tracker counts them. Several processes are one with a process group that sends nothing. The
+figures are written beside the recipes; nothing here was measured on a GPU.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any, Final, cast
+from unittest.mock import patch
+
+HERE: Final = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1] / "workloads"))
+os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import torch  # noqa: E402
+import trl.kernels.chunked_logprob as loss_kernels  # noqa: E402
+from accelerate import DistributedType, PartialState  # noqa: E402
+from accelerate.state import AcceleratorState  # noqa: E402
+from datasets import Dataset  # noqa: E402
+from PIL import Image  # noqa: E402
+from torch import nn  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker, _FSDPRefType  # noqa: E402
+from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType  # noqa: E402
+from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
+    Gemma3ImageProcessor,
+    Gemma3Processor,
+    TrainerCallback,
+)
+from transformers.trainer_utils import IntervalStrategy, SaveStrategy  # noqa: E402
+from trl.trainer.utils import _CHUNKED_LOGPROB_CHUNK_SIZE  # noqa: E402
+
+from benchmarks.training.published import config_of  # noqa: E402
+from finetune.attention import PACKED_ROWS  # noqa: E402
+from finetune.data import to_conversations  # noqa: E402
+from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
+from finetune.tokens import NOT_TRAINED  # noqa: E402
+from finetune.training import assemble, sft_arguments  # noqa: E402
+from tests.workloads import tiny  # noqa: E402
+
+# Parts by what torch's two trackers call them. The adapter's weights are taken from the weights; logits are
+# those that the loss has at a time; gathered is what FSDP2 has of other processes' weights.
+PARTS: Final = {
+    "Parameter": "weights",
+    "Sharded Param": "weights",
+    "Buffer": "weights",
+    "Unsharded Param": "gathered",
+    "All Gather": "gathered",
+    "Gradient": "gradients",
+    "Sharded Grad": "gradients",
+    "Unsharded Grad": "gradients",
+    "Reduce Scatter": "gradients",
+    "Optstate": "optimizer",
+    "OptState": "optimizer",
+    "Activation": "activations",
+    "Temp": "backward",
+    "Other": "logits",
+    "Inputs": "logits",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Tokens of a row: those that all rows begin with, the rest of its prompt, its reply."""
+
+    prefix: int
+    prompt: int
+    reply: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shipped recipe, what its rows are like, and the processes and pack lengths that are looked at.
+
+    Where nothing is sharded, one process has what each of several has.
+    """
+
+    recipe: str
+    row: Row
+    points: tuple[tuple[int, int | None], ...]
+
+
+# Rows as long as the recipes' comments say, which is estimated; with pictures, whose rows no setting limits,
+# a picture and a reply as long as an answer may be.
+CASES: Final = (
+    Case("gemma-3-1b-emoji", Row(10, 25, 10), ((1, 1024), (1, 2048), (1, 4096))),
+    Case("gemma-3-4b-sql", Row(20, 50, 30), ((1, 1024), (1, 2048))),
+    Case("gemma-3-4b-vision", Row(0, 100, 256), ((1, None),)),
+    Case("gemma-3-12b-text-to-sql", Row(80, 100, 40), ((8, 2048), (4, 2048), (1, 2048), (8, 4096))),
+)
+
+
+def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, int]:
+    """The bytes that one of so many processes has at the step's highest point, by part."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with tempfile.TemporaryDirectory() as workspace, ExitStack() as stack:
+        sharded = recipe.training.sharding == "fsdp2" and processes > 1
+        if sharded:
+            stack.enter_context(_one_of(processes))
+        watch = Watch(mode, sharded)
+        trainer = trainer_of(recipe, config, row, Path(workspace), mode, watch)
+        with kernels_in_place():
+            trainer.train()
+    parts = dict(watch.peak)
+    if recipe.model.quantization == "nf4":
+        parts["weights"] += _nf4_beyond_16_bits(trainer.model)
+    if not sharded:
+        # The buckets in which DDP averages the gradients of several processes.
+        parts["gradients"] += parts["adapter"]
+    return parts
+
+
+@contextmanager
+def _one_of(processes: int) -> Generator[None]:
+    """As the first of so many processes, to which nothing is sent."""
+    environment = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes))
+    environment |= {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
+    with patch.dict(os.environ, environment):
+        torch.distributed.init_process_group("fake", rank=0, world_size=processes, store=FakeStore())
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
+            AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def trainer_of(
+    recipe: Recipe, config: Any, row: Row, workspace: Path, mode: FakeTensorMode | None, watch: "Watch"
+) -> Any:
+    """The package's trainer for one step, with fake weights, or with random ones where there is no mode."""
+    pictures, training = recipe.data.image is not None, recipe.training
+    processor = _processor(config) if pictures else tiny.make_tokenizer()
+    rows = training.batch_size * training.accumulation_steps
+    if training.packing:
+        rows *= (cast(int, training.max_length) - row.prefix) // (row.prompt + row.reply)
+    arguments = sft_arguments(recipe, workspace)
+    if arguments.fsdp:
+        # accelerate shards on GPUs, and each reads its part of the weights itself: there are none.
+        cpu = arguments.__dict__["_setup_devices"] = torch.device("cpu")
+        PartialState._shared_state |= {"distributed_type": DistributedType.MULTI_GPU, "device": cpu}
+        arguments.fsdp_plugin_args["cpu_ram_efficient_loading"] = False
+    # A third batch of a step finds what the second does.
+    arguments.gradient_accumulation_steps = min(2, training.accumulation_steps)
+    arguments.max_steps, arguments.dataloader_num_workers = 1, 0
+    arguments.save_strategy = SaveStrategy.NO
+    arguments.eval_strategy = arguments.logging_strategy = IntervalStrategy.NO
+    with mode or nullcontext():
+        model = AutoModelForCausalLM.from_config(
+            config,
+            dtype=torch.bfloat16 if recipe.model.precision == "bf16" else torch.float32,
+            attn_implementation=PACKED_ROWS if training.packing else "sdpa",
+        )
+    # It is where it belongs, and fake weights cannot be moved.
+    model.hf_device_map = {"": "cpu"}
+    data = _pictured(recipe, row, rows, config) if pictures else _tokens(row, rows)
+    trainer = assemble(recipe, arguments, model, processor, [5] * row.prefix, data, None, [watch])
+    trainer.accelerator.device_placement = mode is None
+    return trainer
+
+
+def _tokens(row: Row, rows: int) -> Dataset:
+    """Rows behind their prefix."""
+    tokens = {
+        "input_ids": [5] * (row.prompt + row.reply),
+        "labels": [NOT_TRAINED] * row.prompt + [5] * row.reply,
+    }
+    return Dataset.from_list([tokens] * rows)
+
+
+def _pictured(recipe: Recipe, row: Row, rows: int, config: Any) -> Dataset:
+    """Rows with a picture; in the tests' vocabulary the word is a token."""
+    side = config.vision_config.image_size
+    data = recipe.data.model_copy(update={"prompt": "red " * row.prompt, "system": None, "fields": {}})
+    columns = {data.image: Image.new("RGB", (side, side)), data.reply: "red " * row.reply}
+    return Dataset.from_list([columns] * rows).with_transform(partial(to_conversations, data))
+
+
+def _processor(config: Any) -> Gemma3Processor:
+    """For pictures of the model's size, with the tests' small vocabulary."""
+    side = config.vision_config.image_size
+    return Gemma3Processor(
+        image_processor=Gemma3ImageProcessor(size={"height": side, "width": side}),
+        tokenizer=tiny.make_tokenizer(),
+        chat_template=tiny.CHAT_TEMPLATE,
+        image_seq_length=config.mm_tokens_per_image,
+    )
+
+
+@contextmanager
+def kernels_in_place() -> Generator[None]:
+    """As on a GPU, where the loss's kernels write into what is there: on a CPU they make copies of logits."""
+    with ExitStack() as stack:
+        for kernel in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
+            stack.enter_context(patch.object(loss_kernels, kernel, lambda *_, **__: None))
+        yield
+
+
+def _nf4_beyond_16_bits(model: nn.Module) -> int:
+    """How much more, below zero less, the frozen layers take in 4 bits than in 16.
+
+    bitsandbytes makes no fake weights. Counted is what it keeps of a layer, and once the largest layer in
+    16 bits, as which it is used.
+    """
+    layers = [
+        module.weight
+        for name, module in model.named_modules()
+        if type(module) is nn.Linear and "lora_" not in name and not name.endswith("lm_head")
+    ]
+    return sum(nf4_bytes(each.numel()) - each.nbytes for each in layers) + max(each.nbytes for each in layers)
+
+
+def nf4_bytes(weights: int) -> int:
+    """What bitsandbytes keeps of so many weights in NF4 with double quantization."""
+    blocks = ceil(weights / 64)
+    tables = 16 * 4 + 256 * 4 + 4
+    return ceil(weights / 2) + blocks + ceil(blocks / 256) * 4 + tables
+
+
+class _Answers(TorchDispatchMode):
+    """Whoever asks a fake tensor for its value gets one."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return True if args[0].dtype is torch.bool else 1.0 if args[0].is_floating_point() else 1
+        return func(*args, **(kwargs or {}))
+
+
+def _is_logits(tensor: torch.Tensor) -> bool:
+    return tensor.ndim > 1 and tensor.shape[-1] == _CHUNKED_LOGPROB_CHUNK_SIZE
+
+
+class _Tracker(MemTracker):
+    """Counts logits for themselves, as what torch calls other."""
+
+    def _track(self, reftype: Any, t: torch.Tensor) -> None:
+        super()._track(_MemRefType.OTH if _is_logits(t) else reftype, t)
+
+
+class _ShardedTracker(FSDPMemTracker):
+    """The same for FSDP2, with logits as what torch calls inputs."""
+
+    def _track(self, reftype: Any, t: torch.Tensor) -> None:
+        super()._track(_FSDPRefType.INP if _is_logits(t) else reftype, t)
+
+    def _fsdp_param_group_post_backward(
+        self, fsdp_mod: Any, orig_fsdp_param_group_post_backward: Callable[..., Any]
+    ) -> Callable[..., None]:
+        """As torch's, but for layers without a part in the step: those of pictures, with rows of text."""
+        original = orig_fsdp_param_group_post_backward
+        tracked = super()._fsdp_param_group_post_backward(fsdp_mod, original)
+
+        def post_backward(*arguments: Any) -> None:
+            (tracked if fsdp_mod in self.memory_tracking else original)(*arguments)
+
+        return post_backward
+
+
+class Watch(TrainerCallback):
+    """Tracks the step; the optimizer has its state before, as in every step but the first.
+
+    Attributes:
+        peak: Bytes of each part at the step's highest point.
+    """
+
+    def __init__(self, mode: FakeTensorMode | None, sharded: bool):
+        self._mode, self._sharded = mode, sharded
+        self._step = ExitStack()
+        self.peak = Counter(dict.fromkeys(("weights", "adapter", *PARTS.values()), 0))
+
+    def on_train_begin(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        # accelerate tells weights apart by where they are, and fake ones are nowhere.
+        for group in optimizer.param_groups:
+            group["params"] = []
+        optimizer.param_groups[0]["params"] = trained
+        with self._on_fake_tensors():
+            for weight in trained:
+                weight.grad = torch.zeros_like(weight)
+            optimizer.optimizer.step()
+            optimizer.zero_grad()
+
+    def on_step_begin(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        self.peak["adapter"] = sum(_local(weight) for weight in trained)
+        if self._sharded:
+            self._tracker: Any = _ShardedTracker(model, optimizer.optimizer)
+        else:
+            self._tracker = _Tracker()
+            # Figures of each module, which fail on frozen weights.
+            for hook in ("_pre_fw_hook", "_post_fw_hook", "_pre_bw_hook", "_post_bw_hook"):
+                setattr(self._tracker, hook, lambda *_: None)
+            self._tracker.track_external(model, optimizer.optimizer)
+            for weight in trained:
+                weight.register_post_accumulate_grad_hook(self._is_gradient)
+        self._step.enter_context(self._on_fake_tensors())
+        self._step.enter_context(self._tracker)
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self._step.close()
+        (snapshot,) = self._tracker.get_tracker_snapshot("peak").values()
+        for kind, size in snapshot.items():
+            if kind != "Total":
+                self.peak[PARTS[str(kind.value)]] += size
+        self.peak["weights"] -= self.peak["adapter"]
+
+    def _is_gradient(self, weight: torch.Tensor) -> None:
+        self._tracker._update_and_maybe_create_winfos(weight.grad, _MemRefType.GRAD)
+
+    def _on_fake_tensors(self) -> ExitStack:
+        stack = ExitStack()
+        if self._mode:
+            stack.enter_context(self._mode)
+            stack.enter_context(_Answers())
+        return stack
+
+
+def _local(weight: Any) -> int:
+    return getattr(weight, "_local_tensor", weight).untyped_storage().nbytes()
+
+
+def main() -> None:
+    """Print the figures recipe by recipe, and write them beside the recipes."""
+    figures = {}
+    for case in CASES:
+        points = []
+        for processes, max_length in case.points:
+            recipe = load_recipe(case.recipe, [f"training.max_length={max_length}"] if max_length else [])
+            parts = measure(recipe, config_of(recipe.model.name), case.row, processes)
+            points.append({"processes": processes, "max_length": max_length, "bytes": parts})
+            told = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
+            print(
+                f"{case.recipe}, {processes} processes, {max_length or 'rows as they are'}: "
+                f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({told})",
+                flush=True,
+            )
+        figures[case.recipe] = {"digest": load_recipe(case.recipe).digest, "points": points}
+    FIT.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Before nodes are asked for: whether a recipe's step fits into the memory of the stack's GPUs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from stacks import fit
+from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
+from workloads.finetune.recipe import FIT, RECIPES, load_recipe
+
+RECIPE = "gemma-3-1b-emoji"
+
+
+@pytest.fixture
+def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call it with the GB that the recipe of cloudrun-vllm is said to take, by how many processes."""
+
+    def write(digest: str = load_recipe(RECIPE).digest, **gb: float) -> None:
+        points = [
+            {"processes": int(name[1:]), "max_length": 1024, "bytes": {"weights": size * 10**9}}
+            for name, size in gb.items()
+        ]
+        (tmp_path / "fit.json").write_text(json.dumps({RECIPE: {"digest": digest, "points": points}}))
+
+    monkeypatch.setattr(fit, "FIT", tmp_path / "fit.json")
+    return write
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the program says in a preview, with its level."""
+    lines: list[str] = []
+    for level in ("info", "warn"):
+        monkeypatch.setattr(pulumi.log, level, lambda text, level=level: lines.append(f"{level}: {text}"))
+    return lines
+
+
+def test_the_figures_are_of_the_recipes_as_they_are() -> None:
+    figures = json.loads(FIT.read_text())
+    stale = [
+        path.stem
+        for path in sorted(RECIPES.glob("*.yaml"))
+        if figures.get(path.stem, {}).get("digest") != load_recipe(path.stem).digest
+    ]
+    assert not stale, f"{', '.join(stale)} changed since its memory was computed: run `make gpu-fit`"
+    for name, figure in figures.items():
+        assert figure["points"][0]["max_length"] == load_recipe(name).training.max_length
+
+
+@pytest.mark.parametrize("changes", [{}, CLOUDRUN, L4_KUEUE], ids=["a4-ray", "cloudrun-vllm", "l4-kueue"])
+def test_a_recipe_fits_its_own_stack(changes: dict, said: list[str]) -> None:
+    load(changes).warn_of_memory()
+    assert said == []
+
+
+def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned() -> None:
+    (found,) = problems({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
+    assert found.startswith("recipe: gemma-3-12b-text-to-sql takes ")
+    assert found.endswith(
+        "GB of the 24 GB of each nvidia-l4 (329%; computed, not measured); take another recipe, or lower "
+        "batch_size or max_length in a copy of this one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gb", "said_of_it"),
+    [
+        (21.5, []),
+        (
+            21.7,
+            [
+                "warn: gemma-3-1b-emoji takes 21.7 GB of the 24 GB of each nvidia-l4 (90%; computed, not "
+                "measured): it may run out of memory"
+            ],
+        ),
+    ],
+)
+def test_a_recipe_that_leaves_little_is_warned_of(
+    computed: Any, said: list[str], gb: float, said_of_it: list[str]
+) -> None:
+    computed(p1=gb)
+    load(CLOUDRUN).warn_of_memory()
+    assert said == said_of_it
+
+
+def test_what_takes_more_than_there_is_is_refused(computed: Any) -> None:
+    computed(p1=24.1)
+    (found,) = problems(CLOUDRUN)
+    assert "24.1 GB of the 24 GB" in found
+
+
+def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> None:
+    l4 = {**L4_KUEUE, "llm-stacks:recipe": RECIPE}
+    computed(p1=30, p2=20, p8=5)
+    load(l4)
+    computed(p1=30, p8=5)
+    assert len(problems(l4)) == 1
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["of one's own", "changed since"])
+def test_a_recipe_without_figures_is_said_to_be_unknown(computed: Any, said: list[str], known: bool) -> None:
+    computed(digest="another", p1=100) if known else computed(p2=100)
+    load(CLOUDRUN).warn_of_memory()
+    assert said == [
+        "info: whether gemma-3-1b-emoji fits into the memory of each nvidia-l4 is not known: nothing was "
+        "computed for it as it is"
+    ]

@@ -1,0 +1,108 @@
+"""What `make gpu-fit` computes of a step, held against what torch allocates for the same step on a CPU."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tiny import make_recipe
+
+from finetune.recipe import load_recipe
+
+if TYPE_CHECKING:
+    from benchmarks.training.fit import Row
+    from finetune.recipe import Recipe
+
+# Of the whole peak: indices, and batches of tokens, are not torch's to track.
+TOLERANCE = 0.05
+
+
+@pytest.fixture
+def row() -> "Row":
+    from benchmarks.training.fit import Row
+
+    return Row(prefix=10, prompt=30, reply=20)
+
+
+@pytest.fixture
+def config(tiny: Path) -> Any:
+    """A model whose activations outweigh its weights."""
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(tiny / "text-model")
+
+
+def recipe_of(tiny: Path, tmp_path: Path, **training: Any) -> "Recipe":
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", **training)
+    return load_recipe(str(recipe), ["lora.dropout=0"])
+
+
+@pytest.mark.parametrize("recomputed", [False, True], ids=["kept", "recomputed"])
+def test_a_step_on_fake_tensors_has_the_parts_that_a_real_one_allocates(
+    tiny: Path, tmp_path: Path, config: Any, row: "Row", recomputed: bool
+) -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    from benchmarks.training.fit import Watch, kernels_in_place, measure, trainer_of
+
+    recipe = recipe_of(tiny, tmp_path, max_length=1024, gradient_checkpointing=recomputed)
+    parts = measure(recipe, config, row, 1)
+
+    trainer = trainer_of(recipe, config, row, tmp_path, None, Watch(None, sharded=False))
+    adapter, frozen = (
+        sum(weight.nbytes for weight in trainer.model.parameters() if weight.requires_grad is trained)
+        for trained in (True, False)
+    )
+    buffers = sum(buffer.nbytes for buffer in trainer.model.buffers())
+    with kernels_in_place(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        trainer.train()
+    states = trainer.optimizer.optimizer.state.values()
+    assert parts["weights"] == frozen + buffers
+    assert parts["adapter"] == adapter
+    assert parts["optimizer"] == sum(value.nbytes for state in states for value in state.values())
+
+    events = sorted(profiled.profiler.kineto_results.events(), key=lambda event: event.start_ns())
+    allocated = peak = frozen + buffers + adapter
+    for event in events:
+        allocated += event.nbytes() if event.name() == "[memory]" else 0
+        peak = max(peak, allocated)
+    # Several processes' buckets are not in a run of one.
+    assert sum(parts.values()) - adapter == pytest.approx(peak, rel=TOLERANCE)
+
+
+def test_a_longer_pack_takes_more_activations_and_the_same_weights(
+    tiny: Path, tmp_path: Path, config: Any, row: "Row"
+) -> None:
+    from benchmarks.training.fit import measure
+
+    short, long = (
+        measure(recipe_of(tiny, tmp_path, max_length=length), config, row, 1) for length in (512, 1024)
+    )
+    assert long["activations"] == pytest.approx(2 * short["activations"], rel=0.1)
+    assert [long[part] for part in ("weights", "adapter", "optimizer")] == [
+        short[part] for part in ("weights", "adapter", "optimizer")
+    ]
+
+
+def test_more_processes_hold_less_of_the_weights_with_fsdp2(
+    tiny: Path, tmp_path: Path, config: Any, row: "Row"
+) -> None:
+    from benchmarks.training.fit import measure
+
+    recipe = recipe_of(tiny, tmp_path, max_length=512, sharding="fsdp2")
+    one, two, four = (measure(recipe, config, row, processes) for processes in (1, 2, 4))
+    assert one["weights"] > two["weights"] > four["weights"]
+    assert two["optimizer"] == pytest.approx(2 * four["optimizer"], rel=0.01)
+    alone = recipe.model_copy(update={"training": recipe.training.model_copy(update={"sharding": "none"})})
+    assert measure(alone, config, row, 4) == measure(alone, config, row, 1)
+
+
+def test_four_bit_weights_are_counted_as_bitsandbytes_keeps_them() -> None:
+    import torch
+    from bitsandbytes import functional
+
+    from benchmarks.training.fit import nf4_bytes
+
+    quantize: Any = functional.quantize_4bit
+    packed, state = quantize(torch.randn(192, 640), compress_statistics=True, quant_type="nf4")
+    kept = [packed, state.absmax, state.code, state.offset, state.state2.absmax, state.state2.code]
+    assert nf4_bytes(192 * 640) == sum(tensor.nbytes for tensor in kept)
