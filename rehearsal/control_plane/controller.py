@@ -4,7 +4,6 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import urllib3
@@ -17,7 +16,6 @@ from rehearsal.control_plane.kwokctl import LOG_LINES
 from rehearsal.errors import RehearsalError
 
 _TIMEOUT: Final = 60.0
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Controller:
@@ -46,7 +44,7 @@ class Controller:
         arguments: Sequence[str],
         *,
         health: int,
-        environment: Mapping[str, str] = _NOTHING,
+        environment: Mapping[str, str] | None = None,
         prepare: Callable[[], bool] = lambda: True,
     ) -> None:
         """Starts it with the rights of a service account, and waits until it says that it is ready.
@@ -71,7 +69,7 @@ class Controller:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **environment},
+                env={**os.environ, **(environment or {})},
                 start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
             )
         self._log.with_suffix(".pid").write_text(str(self._process.pid))
@@ -100,10 +98,8 @@ class Controller:
     def _is_ready(self, port: int) -> bool:
         try:
             # Unlike requests it takes no proxy from the environment.
-            return (
-                urllib3.request("GET", f"http://127.0.0.1:{port}/readyz", retries=False, timeout=5).status
-                == 200
-            )
+            answer = urllib3.request("GET", f"http://127.0.0.1:{port}/readyz", retries=False, timeout=5)
+            return answer.status == 200
         except HTTPError:
             return False
 

@@ -30,7 +30,6 @@ _COMMANDS: Final = {
     "procps": "ps pgrep pkill free top",
     "wget": "wget",
 }
-_ENVIRONMENTS: Final = {"finetune": ".venv-training", "maxtext": ".venv-maxtext"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ def lay_out(source: Path, scratch: Path) -> Image:
     Raises:
         RehearsalError: When the environment that has its packages is not there.
     """
-    environment = _ENVIRONMENTS.get(source.name, _ENVIRONMENTS["finetune"])
+    environment = ".venv-maxtext" if source.name == "maxtext" else ".venv-training"
     prefix = (ROOT / environment).resolve()
     if not (prefix / ".ready").exists():
         raise RehearsalError(f"the image {source.name} is made of {environment}: make {environment}/.ready")

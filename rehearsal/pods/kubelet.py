@@ -16,7 +16,6 @@ from rehearsal.pods.network import write_hosts
 from rehearsal.pods.pod import Machine, Pod
 
 _SECONDS: Final = 0.3
-_SLICES: Final = ("discovery.k8s.io/v1", "EndpointSlice")
 # Of a node that the platform takes back: https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 _SHUTDOWN_GRACE: Final = 25.0
 
@@ -98,7 +97,7 @@ class Kubelet(LoopbackServer):
         while not self._stopped.wait(_SECONDS):
             with suppress(RehearsalError, ConnectionError):  # the API server may be gone for a while
                 self._follow(self._api.list("v1", "Pod"))
-                names = _names(self._api.list(*_SLICES))
+                names = _names(self._api.list("discovery.k8s.io/v1", "EndpointSlice"))
                 write_hosts(self._hosts, names)
                 for pod in self._pods.values():
                     pod.resolve(names)

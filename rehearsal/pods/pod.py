@@ -17,7 +17,6 @@ from rehearsal.pods.network import GATEWAY, PodNetwork, write_hosts
 from rehearsal.pods.volumes import lay_out
 
 _SECONDS: Final = 0.1
-_SHUTDOWN: Final = "Pod was terminated in response to imminent node shutdown."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,6 @@ class Pod:
     Attributes:
         tree: The pod as the API server had it last.
         address: Its address.
-        hosts: Its hosts file.
     """
 
     def __init__(self, api: Api, tree: Object, machine: Machine) -> None:
@@ -66,7 +64,7 @@ class Pod:
         self._network = PodNetwork()
         self.address = self._network.address
         self._folder.mkdir(parents=True)
-        self.hosts = self._folder / "hosts"
+        self._hosts = self._folder / "hosts"
         self.resolve(())
         self._begun = now()
         self._told: Object = {}
@@ -91,7 +89,7 @@ class Pod:
         own, space = self._host, self.tree["metadata"]["namespace"]
         if domain := self._spec.get("subdomain"):
             own = f"{own}.{domain}.{space}.svc.cluster.local {own}"
-        write_hosts(self.hosts, [(self.address, own), *names])
+        write_hosts(self._hosts, [(self.address, own), *names])
 
     def process(self, container: str) -> Process:
         """The process of a container that has been started."""
@@ -145,16 +143,15 @@ class Pod:
         initialized = all(life.done and not life.exit_code for life in self._first)
         ready = phase == "Running" and all(life.ready for life in self._then)
         holds = {"Initialized": initialized, "ContainersReady": ready, "Ready": ready}
-        disrupted: Object = {"reason": self._reason, "message": _SHUTDOWN} if self._reason else {}
-        holds |= {"DisruptionTarget": True} if disrupted else {}
+        holds |= {"DisruptionTarget": True} if self._reason else {}
         # A list is replaced as a whole: what others have written into it stays.
         conditions = {each["type"]: each for each in (self.tree.get("status") or {}).get("conditions") or ()}
         for name, true in holds.items():
             if conditions.get(name, {}).get("status") != str(true):
                 conditions[name] = {"type": name, "status": str(true), "lastTransitionTime": now()}
         status: Object = {
-            **disrupted,
             "phase": phase,
+            "reason": self._reason or None,
             "hostIP": GATEWAY,
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
@@ -190,7 +187,7 @@ class Pod:
         machine, folder = self._machine, self._folder
         image = machine.image(container["image"])
         mounts = [(target, source, False) for target, source in {**image.mounts, **machine.mounts}.items()]
-        mounts.append(("/etc/hosts", self.hosts, False))
+        mounts.append(("/etc/hosts", self._hosts, False))
         volumes = {each["name"]: each for each in self._spec.get("volumes") or ()}
         for mount in container.get("volumeMounts") or ():
             source, writable = lay_out(volumes[mount["name"]], folder, machine.bucket, self._read)
