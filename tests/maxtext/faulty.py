@@ -14,8 +14,9 @@ def train_and_die(config: dict[str, Any]) -> None:
 
     The directory holds an empty file per fault, removed when it has happened: `7` is a kill after step 7,
     `drain-2` the end of the node that is told to it after step 2, half a minute before, `term-2` a SIGTERM
-    to that worker after step 2, `other-6` another command that takes the run over after step 6. Nothing is
-    killed in a start with a drain. `<output>/starts` has the steps saved and logged before each start.
+    to that worker after step 2, `stop-2` one to the process whose number it holds, `other-6` another command
+    that takes the run over after step 6. Nothing is killed in a start with a drain. `<output>/starts` has
+    the steps saved and logged before each start.
     """
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train
@@ -37,7 +38,8 @@ def train_and_die(config: dict[str, Any]) -> None:
         original(manager, state, settings, data, step)
         done = None if step is None else step + 1
         fault = faults / str(done)
-        drain, term, other = (faults / f"{kind}-{done}" for kind in ("drain", "term", "other"))
+        kinds = ("drain", "term", "stop", "other")
+        drain, term, stop, other = (faults / f"{kind}-{done}" for kind in kinds)
         nonlocal draining
         if rank == 1 and drain.exists():
             drain.unlink()
@@ -49,6 +51,10 @@ def train_and_die(config: dict[str, Any]) -> None:
             term.unlink()
             os.kill(os.getpid(), signal.SIGTERM)
             wait_for_notice()
+        elif rank == 1 and stop.exists():
+            os.kill(int(stop.read_text()), signal.SIGTERM)
+            stop.unlink()
+            draining = True
         elif rank == 1 and other.exists():
             other.unlink()
             os.environ[SUBMISSION] = "another"

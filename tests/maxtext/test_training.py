@@ -184,6 +184,25 @@ def test_a_sigterm_saves_on_all_hosts_and_they_start_again_which_counts_as_no_fa
     assert max(found) == STEPS
 
 
+@pytest.mark.usefixtures("one_try")
+def test_a_driver_that_is_told_to_end_has_all_hosts_save_and_the_same_command_goes_on(
+    recipe: Path, tmp_path: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by `ray job stop`, whose job is stopped then and has not failed."""
+    (with_fault(tmp_path, "stop-2") / "faults" / "stop-2").write_text(str(os.getpid()))
+    assert submit(recipe, tmp_path) == Exit.INTERRUPTED
+    saved = RunFolder(tmp_path, "mine").steps_saved()
+    assert 2 <= saved < STEPS
+    told = f"run mine was stopped; the same command goes on from step {saved}"
+    assert told in capsys.readouterr().out
+    assert submit(recipe, tmp_path) == 0
+    starts = [int(line.split()[0]) for line in (tmp_path / "starts").read_text().splitlines()]
+    assert starts == [0, saved]
+    found, expected = losses(tmp_path / "mine"), losses(undisturbed)
+    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
+    assert max(found) == STEPS
+
+
 def saved_files(run: Path) -> dict[Path, bytes]:
     """All checkpoints."""
     return {path: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}

@@ -24,7 +24,7 @@ from maxtext_driver.run_folder import RunFolder
 
 @contextmanager
 def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generator[None]:
-    """Log to `log`, which one host has; stop at the limit, when drained, and before NaN is saved."""
+    """Log to `log`, which one host has; stop at the limit, drained, told to, and before NaN is saved."""
     stopping = False
 
     class Reporter(metric_logger.MetricLogger):
@@ -41,7 +41,7 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
             print(line(progress), flush=True)
             log.append(progress)
             nonlocal stopping
-            if (drained or limit.reached()) and not stopping:
+            if (drained or limit.reached() or run.told_to_stop()) and not stopping:
                 stopping = True
                 limit.record()
                 # JAX's preemption service tells the other hosts, and MaxText saves and stops.

@@ -1,5 +1,6 @@
 """Training under Ray Train's JaxTrainer: one worker per host; when one is lost, all restart."""
 
+import signal
 import sys
 
 import ray
@@ -15,14 +16,15 @@ from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remembered, submission
 from ending.time_limit import TimeLimit
 from maxtext_driver.recipe import Recipe
-from maxtext_driver.run_folder import Placement, RunFolder
+from maxtext_driver.run_folder import STOP, Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
     """Train on the workers of `placement`, `max_hours` at most; returns the exit code.
 
-    Ray does not count a SIGTERM that makes the workers save and return: they are started again here.
+    Ray does not count a SIGTERM that makes the workers save and return: they are started again here, unless
+    it was this process that got it, as from `ray job stop`.
     Raises InputError, before it requests any worker, when the slice has another number of hosts or the run
     another recipe or slice; later, when a worker found the input to be wrong. PassingError when they failed.
     """
@@ -33,8 +35,11 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     recipe = run.pinned(recipe)
     prepare_environment()
     ray.init(ignore_reinit_error=True)
+    (run.path / STOP).unlink(missing_ok=True)
+    # After ray.init, which sets one that ends the process.
+    signal.signal(signal.SIGTERM, lambda *_: run.write_text(STOP, ""))
     saved = -1
-    while not (run.finished() or TimeLimit(run, max_hours).reached()):
+    while not (run.finished() or run.told_to_stop() or TimeLimit(run, max_hours).reached()):
         if saved == (saved := run.steps_saved()):
             raise PassingError(f"run {run.name} stopped after step {saved} of {recipe.steps}")
         failure = None
@@ -46,6 +51,11 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
             raise InputError(reason)
         if failure:
             raise PassingError(f"run {run.name} failed: {cause(failure)}")
+    if run.told_to_stop() and not run.finished():
+        print(
+            f"run {run.name} was stopped; the same command goes on from step {run.steps_saved()}", flush=True
+        )
+        return Exit.INTERRUPTED
     if not run.finished():
         return _limit_reached(run, max_hours)
     print(f"run {run.name} is finished: {run.path}", flush=True)

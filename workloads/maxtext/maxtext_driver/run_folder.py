@@ -6,6 +6,7 @@ checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory with
 attempt.json        the newest start, the only one that may publish
 metrics.jsonl       a line per step, readable while the run goes on
 ray/                files of Ray Train
+stop                whether the driver was told to end, and asks the hosts to save
 time.json           the seconds that the run has trained, see ending/time_limit.py
 COMPLETE.json       written last: the run is finished
 """
@@ -14,6 +15,7 @@ import errno
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +32,7 @@ T = TypeVar("T")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MARKER = "COMPLETE.json"
 RECORD = "run.json"
+STOP = "stop"
 # What GCS FUSE makes of 401 and 403, of a request that took too long, and of other refusals; 404 is ENOENT.
 # https://github.com/GoogleCloudPlatform/gcsfuse, internal/fs/wrappers/error_mapping.go
 MAY_PASS = (errno.EACCES, errno.ECANCELED, errno.EIO)
@@ -125,6 +128,12 @@ class RunFolder:
         part = self.path / f"{name}.part"
         part.write_text(text)
         part.replace(self.path / name)
+
+    def told_to_stop(self) -> bool:
+        """Whether the driver asks the hosts to save and return; not, while the bucket does not answer."""
+        with suppress(OSError):
+            return (self.path / STOP).exists()
+        return False
 
     def finished(self) -> bool:
         """Whether the run has been marked as finished."""
