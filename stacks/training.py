@@ -133,7 +133,7 @@ class GemmaSettings(TrainingSettings):
         fit = fit_of(self.recipe, self.gpu, self.gpus)
         if fit is None:
             unknown = f"whether {self.recipe} fits into the memory of each {self.gpu.name} is not known"
-            pulumi.log.info(f"{unknown}: nothing was computed for it as it is")
+            pulumi.log.warn(f"{unknown}: nothing was computed for it as it is")
         elif fit.share > DOUBTFUL:
             pulumi.log.warn(f"{fit}: it may run out of memory")
 
