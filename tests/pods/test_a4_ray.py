@@ -232,7 +232,6 @@ def test_a_wrong_token_is_told_and_not_tried_again(undisturbed: Training, ray: R
     assert not training.begun()
 
 
-@pytest.mark.slow
 def test_a_training_that_is_stopped_by_hand_is_not_tried_again(undisturbed: Training, ray: Ray) -> None:
     training = ray.again("stopped", *ENDLESS)
     training.comes_to(2)
@@ -241,7 +240,6 @@ def test_a_training_that_is_stopped_by_hand_is_not_tried_again(undisturbed: Trai
     assert training.begun() == [0]
 
 
-@pytest.mark.slow
 def test_a_limit_of_hours_ends_it_saved_and_not_tried_again(undisturbed: Training, ray: Ray) -> None:
     training = ray.again("limited", "--max-run-hours=1e-9")
     assert training.ends() == "STOPPED"
