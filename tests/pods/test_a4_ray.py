@@ -1,6 +1,6 @@
 """The stack a4-ray with its trainer: KubeRay's operator, Ray's head and two workers, the submitter.
 
-All trainings but the stack's own are the same command on the stack's Ray cluster, as other runs.
+Trainings beside the stack's own are other runs of the same command, all but the last on its Ray cluster.
 """
 
 import json
@@ -90,6 +90,10 @@ class Training:
         """Kills the process of its head or of its first worker, which begins again in its pod."""
         self._process(role).signal(signal.SIGKILL)
 
+    def fail(self) -> None:
+        """Kills its driver."""
+        assert self._process("head").execute(["pkill", "-KILL", "-f", "^python -m finetune ray"], TIMEOUT)
+
     def stop(self) -> None:
         """Stops it as somebody does who has a shell on the head."""
         command = ["ray", "job", "stop", "--address=http://127.0.0.1:8265", self.status()["jobId"]]
@@ -128,14 +132,15 @@ class Ray:
         """How long the Ray cluster stays once the stack's training has ended."""
         self.stage.api.patch(self.stage.training, {"spec": {"ttlSecondsAfterFinished": seconds}})
 
-    def again(self, run: str, *options: str) -> Training:
-        """Starts the same command as another run, on the Ray cluster that is there."""
+    def again(self, run: str, *options: str, own: bool = False) -> Training:
+        """Starts the same command as another run, on the Ray cluster that is there or on one of its own."""
         tree = self.stage.training
         spec = {**tree["spec"], "entrypoint": " ".join([self._command.replace(self._run, run), *options])}
-        for key in ("rayClusterSpec", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"):
-            del spec[key]
-        cluster = self.first.status()["rayClusterName"]
-        spec |= {"clusterSelector": {"ray.io/cluster": cluster}, "backoffLimit": 0}
+        if not own:
+            for key in ("rayClusterSpec", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"):
+                del spec[key]
+            cluster = self.first.status()["rayClusterName"]
+            spec |= {"clusterSelector": {"ray.io/cluster": cluster}, "backoffLimit": 0}
         metadata = {"name": run, "namespace": tree["metadata"]["namespace"]}
         started = {"apiVersion": tree["apiVersion"], "kind": "RayJob", "metadata": metadata, "spec": spec}
         self.stage.api.create(started)
@@ -245,3 +250,22 @@ def test_a_limit_of_hours_ends_it_saved_and_not_tried_again(undisturbed: Trainin
     assert training.ends() == "STOPPED"
     assert training.checkpoints() == [1]
     assert "error: the run has trained for" in training.log()
+
+
+@pytest.mark.slow
+def test_a_try_that_fails_is_followed_by_one_in_a_new_ray_cluster_which_goes_on(
+    undisturbed: Training, ray: Ray
+) -> None:
+    ray.shut_down()
+    training = ray.again("failed", "--set=training.save_every_steps=6", own=True)
+    training.comes_to(8)
+    cluster = training.status()["rayClusterName"]
+    training.fail()
+    training.waits_for(
+        "another Ray cluster", lambda: training.status().get("rayClusterName", cluster) not in ("", cluster)
+    )
+    training.waits_for("the second try", lambda: len(training.losses()) == STEPS)
+    assert training.ends() == "SUCCEEDED"
+    assert training.status()["failed"] == 1
+    assert training.begun() == [6]
+    assert training.losses() == undisturbed.losses()
