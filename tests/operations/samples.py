@@ -170,6 +170,8 @@ def _status(server: GoogleServer) -> None:
 
 
 def _metrics(call: Call, _body: Any) -> Any:
+    if call.address["object"].endswith("/COMPLETE.json"):
+        raise Fault(code=404)
     if call.query.get("alt") == "media":
         line = {"step": 60, "steps": 200, "loss": 0.8312, "tokens_per_second": 1043.0, "seconds_left": 5400.0}
         raise Fault(body=json.dumps(line).encode())

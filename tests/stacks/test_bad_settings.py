@@ -118,8 +118,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
         "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
-        "recipe, "
-        "scanImages, scenario, subnet",
+        "recipe, scanImages, scenario, serveNotGood, subnet",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},

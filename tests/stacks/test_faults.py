@@ -8,6 +8,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,12 +154,18 @@ def test_an_engine_that_dies_half_way_is_recovered_from_by_cancel_refresh_up_and
 
     def stopped_with_a_state(engine: int) -> bool:
         os.kill(engine, signal.SIGSTOP)
+        until(lambda: "all of its threads to stop", lambda: states(engine) == {"T"}, 60)
         try:
             (file,) = rehearsal.backend.glob(".pulumi/stacks/*/*.json")
             return bool(json.loads(file.read_text()))
         except (OSError, ValueError):
             os.kill(engine, signal.SIGCONT)
             return False
+
+    def states(engine: int) -> set[str]:
+        """Of its threads: `T` is one that has stopped (proc_pid_stat(5))."""
+        files = Path(f"/proc/{engine}/task").glob("*/stat")
+        return {file.read_text().rpartition(")")[2].split()[0] for file in files}
 
     with Rehearsal("a4-ray", progress=said.append) as rehearsal:
         rehearsal.cloud.on_write = kill

@@ -13,6 +13,7 @@ from engine.plan import Plan, Planned
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.once import once
 
 TOKEN = "hf_planted_in_a_test"
 # Roles that can be given on nothing smaller than a project, and who has them.
@@ -50,7 +51,11 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def life(stack: str) -> Iterator[Life]:
+def life(stack: str) -> Life:
+    return once(("life", stack), lambda: lived(stack))
+
+
+def lived(stack: str) -> Life:
     settings = plans.given(stack, hfToken=TOKEN, imageUri=plans.IMAGE)
     with Rehearsal(stack, {**settings, "forceDestroy": "false"}) as rehearsal:
         plan = rehearsal.preview()
@@ -66,7 +71,7 @@ def life(stack: str) -> Iterator[Life]:
             rehearsal.configure({**settings, "forceDestroy": "true"})
             rehearsal.up()
         rehearsal.destroy()
-        yield Life(plan, made, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
+        return Life(plan, made, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
 
 
 @pytest.fixture(scope="module")
