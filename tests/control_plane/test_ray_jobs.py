@@ -54,6 +54,23 @@ def passes_its_deadline(api: Api, job: Object) -> Object:
     return status()
 
 
+# Before a test that has the fixture `stack`: it stays up until the last one, and has the same names.
+def test_a_shared_cluster_gives_its_gpus_back_when_it_is_suspended_and_outlives_a_deadline(
+    plane: ControlPlane, api: Api
+) -> None:
+    with Rehearsal("a4-ray", {"imageUri": plans.IMAGE, "rayCluster": "shared"}, plane=plane) as stack:
+        stack.up()
+        (cluster,) = stack.cloud.of_type("kubernetes:ray.io/v1:RayCluster")
+        for suspended, workers in ((True, 0), (False, 2)):
+            api.patch(cluster.inputs, {"spec": {"suspend": suspended}})
+            come_to(api, workers)
+            assert stack.preview().changed == 0
+            assert stack.refresh().changed == 0
+        assert passes_its_deadline(api, job_of(stack))["jobDeploymentStatus"] == "Failed"
+        assert len(pods(api, "worker")) == 2
+        stack.destroy()
+
+
 def test_every_worker_has_a_machine_with_accelerators_and_the_head_has_none(
     stack: Rehearsal, api: Api
 ) -> None:
@@ -86,22 +103,6 @@ def test_a_training_past_its_deadline_is_not_tried_again_and_leaves_no_ray_clust
     ended = passes_its_deadline(api, job)
     assert (ended["jobDeploymentStatus"], ended["reason"]) == ("Failed", "DeadlineExceeded")
     until(lambda: "no Ray cluster", lambda: not api.list("ray.io/v1", "RayCluster"), TIMEOUT)
-
-
-def test_a_shared_cluster_gives_its_gpus_back_when_it_is_suspended_and_outlives_a_deadline(
-    plane: ControlPlane, api: Api
-) -> None:
-    with Rehearsal("a4-ray", {"imageUri": plans.IMAGE, "rayCluster": "shared"}, plane=plane) as stack:
-        stack.up()
-        (cluster,) = stack.cloud.of_type("kubernetes:ray.io/v1:RayCluster")
-        for suspended, workers in ((True, 0), (False, 2)):
-            api.patch(cluster.inputs, {"spec": {"suspend": suspended}})
-            come_to(api, workers)
-            assert stack.preview().changed == 0
-            assert stack.refresh().changed == 0
-        assert passes_its_deadline(api, job_of(stack))["jobDeploymentStatus"] == "Failed"
-        assert len(pods(api, "worker")) == 2
-        stack.destroy()
 
 
 def test_the_operator_has_the_rights_of_its_role_and_no_others(plane: ControlPlane) -> None:
