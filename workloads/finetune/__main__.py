@@ -84,8 +84,9 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     from finetune.push import push
 
     run = RunFolder(options.storage, options.run)
-    # The first process of a container ignores signals without a handler. The drivers set others later.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
+    # The first process of a container ignores signals without a handler. The drivers set others later. Not
+    # sys.exit: raised inside the library's wait for other nodes it was lost once, and the wait went on.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(Exit.INTERRUPTED))
     # Of the processes that torchrun starts, the first does so for all.
     first = int(os.environ.get("RANK", "0")) == 0
     done = run.claim(recipe, options.processes * options.nodes) if first else run.finished()

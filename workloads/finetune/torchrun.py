@@ -68,8 +68,7 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     except ChildFailedError as failed:
         return _exit_code(failed)
     except SystemExit:
-        # Without such a code it was told to end while it waited for the other nodes.
-        return min(FINAL.intersection(exit_codes), default=Exit.INTERRUPTED)
+        return min(FINAL.intersection(exit_codes))
     except RendezvousError as error:
         print(f"error: the nodes did not meet at {options.rendezvous}: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
