@@ -17,6 +17,8 @@ from finetune.checkpoint import RunFolder
 
 TOLERANCE = 1e-4
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

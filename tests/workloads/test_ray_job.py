@@ -12,6 +12,8 @@ from tiny import make_recipe
 
 Submit = Callable[..., tuple[str, str]]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
