@@ -1,7 +1,6 @@
 """A Kubernetes Job, and the names that its pods find each other by."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,6 @@ from components.run import Run, RunArgs
 _DO_NOT_WAIT: Final = {"pulumi.com/skipAwait": "true"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class BatchJobArgs(RunArgs):
     """Arguments of `BatchJob`, besides those of every `Run`.
 
@@ -34,13 +32,12 @@ class BatchJobArgs(RunArgs):
     depends_on: Sequence[pulumi.Resource]
 
 
-class BatchJob(Run):
+class BatchJob(Run[BatchJobArgs]):
     """A Kubernetes Job."""
 
     _longest_name = 63
 
-    def __init__(self, name: str, args: BatchJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: BatchJobArgs) -> None:
         annotations = {} if args.wait else _DO_NOT_WAIT
         needed = list(args.depends_on)
         if args.service:
@@ -49,7 +46,6 @@ class BatchJob(Run):
             needed.append(service.create(f"{name}-{args.service}-service", args.namespace.inside(self)))
         options = args.namespace.running_in(self, needed)
         self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
-        self.register_outputs({"name": self.job_name})
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
         """Commands that show the job and the log of its pods, by the name of the stack's output."""

@@ -1,13 +1,13 @@
 """A private bucket, who may write to it and who may read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from components.component import Component
+from components.component import Args, Component
 from components.identity import Identity
 
 # objectUser reads, writes and deletes objects, objectViewer only reads them; legacyBucketReader
@@ -17,8 +17,7 @@ _WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _META
 _READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BucketArgs:
+class BucketArgs(Args):
     """Arguments of `Bucket`.
 
     Args:
@@ -43,7 +42,7 @@ class BucketArgs:
     bucket_name: str | None = None
 
 
-class Bucket(Component):
+class Bucket(Component[BucketArgs]):
     """A bucket that is never public.
 
     Attributes:
@@ -54,8 +53,7 @@ class Bucket(Component):
     group = "storage"
     apis = ("storage.googleapis.com",)
 
-    def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: BucketArgs) -> None:
         folders = gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True)
         bucket = gcp.storage.Bucket(
             f"{name}-bucket",
@@ -91,7 +89,6 @@ class Bucket(Component):
             for what, role in roles.items()
         ]
         self.bucket_name: pulumi.Output[str] = bucket.name
-        self.register_outputs({"name": self.bucket_name})
 
     def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
         """Commands that read what a training run has written, by the name of the stack's output.

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from cloud.machines import GPU_RESOURCE, L4
-from components.component import Component
+from components.component import Args, Component
 from components.execution import Execution
 from components.fingerprint import fingerprint
 from components.hugging_face_token import HuggingFaceToken
@@ -56,8 +56,7 @@ class BucketFolder:
         return {"bucket": self.bucket, "mount_options": [f"only-dir={self.folder}", "implicit-dirs", *owner]}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CloudRunArgs:
+class CloudRunArgs(Args):
     """Arguments of a `CloudRunJob` as of a `CloudRunService`.
 
     Args:
@@ -140,7 +139,7 @@ def _secret(name: str, token: HuggingFaceToken) -> dict[str, Any]:
     return {"name": name, "value_source": {"secret_key_ref": reference}}
 
 
-class CloudRunJob(Component):
+class CloudRunJob(Component[CloudRunArgs]):
     """A job that runs by itself whenever what it consists of has changed.
 
     `pulumi up` waits for the end of the run and fails if the job failed; the next one runs it again.
@@ -152,8 +151,7 @@ class CloudRunJob(Component):
     group = "workload"
     apis = ("run.googleapis.com",)
 
-    def __init__(self, name: str, args: CloudRunArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: CloudRunArgs) -> None:
         task = {"timeout": f"{_TASK_HOURS * 3600}s", "max_retries": _RETRIES, **args.template({})}
         template: Any = {"task_count": 1, "template": task}
         job = gcp.cloudrunv2.Job(f"{name}-job", template=template, **args.resource(self))
@@ -165,10 +163,8 @@ class CloudRunJob(Component):
             content=content.apply(fingerprint),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.register_outputs({"name": self.job_name})
 
 
-@dataclass(frozen=True, kw_only=True)
 class CloudRunServiceArgs(CloudRunArgs):
     """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
 
@@ -188,16 +184,13 @@ class CloudRunServiceArgs(CloudRunArgs):
     invokers: Sequence[str]
 
 
-class CloudRunService(Component):
+class CloudRunService(Component[CloudRunServiceArgs]):
     """A service that answers those whom IAM allows, and scales with its requests."""
 
     group = "workload"
     apis = ("run.googleapis.com",)
 
-    def __init__(
-        self, name: str, args: CloudRunServiceArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: CloudRunServiceArgs) -> None:
         service = gcp.cloudrunv2.Service(
             f"{name}-service",
             # Reachable from everywhere, so that the people who may call it need no VPN; who may is
@@ -219,7 +212,6 @@ class CloudRunService(Component):
             )
         found = (pulumi.runtime.is_dry_run(), service.urn, service.uri, service.terminal_conditions)
         self.url: pulumi.Output[str] = pulumi.Output.all(*found).apply(lambda each: _address(*each))
-        self.register_outputs({"url": self.url})
 
 
 def _template(args: CloudRunServiceArgs) -> Any:

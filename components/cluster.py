@@ -3,14 +3,13 @@
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
-from components.component import Component
+from components.component import Args, Component
 from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
@@ -49,8 +48,7 @@ RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterArgs:
+class ClusterArgs(Args):
     """Arguments of every `Cluster`.
 
     Args:
@@ -76,7 +74,7 @@ class ClusterArgs:
     cluster_name: str | None = None
 
 
-class Cluster(Component):
+class Cluster(Component[ClusterArgs]):
     """A private-node cluster whose nodes may do no more than nodes must.
 
     Attributes:
@@ -102,8 +100,7 @@ class Cluster(Component):
     # Properties whose difference from the state is none.
     _not_compared: ClassVar[list[str] | None] = None
 
-    def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ClusterArgs) -> None:
         node_account = gcp.serviceaccount.Account(
             f"{name}-nodes",
             project=args.project,
@@ -154,7 +151,6 @@ class Cluster(Component):
             self.resource.project,
         )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
-        self.register_outputs({"name": self.resource.name})
 
     @abstractmethod
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:

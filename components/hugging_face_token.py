@@ -1,18 +1,17 @@
 """The token that downloads gated models."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
-from components.component import Component
+from components.component import Args, Component
 from components.namespace import Namespace
 
 
-@dataclass(frozen=True, kw_only=True)
-class HuggingFaceTokenArgs:
+class HuggingFaceTokenArgs(Args):
     """Arguments of `HuggingFaceToken`.
 
     Args:
@@ -30,7 +29,7 @@ class HuggingFaceTokenArgs:
     namespace: Namespace | None = None
 
 
-class HuggingFaceToken(Component):
+class HuggingFaceToken(Component[HuggingFaceTokenArgs]):
     """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
 
     Attributes:
@@ -41,10 +40,7 @@ class HuggingFaceToken(Component):
     group = "identity"
     apis = ("secretmanager.googleapis.com",)
 
-    def __init__(
-        self, name: str, args: HuggingFaceTokenArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: HuggingFaceTokenArgs) -> None:
         secret = gcp.secretmanager.Secret(
             f"{name}-hf-token",
             secret_id=args.secret_id,
@@ -85,4 +81,3 @@ class HuggingFaceToken(Component):
                 opts=args.namespace.inside(self),
             )
             self.access.append(for_pods)
-        self.register_outputs({})

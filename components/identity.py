@@ -1,6 +1,5 @@
 """Who may use a resource: the accounts that workloads run as, and the members that a setting names."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -8,21 +7,20 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from cloud.iam import MEMBER
-from components.component import Component
+from components.component import Args, Component
 from components.namespace import Namespace
 
 EVERYBODY: Final = "allUsers"
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoogleServiceAccountArgs:
+class GoogleServiceAccountArgs(Args):
     """Arguments of `GoogleServiceAccount`."""
 
     project: pulumi.Input[str]
     display_name: str
 
 
-class GoogleServiceAccount(Component):
+class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
     """The Google service account of one Cloud Run job or service, so that only that one has its roles.
 
     Attributes:
@@ -32,10 +30,7 @@ class GoogleServiceAccount(Component):
     group = "identity"
     apis = ("iam.googleapis.com",)
 
-    def __init__(
-        self, name: str, args: GoogleServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: GoogleServiceAccountArgs) -> None:
         account = gcp.serviceaccount.Account(
             # Its id is this name and 8 characters of Pulumi's, and may have 30: no suffix.
             name,
@@ -45,22 +40,20 @@ class GoogleServiceAccount(Component):
         )
         self.email: pulumi.Output[str] = account.email
         self.member: pulumi.Output[str] = account.member
-        self.register_outputs({"email": self.email})
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
         """The account itself: its address names its project."""
         return self.member
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceAccountArgs:
+class ServiceAccountArgs(Args):
     """Arguments of `ServiceAccount`."""
 
     namespace: Namespace
     account_name: str
 
 
-class ServiceAccount(Component):
+class ServiceAccount(Component[ServiceAccountArgs]):
     """The Kubernetes service account of one workload, so that only that one has its roles.
 
     IAM knows it by itself, without a Google service account.
@@ -72,10 +65,7 @@ class ServiceAccount(Component):
 
     group = "identity"
 
-    def __init__(
-        self, name: str, args: ServiceAccountArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ServiceAccountArgs) -> None:
         self.account_name = args.account_name
         self._namespace = args.namespace
         self.access: pulumi.Resource = kubernetes.core.v1.ServiceAccount(
@@ -87,7 +77,6 @@ class ServiceAccount(Component):
             automount_service_account_token=False,
             opts=args.namespace.inside(self),
         )
-        self.register_outputs({})
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
         """`principal://...` in the workload identity pool of the cluster's project, which has this number."""

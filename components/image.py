@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from components.component import Component
+from components.component import Args, Component
 
 _URI: Final = re.compile(r"(?!.*//)[a-z0-9][a-z0-9._:/-]*@sha256:(?P<digest>[0-9a-f]{64})")
 _ARTIFACT_REGISTRY: Final = re.compile(
@@ -68,8 +68,7 @@ class Image:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContainerRepositoryArgs:
+class ContainerRepositoryArgs(Args):
     """Arguments of `ContainerRepository`.
 
     Args:
@@ -85,7 +84,7 @@ class ContainerRepositoryArgs:
     vulnerability_scanning: bool
 
 
-class ContainerRepository(Component):
+class ContainerRepository(Component[ContainerRepositoryArgs]):
     """A Docker repository that keeps itself small and goes with its images.
 
     Attributes:
@@ -97,10 +96,7 @@ class ContainerRepository(Component):
     group = "image"
     apis = ("artifactregistry.googleapis.com",)
 
-    def __init__(
-        self, name: str, args: ContainerRepositoryArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ContainerRepositoryArgs) -> None:
         self._name = name
         # Keeping wins over deleting.
         # https://docs.cloud.google.com/artifact-registry/docs/repositories/cleanup-policy-overview
@@ -144,7 +140,6 @@ class ContainerRepository(Component):
             f"{args.location}-docker.pkg.dev/", self._repository.project, "/", self._repository.repository_id
         )
         self.created: pulumi.Output[str] = self._repository.create_time
-        self.register_outputs({"path": self.path})
 
     def grant_writer(self, writer: str, member: pulumi.Input[str]) -> pulumi.Resource:
         """Lets a member push that is known only after the repository, such as a build's account.

@@ -1,7 +1,6 @@
 """Kueue: decides which workloads run when there is not enough for all of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -9,7 +8,7 @@ import pulumi_kubernetes as kubernetes
 import yaml
 
 from components.cluster import Cluster
-from components.component import Component
+from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace, NamespaceArgs
 
@@ -18,8 +17,7 @@ NAMESPACE: Final = "kueue-system"
 _INSTALL_SECONDS: Final = 900
 
 
-@dataclass(frozen=True, kw_only=True)
-class KueueArgs:
+class KueueArgs(Args):
     """Arguments of `Kueue`.
 
     Args:
@@ -33,13 +31,12 @@ class KueueArgs:
     depends_on: Sequence[pulumi.Resource]
 
 
-class Kueue(Component):
+class Kueue(Component[KueueArgs]):
     """Kueue from its published Helm chart, installed as one release: whole or not at all."""
 
     group = "cluster"
 
-    def __init__(self, name: str, args: KueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: KueueArgs) -> None:
         self._cluster = args.cluster
         home = Namespace(
             f"{name}-kueue",
@@ -63,7 +60,6 @@ class Kueue(Component):
             timeout=_INSTALL_SECONDS,
             opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
         )
-        self.register_outputs({})
 
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
@@ -72,8 +68,7 @@ class Kueue(Component):
         return self._cluster.inside(parent, [self._release, *depends_on])
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueueArgs:
+class QueueArgs(Args):
     """Arguments of `Queue`.
 
     Args:
@@ -94,7 +89,7 @@ class QueueArgs:
     priorities: Mapping[str, Values]
 
 
-class Queue(Component):
+class Queue(Component[QueueArgs]):
     """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
 
     Attributes:
@@ -104,8 +99,7 @@ class Queue(Component):
 
     group = "cluster"
 
-    def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: QueueArgs) -> None:
         self.queue_name = args.queue_name
         namespace = args.namespace.namespace
         inside = args.kueue.inside
@@ -137,4 +131,3 @@ class Queue(Component):
             for key, priority in args.priorities.items()
         ]
         self.access: list[pulumi.Resource] = [local_queue, *priorities]
-        self.register_outputs({"name": self.queue_name})

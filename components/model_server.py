@@ -1,18 +1,16 @@
 """Servers that answer with a language model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
 
-from components.component import Component
+from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelServerArgs:
+class ModelServerArgs(Args):
     """Arguments of `ModelServer`.
 
     Args:
@@ -31,13 +29,12 @@ class ModelServerArgs:
     depends_on: Sequence[pulumi.Resource]
 
 
-class ModelServer(Component):
+class ModelServer(Component[ModelServerArgs]):
     """Equal servers behind one address inside the cluster."""
 
     group = "workload"
 
-    def __init__(self, name: str, args: ModelServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ModelServerArgs) -> None:
         self.server_name = args.server_name
         named = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
@@ -48,4 +45,3 @@ class ModelServer(Component):
             Manifest(MANIFESTS / f"model-server-{what}.yaml", named).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
-        self.register_outputs({"name": self.server_name})

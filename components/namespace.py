@@ -1,7 +1,6 @@
 """A Kubernetes namespace whose pods are reached only as its NetworkPolicies say."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from components.cluster import Cluster
-from components.component import Component
+from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest
 
 # Only pods of the namespace reach each other.
@@ -24,8 +23,7 @@ _POD_SECURITY: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamespaceArgs:
+class NamespaceArgs(Args):
     """Arguments of `Namespace`.
 
     Args:
@@ -37,7 +35,7 @@ class NamespaceArgs:
     network_policies: Sequence[Path]
 
 
-class Namespace(Component):
+class Namespace(Component[NamespaceArgs]):
     """A namespace with Pod Security and NetworkPolicies.
 
     Attributes:
@@ -46,8 +44,7 @@ class Namespace(Component):
 
     group = "cluster"
 
-    def __init__(self, name: str, args: NamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: NamespaceArgs) -> None:
         self.namespace = args.namespace
         self.cluster = args.cluster
         self.kubectl = f"kubectl --namespace {args.namespace}"
@@ -60,7 +57,6 @@ class Namespace(Component):
             Manifest(path, {"namespace": args.namespace}).create(f"{name}-{path.stem}", self.inside(self))
             for path in args.network_policies
         ]
-        self.register_outputs({})
 
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()

@@ -1,13 +1,13 @@
 """The network of a stack: its own, private, with a way out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from components.component import Component
+from components.component import Args, Component
 
 # 4,092 addresses.
 _MACHINES_RANGE: Final = "10.0.0.0/20"
@@ -23,8 +23,7 @@ KUBERNETES_RANGES: Final = {PODS_RANGE: "10.4.0.0/16", SERVICES_RANGE: "10.8.0.0
 _CLUSTER_TIMEOUT: Final = "20m"
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkArgs:
+class NetworkArgs(Args):
     """Arguments of `Network`.
 
     Args:
@@ -38,7 +37,7 @@ class NetworkArgs:
     delete_timeout: str = _CLUSTER_TIMEOUT
 
 
-class Network(Component):
+class Network(Component[NetworkArgs]):
     """A VPC with one subnet whose machines have no public address and reach out through NAT.
 
     Attributes:
@@ -48,8 +47,7 @@ class Network(Component):
     group = "network"
     apis = ("compute.googleapis.com",)
 
-    def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: NetworkArgs) -> None:
         deletion = pulumi.CustomTimeouts(delete=args.delete_timeout)
         network = gcp.compute.Network(
             f"{name}-network",
@@ -94,4 +92,3 @@ class Network(Component):
         self.network_id: pulumi.Output[str] = network.id
         self.subnet_id: pulumi.Output[str] = subnet.id
         self.egress: pulumi.Resource = nat
-        self.register_outputs({"network": self.network_id, "subnet": self.subnet_id})

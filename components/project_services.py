@@ -1,21 +1,18 @@
 """The Google APIs that a stack calls."""
 
-from dataclasses import dataclass
-
 import pulumi
 import pulumi_gcp as gcp
 
-from components.component import Component
+from components.component import Args, Component
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectServicesArgs:
+class ProjectServicesArgs(Args):
     """Arguments of `ProjectServices`."""
 
     project: str
 
 
-class ProjectServices(Component):
+class ProjectServices(Component[ProjectServicesArgs]):
     """Enables APIs and hands the project on through them.
 
     A resource whose project id comes from `project_with` waits for exactly these APIs.
@@ -23,14 +20,10 @@ class ProjectServices(Component):
 
     group = None
 
-    def __init__(
-        self, name: str, args: ProjectServicesArgs, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ProjectServicesArgs) -> None:
         self._name = name
         self._project = args.project
         self._services: dict[str, gcp.projects.Service] = {}
-        self.register_outputs({})
 
     def project_with(self, *apis: str) -> pulumi.Output[str]:
         """The project id, known once all of `apis` are enabled.

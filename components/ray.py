@@ -7,7 +7,7 @@ from typing import Any, Final
 import pulumi
 
 from components.capacity import NOT_EVICTED, Capacity
-from components.component import Component
+from components.component import Args, Component
 from components.fingerprint import hashed_name
 from components.image import Image
 from components.manifest import MANIFESTS, Manifest
@@ -64,8 +64,7 @@ class RayWorkers:
     scratch: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RayClusterArgs:
+class RayClusterArgs(Args):
     """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
 
     Args:
@@ -114,7 +113,7 @@ class RayClusterArgs:
         )
 
 
-class RayCluster(Component):
+class RayCluster(Component[RayClusterArgs]):
     """A long-lived Ray cluster. The operator does not roll pods, so another spec is another cluster.
 
     Attributes:
@@ -123,15 +122,13 @@ class RayCluster(Component):
 
     group = "workload"
 
-    def __init__(self, name: str, args: RayClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: RayClusterArgs) -> None:
         self.cluster_name = hashed_name(name, _MAX_NAME, args.image.fingerprint, args.filled(name).tree)
         self.image = args.image
         self.namespace = args.namespace
         self.access: pulumi.Resource = args.filled(self.cluster_name).create(
             f"{name}-ray-cluster", args.namespace.running_in(self, args.depends_on)
         )
-        self.register_outputs({"name": self.cluster_name})
 
 
 def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +142,6 @@ def _volume(bucket: pulumi.Input[str] | None) -> dict[str, Any]:
     return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 
 
-@dataclass(frozen=True, kw_only=True)
 class RayJobArgs(RunArgs):
     """Arguments of `RayJob`, besides those of every `Run`.
 
@@ -161,7 +157,7 @@ class RayJobArgs(RunArgs):
     alone: bool = False
 
 
-class RayJob(Run):
+class RayJob(Run[RayJobArgs]):
     """A job of Ray's operator, in the namespace and with the image of its cluster.
 
     Attributes:
@@ -170,8 +166,7 @@ class RayJob(Run):
 
     _longest_name = _MAX_JOB_NAME
 
-    def __init__(self, name: str, args: RayJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: RayJobArgs) -> None:
         cluster, namespace = args.cluster, args.cluster.namespace
         needed = cluster.depends_on if isinstance(cluster, RayClusterArgs) else [cluster.access]
         values = {
@@ -191,7 +186,6 @@ class RayJob(Run):
             self.result = pulumi.Output.all(job.status).apply(
                 lambda status: _result(self.job_name, status[0])
             )
-        self.register_outputs({"name": self.job_name})
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
         """Commands that show the job, its training's log and Ray's dashboard, by the name of the output."""

@@ -1,13 +1,12 @@
 """What runs once for all that it consists of: Jobs and RayJobs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import pulumi
 
-from components.component import Component
+from components.component import A, Args, Component
 from components.fingerprint import hashed_name
 from components.manifest import KubernetesObject, Manifest, Values
 from components.namespace import Namespace
@@ -16,8 +15,7 @@ from components.namespace import Namespace
 _LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunArgs:
+class RunArgs(Args):
     """Arguments of every `Run`.
 
     Args:
@@ -31,7 +29,7 @@ class RunArgs:
     deadline_hours: int | None = None
 
 
-class Run(Component):
+class Run(Component[A]):
     """A job whose template cannot be edited: another one is another job."""
 
     group = "workload"

@@ -1,7 +1,6 @@
 """A GKE Standard cluster and its pools of nodes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import pulumi
@@ -10,7 +9,7 @@ import pulumi_gcp as gcp
 from cloud.machines import GPU_RESOURCE, MACHINES, Machine
 from components.capacity import Capacity
 from components.cluster import NODE_SCOPES, RAY_OPERATOR, Cluster, ClusterArgs
-from components.component import Component
+from components.component import Args, Component
 
 # GKE lets pods that ask for GPUs tolerate it.
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
@@ -24,8 +23,7 @@ _SYSTEM_NODES: Final = 2
 _SYSTEM_DISK_GB: Final = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodePoolArgs:
+class NodePoolArgs(Args):
     """Arguments of `NodePool`.
 
     Args:
@@ -59,7 +57,7 @@ class NodePoolArgs:
         return self.machine.model is not None
 
 
-class NodePool(Component):
+class NodePool(Component[NodePoolArgs]):
     """Nodes of one kind.
 
     Attributes:
@@ -70,8 +68,7 @@ class NodePool(Component):
     # APIs that a cluster with a TPU slice needs besides its own.
     tpu_apis: ClassVar = ("tpu.googleapis.com",)
 
-    def __init__(self, name: str, args: NodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: NodePoolArgs) -> None:
         cluster = args.cluster
         # Limits for all zones together, and nodes from whichever zone has them.
         autoscaling = gcp.container.NodePoolAutoscalingArgs(
@@ -116,7 +113,6 @@ class NodePool(Component):
                 deleted_with=cluster.resource,
             ),
         )
-        self.register_outputs({})
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:

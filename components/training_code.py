@@ -5,7 +5,6 @@ build of gigabytes (docs/adr/0004-code-by-bucket.md).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,15 +13,14 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from components.cloud_run import BucketFolder
-from components.component import Component
+from components.component import Args, Component
 from components.fingerprint import fingerprint
 from components.namespace import Namespace
 
 _SHIPPED: Final = ("*.py", "recipes/*.yaml")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingCodeArgs:
+class TrainingCodeArgs(Args):
     """Arguments of `TrainingCode`.
 
     Args:
@@ -33,7 +31,7 @@ class TrainingCodeArgs:
     packages: Sequence[Path]
 
 
-class TrainingCode(Component):
+class TrainingCode(Component[TrainingCodeArgs]):
     """Code for pods: a ConfigMap that never changes. Other code is another ConfigMap.
 
     Attributes:
@@ -44,8 +42,7 @@ class TrainingCode(Component):
 
     group = "storage"
 
-    def __init__(self, name: str, args: TrainingCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: TrainingCodeArgs) -> None:
         files = package_files(*args.packages)
         self.digest = fingerprint(files)
         config_map_name = f"{name}-code-{self.digest}"
@@ -62,11 +59,9 @@ class TrainingCode(Component):
             immutable=True,
             opts=args.namespace.inside(self),
         )
-        self.register_outputs({})
 
 
-@dataclass(frozen=True, kw_only=True)
-class BucketCodeArgs:
+class BucketCodeArgs(Args):
     """Arguments of `BucketCode`.
 
     Args:
@@ -77,7 +72,7 @@ class BucketCodeArgs:
     packages: Sequence[Path]
 
 
-class BucketCode(Component):
+class BucketCode(Component[BucketCodeArgs]):
     """Code for Cloud Run: a folder of a bucket that never changes. Other code is another folder.
 
     Attributes:
@@ -87,8 +82,7 @@ class BucketCode(Component):
 
     group = "storage"
 
-    def __init__(self, name: str, args: BucketCodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: BucketCodeArgs) -> None:
         files = package_files(*args.packages)
         self.digest = fingerprint(files)
         self.folder = BucketFolder(bucket=args.bucket, folder=f"code/{self.digest}")
@@ -102,7 +96,6 @@ class BucketCode(Component):
             )
             for path, text in files.items()
         ]
-        self.register_outputs({"digest": self.digest})
 
 
 def package_files(*packages: Path) -> dict[str, str]:

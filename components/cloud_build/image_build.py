@@ -1,7 +1,6 @@
 """An image that the stack builds itself, in Cloud Build, without Docker or gcloud on this machine."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pulumi
@@ -9,12 +8,11 @@ import pulumi_gcp as gcp
 
 from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
-from components.component import Component
+from components.component import Args, Component
 from components.image import ContainerRepository, Image
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageBuildArgs:
+class ImageBuildArgs(Args):
     """Arguments of `ImageBuild`.
 
     Args:
@@ -32,7 +30,7 @@ class ImageBuildArgs:
     labels: Mapping[str, str]
 
 
-class ImageBuild(Component):
+class ImageBuild(Component[ImageBuildArgs]):
     """Uploads the context and has it built, once per content.
 
     Attributes:
@@ -49,8 +47,7 @@ class ImageBuild(Component):
         "logging.googleapis.com",
     )
 
-    def __init__(self, name: str, args: ImageBuildArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(name, opts)
+    def _declare(self, name: str, args: ImageBuildArgs) -> None:
         context = BuildContext(args.context)
         source, bucket = self._source(name, args, context)
         inside = pulumi.ResourceOptions(parent=self)
@@ -89,7 +86,6 @@ class ImageBuild(Component):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
-        self.register_outputs({"image": build.uri})
 
     def _source(
         self, name: str, args: ImageBuildArgs, context: BuildContext
