@@ -1,7 +1,7 @@
 """Identity and Access Management: who has which role on what."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from cloud.container import CLUSTER
@@ -36,23 +36,16 @@ def member_of(of: Record, type: str, path: str, named_by: str = "") -> Record:
         path: Template of the resource's path, with which the member's id begins.
         named_by: The input that names the resource; empty where that may be none of the stack's.
     """
-    references = {named_by: of.type} if named_by else {}
-    return _member(type, path, of.api, of.permissions[0].rpartition(".")[0], of.role, references)
-
-
-def _member(
-    type: str, path: str, api: str, resource: str, role: str, references: Mapping[str, str]
-) -> Record:
     return Record(
         type=type,
-        api=api,
+        api=of.api,
         id=path + "/{role}/{member}",
         replaced_by=EVERY_INPUT,
-        references=references,
+        references={named_by: of.type} if named_by else {},
         rules=(_principal,),
         admission=(_known,),
-        permissions=verbs(resource, "getIamPolicy", "setIamPolicy"),
-        role=role,
+        permissions=verbs(of.permissions[0].rpartition(".")[0], "getIamPolicy", "setIamPolicy"),
+        role=of.role,
     )
 
 
@@ -86,13 +79,16 @@ def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
 
 
 # The program makes no project.
-_PROJECT_MEMBER: Final = _member(
+_PROJECT_MEMBER: Final = member_of(
+    Record(
+        type="",
+        api="cloudresourcemanager.googleapis.com",
+        id="{project}",
+        permissions=verbs("resourcemanager.projects", "get"),
+        role="roles/resourcemanager.projectIamAdmin",
+    ),
     "gcp:projects/iAMMember:IAMMember",
     "{project}",
-    api="cloudresourcemanager.googleapis.com",
-    resource="resourcemanager.projects",
-    role="roles/resourcemanager.projectIamAdmin",
-    references={},
 )
 _ACCOUNT_MEMBER: Final = member_of(
     ACCOUNT, "gcp:serviceaccount/iAMMember:IAMMember", "{serviceAccountId}", "serviceAccountId"

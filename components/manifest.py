@@ -51,11 +51,6 @@ class Manifest:
         if unused:
             raise ManifestError(f"{path}: no hole for {', '.join(unused)}")
 
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The object's spec."""
-        return self.tree["spec"]
-
     def create(self, name: str, opts: pulumi.ResourceOptions) -> "KubernetesObject":
         """Registers the object under the logical name `name`."""
         version = self.tree["apiVersion"]

@@ -203,7 +203,7 @@ def _cluster_fields(cluster: RayClusterArgs | RayCluster) -> dict[str, Any]:
         # https://github.com/ray-project/kuberay/issues/4516
         return {"clusterSelector": {"ray.io/cluster": cluster.cluster_name}, "backoffLimit": 0}
     return {
-        "rayClusterSpec": cluster.filled("unused").spec,
+        "rayClusterSpec": cluster.filled("unused").tree["spec"],
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": _SECONDS_UNTIL_SHUTDOWN,
         "backoffLimit": _RETRIES,

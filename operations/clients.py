@@ -160,3 +160,8 @@ def _disabled(error: HttpError) -> str:
         if isinstance(detail, Mapping) and detail.get("reason") == "SERVICE_DISABLED":
             return str((detail.get("metadata") or {}).get("service", ""))
     return ""
+
+
+def last(path: Any) -> str:
+    """The last part of a path or URL."""
+    return str(path or "").rpartition("/")[2]

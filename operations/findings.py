@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 from rich.console import Console
@@ -24,40 +25,25 @@ class Level(StrEnum):
 COLOURS: Final = dict(zip(Level, ("green", "yellow", "red", "magenta"), strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """What a check found.
 
     Args:
-        topic: What was checked, such as `quotas`.
         what: What is so, in a sentence or less.
         remedy: What to do, a command where there is one; empty when there is nothing to do.
+        topic: What was checked, such as `quotas`.
     """
 
-    topic: str = ""
     level: Level
     what: str
     remedy: str = ""
+    topic: str = ""
 
 
-def fine(what: str) -> Finding:
-    """Something that is as it must be."""
-    return Finding(level=Level.FINE, what=what)
-
-
-def warning(what: str, remedy: str) -> Finding:
-    """Something that `up` gets over, or that its owner may want."""
-    return Finding(level=Level.WARNING, what=what, remedy=remedy)
-
-
-def problem(what: str, remedy: str) -> Finding:
-    """Something that makes `up` fail, or what it makes useless."""
-    return Finding(level=Level.PROBLEM, what=what, remedy=remedy)
-
-
-def unknown(what: str, remedy: str) -> Finding:
-    """Something that could not be looked at."""
-    return Finding(level=Level.UNKNOWN, what=what, remedy=remedy)
+# What is as it must be; what `up` gets over, or its owner may want; what makes `up` fail, or what it makes
+# useless; what could not be looked at.
+fine, warning, problem, unknown = (partial(Finding, level) for level in Level)
 
 
 def exit_status(found: object, unseen: object) -> int:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import Final
 
 from rich.console import Console
@@ -13,12 +13,10 @@ from operations.checks.hub import check_hub
 from operations.checks.images import check_images
 from operations.checks.names import check_names
 from operations.checks.network import check_network
-from operations.checks.permissions import check_permissions
 from operations.checks.places import check_places
-from operations.checks.project import check_apis, check_project
+from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.checks.quotas import check_quotas
 from operations.checks.reservations import check_reservations
-from operations.checks.run_limit import check_run_limit
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
@@ -71,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         title = f"preflight of {planned.stack} in {planned.project}, {planned.region}"
         console = Console(width=None if sys.stdout.isatty() else 110)
-        rows = map(astuple, found)
+        rows = ((each.topic, each.level, each.what, each.remedy) for each in found)
         findings.show(rows, title, console, "check", "found", "what to do", colours=findings.COLOURS)
     levels = {finding.level for finding in found}
     return findings.exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)

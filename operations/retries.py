@@ -18,13 +18,8 @@ def retrying(retry: retry_base, attempts: int = 3) -> Retrying:
         stop=stop_after_attempt(attempts),
         wait=wait_exponential(exp_base=4),
         before_sleep=_log,
-        retry_error_callback=_last,
+        retry_error_callback=lambda state: state.outcome and state.outcome.result(),
     )
-
-
-def _last(state: RetryCallState) -> object:
-    assert state.outcome
-    return state.outcome.result()
 
 
 def _log(state: RetryCallState) -> None:

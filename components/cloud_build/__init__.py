@@ -1,5 +1,6 @@
 """A build in Cloud Build as a resource: it runs once, and again when another image is wanted."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import pulumi
@@ -36,37 +37,16 @@ class CloudBuildProvider(OnceProvider):
 class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
     """A build that has run.
 
-    Args:
+    Its inputs, besides `project`, `location`, `sourceBucket` and `sourceGeneration`:
         image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`; the tag stands for the content.
-        repository_created: When the repository was created; another one needs the image again.
-        source_object: The context, a `.tar.gz` with a Dockerfile at its root.
-        service_account: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
+        repositoryCreated: When the repository was created; another one needs the image again.
+        sourceObject: The context, a `.tar.gz` with a Dockerfile at its root.
+        serviceAccount: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
     """
 
     uri: pulumi.Output[str]
 
     def __init__(
-        self,
-        name: str,
-        *,
-        project: pulumi.Input[str],
-        location: str,
-        image: pulumi.Input[str],
-        repository_created: pulumi.Input[str],
-        source_bucket: pulumi.Input[str],
-        source_object: pulumi.Input[str],
-        source_generation: pulumi.Input[int],
-        service_account: pulumi.Input[str],
-        opts: pulumi.ResourceOptions | None = None,
+        self, name: str, inputs: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        inputs = {
-            "project": project,
-            "location": location,
-            "image": image,
-            "repositoryCreated": repository_created,
-            "sourceBucket": source_bucket,
-            "sourceObject": source_object,
-            "sourceGeneration": source_generation,
-            "serviceAccount": service_account,
-        }
         super().__init__(CloudBuildProvider(), name, {**inputs, **dict.fromkeys(_RESULTS)}, opts)

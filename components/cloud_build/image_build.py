@@ -75,15 +75,17 @@ class ImageBuild(Component[ImageBuildArgs]):
         pushes = args.repository.grant_writer(f"{args.image_name}-builder", account.member)
         build = CloudBuild(
             f"{name}-build",
-            project=args.project,
-            location=args.build_region,
-            image=pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
-            repository_created=args.repository.created,
-            source_bucket=bucket.name,
-            source_object=source.name,
-            source_generation=source.generation,
-            service_account=account.name,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
+            {
+                "project": args.project,
+                "location": args.build_region,
+                "image": pulumi.Output.concat(args.repository.path, f"/{args.image_name}:{context.digest}"),
+                "repositoryCreated": args.repository.created,
+                "sourceBucket": bucket.name,
+                "sourceObject": source.name,
+                "sourceGeneration": source.generation,
+                "serviceAccount": account.name,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
 

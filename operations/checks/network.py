@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Final
 
-from operations.clients import Clients
+from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem
-from operations.leftovers.thing import last
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from cloud.run import L4_REGIONS
-from operations.clients import Clients
+from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
-from operations.leftovers.thing import last
 from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
 from operations.workloads import cloud_run_of

@@ -1,12 +1,18 @@
-"""The project: that it is there, pays, and has its APIs enabled."""
+"""The project: that it is there, pays, has its APIs enabled, lets the deployer in; and that a run ends."""
 
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 
+from cloud import iam, records
 from cloud.serviceusage import SERVICE
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
+
+# https://docs.cloud.google.com/resource-manager/reference/rest/v3/projects/testIamPermissions
+_PER_CALL: Final = 100
 
 
 def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -54,3 +60,45 @@ def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         )
     else:
         yield fine(f"all {len(wanted)} are enabled")
+
+
+def needed(plan: StackPlan) -> dict[str, str]:
+    """The permissions that the plan's resources need, each with the role that brings it."""
+    known = records.every()
+    found = [known[each.type] for each in plan.resources if each.type in known]
+    return {
+        **{permission: record.role for record in found for permission in record.permissions},
+        # Every scenario starts nodes, builds or instances as an account that it has made.
+        **iam.ACT_AS,
+    }
+
+
+def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """That the credentials have every permission that the plan's resources need in the project."""
+    wanted = needed(plan)
+    names, missing = sorted(wanted), defaultdict(list)
+    for start in range(0, len(names), _PER_CALL):
+        asked = {"permissions": names[start : start + _PER_CALL]}
+        method, resource = "projects.testIamPermissions", f"projects/{plan.project}"
+        answer = clients.call("cloudresourcemanager.v3", method, resource=resource, body=asked)
+        for permission in sorted({*asked["permissions"]} - {*answer.get("permissions", ())}):
+            missing[wanted[permission]].append(permission)
+    for role, permissions in sorted(missing.items()):
+        yield problem(
+            f"missing: {', '.join(permissions)}",
+            f"gcloud projects add-iam-policy-binding {plan.project} --member user:YOU --role {role}",
+        )
+    if not missing:
+        yield fine(f"all {len(wanted)} permissions that the plan needs")
+
+
+def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
+    """That a run ends by itself; what stays is in the cost of a forgotten month."""
+    hours = plan.setting("maxRunHours")
+    if hours is None:
+        yield warning(
+            "maxRunHours is not set: a run that hangs holds its accelerators until somebody looks",
+            f"pulumi config set maxRunHours 8 --stack {plan.stack}",
+        )
+    else:
+        yield fine(f"a run may train for {hours} hours")

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from components.capacity import Reservation
-from operations.clients import Clients
+from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown, warning
-from operations.leftovers.thing import last
 from operations.machines import Machines, machines_of
 from operations.plan import StackPlan
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from operations import findings, plan
 from operations.clients import Clients
 from operations.errors import OperationError
-from operations.first_run.assumptions import assumptions
+from operations.first_run.assumptions import Assumption, assumptions
 from operations.first_run.ground import Ground
 from operations.first_run.measurements import MEASUREMENTS
 from operations.options import add_kubeconfig, add_shared
@@ -34,15 +34,12 @@ _COLOURS: Final = dict(zip(Verdict, ("red", "green", "magenta", "cyan"), strict=
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Assumption):
     """An assumption, and what was seen of it, or why it was not."""
 
     id: str
-    assumed: str
-    otherwise: str
     verdict: Verdict
     seen: str
-    look: str
 
     @property
     def cells(self) -> tuple[str, Verdict, str, str]:
@@ -91,4 +88,4 @@ def look(id: str, ground: Ground) -> Row:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             verdict, said = Verdict.UNSEEN, f"the answer is not understood ({type(error).__name__}: {error})"
     seen = Redaction().text(said).replace(ground.plan.project, "PROJECT")
-    return Row(id=id, verdict=verdict, seen=seen, **assumptions()[id].model_dump(exclude={"source"}))
+    return Row(id=id, verdict=verdict, seen=seen, **vars(assumptions()[id]))

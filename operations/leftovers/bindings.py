@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from operations.clients import Clients
 from operations.errors import CallError
-from operations.leftovers.footprint import Footprint
-from operations.leftovers.thing import Thing
+from operations.leftovers.footprint import Footprint, Thing
 
 _ACCOUNT: Final = "serviceAccount:"
 # How a policy shows a member that has been deleted: deleted:serviceAccount:ADDRESS?uid=NUMBER.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
@@ -10,7 +10,7 @@ from cloud.compute import NETWORK, SUBNETWORK
 from cloud.container import CLUSTER, NODE_POOL
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
-from operations.leftovers.thing import Thing, last
+from operations.clients import last
 from operations.plan import StackPlan
 from operations.state import State, names
 
@@ -22,6 +22,32 @@ _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 
 # Type and name of each.
 Names = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thing:
+    """Something that exists.
+
+    Args:
+        type: Type token of the resource that a program declares it by, empty for what others make.
+        location: Zone, region, or empty where it has none.
+        parent: What it is a part of: the cluster of a node pool, the resource of a role binding.
+        network: Name of the VPC that it is in, empty for none, as of the subnet.
+        owner: Address of the service account, or name of the service, that it is about.
+        detail: What else a person wants to know before it is deleted.
+        given_back: Who gives it back by itself, and when; empty when somebody must delete it.
+    """
+
+    type: str
+    name: str
+    location: str = ""
+    parent: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    network: str = ""
+    subnet: str = ""
+    owner: str = ""
+    detail: str = ""
+    given_back: str = ""
 
 
 class Belonging(NamedTuple):

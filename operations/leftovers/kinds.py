@@ -16,11 +16,10 @@ from cloud.record import Listing
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
-from operations.clients import Clients
+from operations.clients import Clients, last
 from operations.errors import OperationError
 from operations.leftovers.bindings import Bindings
-from operations.leftovers.footprint import Footprint
-from operations.leftovers.thing import Thing, last
+from operations.leftovers.footprint import Footprint, Thing
 
 Item = Mapping[str, Any]
 

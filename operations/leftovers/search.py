@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from operations.clients import Clients
 from operations.errors import CallError
-from operations.leftovers.footprint import Belonging, Footprint
+from operations.leftovers.footprint import Belonging, Footprint, Thing
 from operations.leftovers.kinds import Kind, kinds
-from operations.leftovers.thing import Thing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from operations.clients import Clients
-from operations.leftovers.thing import last
+from operations.clients import Clients, last
 from operations.status import words
 from operations.status.report import Line, Why, line
 

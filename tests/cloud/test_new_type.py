@@ -10,9 +10,9 @@ import pytest
 
 import cloud
 from cloud import records
-from operations.checks.permissions import needed
+from operations.checks.project import needed
+from operations.leftovers.footprint import Thing
 from operations.leftovers.kinds import kinds
-from operations.leftovers.thing import Thing
 from operations.plan import StackPlan
 from operations.quantities import by_use
 from rehearsal import schedule, timeline

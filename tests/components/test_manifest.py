@@ -45,7 +45,7 @@ def test_values_go_in_whole_inside_texts_and_as_entries(path: Path) -> None:
 @pulumi.runtime.test
 def test_an_output_stays_an_output_and_leaves_its_neighbours_known(path: Path) -> Any:
     bucket = pulumi.Output.from_input("unknown-yet")
-    spec = Manifest(path, {**VALUES, "bucket": bucket}).spec
+    spec = Manifest(path, {**VALUES, "bucket": bucket}).tree["spec"]
     assert spec["whole"] == 7
     return spec["inside"].apply(lambda text: _equal(text, "gs://unknown-yet/n"))
 

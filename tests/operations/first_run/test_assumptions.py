@@ -4,6 +4,8 @@ import re
 import subprocess
 from collections.abc import Iterator
 
+import pytest
+
 from engine.project import ROOT
 from operations.first_run.assumptions import FILE, assumptions
 from operations.first_run.measurements import MEASUREMENTS
@@ -32,6 +34,14 @@ def test_every_assumption_is_cited_by_what_depends_on_it() -> None:
 
 def test_what_is_measured_is_an_assumption() -> None:
     assert MEASUREMENTS.keys() - assumptions().keys() == set()
+
+
+@pytest.mark.parametrize("id", assumptions())
+def test_an_assumption_says_all_that_there_is_to_say_and_when_and_where_it_was_read(id: str) -> None:
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", id)
+    row = vars(assumptions()[id])
+    assert all(isinstance(text, str) and text for text in row.values())
+    assert re.match(r"\d{4}-\d\d-\d\d \S", row["source"])
 
 
 def test_the_file_has_each_assumption_once_in_the_order_of_the_ids() -> None:

@@ -96,9 +96,8 @@ def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
 def test_what_differs_is_shown_with_what_goes_wrong_and_what_is_not_seen_with_how_to_look(
     verdict: Verdict, shown: list[str]
 ) -> None:
-    row = Row(
-        id="a-b", assumed="so", otherwise="goes wrong", verdict=verdict, seen="seen", look="how to look"
-    )
+    fact = {"assumed": "so", "otherwise": "goes wrong", "source": "a page", "look": "how to look"}
+    row = Row(id="a-b", verdict=verdict, seen="seen", **fact)
     assert row.cells == ("a-b", verdict, "so", "\n".join(shown))
 
 
