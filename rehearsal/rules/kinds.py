@@ -1,4 +1,4 @@
-"""Rules of Kubernetes objects: the published schemas, and the API server's rules for names and labels.
+"""Rules of Kubernetes objects: the published schemas, and the API server's rules for names.
 
 The schemas are those of the package kubernetes-validate (made from the Kubernetes API description),
 in their strict form, which rejects unknown fields.
@@ -31,22 +31,16 @@ ALWAYS_THERE: Final = ("default", "kube-system")
 _BUILT_IN: Final = re.compile(r"v\d\w*|(apps|batch|autoscaling|policy)/v\d\w*|[a-z.]+\.k8s\.io/v\d\w*")
 _CUSTOM: Final = re.compile(r"(gateway\.networking|snapshot\.storage)\.k8s\.io/.*")
 
-_LABEL: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)"
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 )
 _ANY_NAME: Final = (_SUBDOMAIN, "at most 253 of a-z, 0-9, -, .; a letter or digit at both ends")
 _NAMES: Final = {
-    "Namespace": (pods.DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"),
+    "Namespace": (_DNS_LABEL, "at most 63 of a-z, 0-9, -; a letter or digit at both ends"),
     "Service": (re.compile(RFC1035 % 61), RFC1035_RULE % 63),
 }
 _RBAC_KINDS: Final = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-_LABEL_VALUE: Final = re.compile(f"{_LABEL}?")
-_KEY: Final = re.compile(rf"(?:(?P<prefix>[^/]+)/)?(?P<name>{_LABEL})")
-_LABEL_MAPS: Final = ("labels", "nodeSelector", "matchLabels")
-_DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_MOST_DATA: Final = 1024 * 1024
-_MOST_ANNOTATIONS: Final = 256 * 1024
 
 _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec.template",)),
@@ -59,15 +53,12 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
     """Everything wrong with an object."""
     if type_token == RELEASE:
         yield from schema.undeclared(type_token, inputs)
-        yield from _release(inputs)
         return
     kind, version = inputs.get("kind"), inputs.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(version, str):
         yield "kind", "an object has an apiVersion and a kind"
         return
     yield from _name(kind, inputs)
-    yield from _labels(inputs, "")
-    yield from _data(kind, inputs)
     if version.startswith("ray.io/"):
         yield from ray.problems(inputs)
     elif _BUILT_IN.fullmatch(version) and not _CUSTOM.fullmatch(version):
@@ -77,23 +68,9 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
             wrapped = {"apiVersion": "v1", "kind": "PodTemplate", "template": template}
             yield from _schema_problems("v1", "PodTemplate", wrapped, path)
         yield from pods.problems(path, template)
-    if kind == "Job":
-        yield from pods.job(inputs)
     for path in ("spec.ingress[].ports[].endPort", "spec.egress[].ports[].endPort"):
         for _ in at(inputs, path):  # https://github.com/cilium/cilium/issues/28684
             yield path, "GKE opens the first port alone before Cilium 1.16: state each port, or none"
-
-
-def _release(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """A chart of a registry is found by its exact version, and by nothing but its address."""
-    if not inputs.get("name"):
-        yield "name", "missing: names of the chart's objects start with it, and an automatic one is random"
-    for chart in texts(inputs, "chart"):
-        published = chart.startswith("oci://")
-        if published and not inputs.get("version"):
-            yield "version", f"missing: without it {chart} is another chart tomorrow"
-        if published and inputs.get("repositoryOpts"):
-            yield "repositoryOpts", "a chart of an OCI registry has no repository beside its address"
 
 
 def pod_templates(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -118,59 +95,8 @@ def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
         if kind not in _RBAC_KINDS and not pattern.fullmatch(name):
             yield "metadata.name", f"{name!r} is not a valid name of a {kind}: {rule}"
     for name in texts(inputs, "metadata.namespace"):
-        if not pods.DNS_LABEL.fullmatch(name):
+        if not _DNS_LABEL.fullmatch(name):
             yield "metadata.namespace", f"{name!r} is not a valid namespace"
-    for annotations in objects(inputs, "metadata.annotations"):
-        for key in annotations:
-            if not _is_key(key):
-                yield "metadata.annotations", f"{key!r} is not a valid annotation key"
-        if sum(len(str(text)) for text in annotations.values()) > _MOST_ANNOTATIONS:
-            yield "metadata.annotations", f"more than {_MOST_ANNOTATIONS} characters in all"
-
-
-def _labels(node: Any, path: str) -> Iterator[Problem]:
-    """Every map of labels in the object, node selectors included.
-
-    https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
-    """
-    if isinstance(node, list):
-        for index, item in enumerate(node):
-            yield from _labels(item, f"{path}[{index}]")
-    if not isinstance(node, Mapping):
-        return
-    for key, value in node.items():
-        below = f"{path}.{key}" if path else key
-        if key in _LABEL_MAPS and isinstance(value, Mapping):
-            yield from _label_map(below, value)
-        yield from _labels(value, below)
-
-
-def _label_map(path: str, labels: Mapping[str, Any]) -> Iterator[Problem]:
-    for key, value in labels.items():
-        if not _is_key(key):
-            yield path, f"{key!r} is not a valid label key"
-        if isinstance(value, str) and not is_unknown(value) and not _LABEL_VALUE.fullmatch(value):
-            yield path, f"value {value!r} of {key}: at most 63 of A-Z, a-z, 0-9, -, _, . (no slash)"
-
-
-def _is_key(key: str) -> bool:
-    match = _KEY.fullmatch(key)
-    return bool(match) and (match["prefix"] is None or bool(_SUBDOMAIN.fullmatch(match["prefix"])))
-
-
-def _data(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Keys and size of a ConfigMap or Secret."""
-    if kind not in ("ConfigMap", "Secret"):
-        return
-    size = 0
-    for field in ("data", "binaryData", "stringData"):
-        for entries in objects(inputs, field):
-            size += sum(len(str(value).encode()) for value in entries.values())
-            for key in entries:
-                if not _DATA_KEY.fullmatch(key):
-                    yield field, f"{key!r} is not a valid key: 1-253 of A-Z, a-z, 0-9, -, _, ."
-    if size > _MOST_DATA:
-        yield "data", f"{size} bytes, at most {_MOST_DATA} fit"
 
 
 def _schema_problems(version: str, kind: str, value: Mapping[str, Any], base: str) -> Iterator[Problem]:
