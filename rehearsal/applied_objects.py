@@ -51,7 +51,7 @@ class ApplyingKubernetes(FakeKubernetes):
         if item:
             self.reached(resource)
             if resource.type == RELEASE:
-                self._cluster.uninstall(item.inputs)
+                self._cluster.plane.kueue.uninstall()
             else:
                 self._cluster.delete(_tree(item.inputs))
         super().delete(resource, item_id)
@@ -63,7 +63,7 @@ class ApplyingKubernetes(FakeKubernetes):
             return None
         if resource.type == RELEASE:
             return item.inputs, item.outputs
-        live = self._cluster.read(_tree(item.inputs))
+        live = self._cluster.api.get(_tree(item.inputs))
         if live is None:
             return None
         then, now = self._written[item.key], _projected(live, item.inputs)

@@ -7,11 +7,9 @@ What GKE itself installs is missing.
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final, TypeVar
 
 from cloud.kubernetes import is_awaited
-from engine.go_build import Log
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
 from rehearsal.control_plane.cluster import ControlPlane
@@ -28,8 +26,6 @@ _T = TypeVar("_T")
 _TIMEOUT: Final = 60.0
 # Pods that run train, and take their grace periods; Ray's head all of the 100 s in which it drains.
 _LONGEST_RUN: Final = 300.0
-# API groups of GKE and its add-ons. Where the API server does not serve them, their objects are not checked.
-_OF_GKE: Final = ("cloud.google.com/", "networking.gke.io/", "monitoring.googleapis.com/")
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
 
@@ -40,7 +36,6 @@ class LiveCluster:
     Args:
         plane: A running control plane.
         cloud: What exists in the project of the cluster.
-        log: Told what is not checked.
 
     Attributes:
         plane: The control plane, and `api` its API server.
@@ -48,11 +43,10 @@ class LiveCluster:
         nodes: What adds and removes its nodes.
     """
 
-    def __init__(self, plane: ControlPlane, cloud: FakeCloud, log: Log) -> None:
+    def __init__(self, plane: ControlPlane, cloud: FakeCloud) -> None:
         self.plane = plane
         self.api: Api = plane.api
         self._cloud = cloud
-        self._log_once = cache(log)
         self._stopped = threading.Event()
         # By path, in the order in which they came.
         self._applied: dict[str, Object] = {}
@@ -79,8 +73,6 @@ class LiveCluster:
             WaitError: When the object does not become ready. A new one is then deleted again, as when it can
                 never become ready, which is Rejected.
         """
-        if not self._is_served(tree):
-            return tree
         path = self.api.path_of(tree)
         if new and self.api.get(tree):
             kind, name = path.rsplit("/", 2)[1:]
@@ -110,34 +102,28 @@ class LiveCluster:
             raise
         return live
 
-    def read(self, tree: Mapping[str, Any]) -> Object | None:
-        """The object as it is, None when there is none; `tree` itself when its kind is not served."""
-        return self.api.get(tree) if self._is_served(tree) else dict(tree)
-
     def delete(self, *trees: Mapping[str, Any]) -> None:
         """Deletes objects and what they own, and waits until all of it is gone.
 
         Raises:
             WaitError: When it is not gone in time; the message names the finalizers.
         """
-        served = [tree for tree in trees if self._is_served(tree)]
-        for tree in served:
+        for tree in trees:
             self.api.delete(tree)
-        gone = self._patience * len(served)
-        self._until(lambda: self._held(served), lambda: not any(map(self.api.get, served)), gone)
-        for tree in served:
+        gone = self._patience * len(trees)
+        self._until(lambda: self._held(trees), lambda: not any(map(self.api.get, trees)), gone)
+        for tree in trees:
             self._applied.pop(self.api.path_of(tree), None)
 
     def install(self, release: Mapping[str, Any]) -> None:
-        """Installs a Helm release, if it is of Kueue; any other is only logged.
+        """Installs Kueue's Helm release.
 
         Raises:
-            RehearsalError: When the release is wrong.
+            RehearsalError: When the release is wrong, or of another chart.
         """
-        chart = _chart(release)
+        chart = str(release.get("chart")).rpartition("/")[2]
         if chart != CHART:
-            self._log_once(f"the Helm chart {chart} is not installed here: only Kueue's can be")
-            return
+            raise Rejected(f"the Helm chart {chart} cannot be installed here: only Kueue's can")
         wanted = str(release.get("version") or KUEUE.version)
         if wanted.removeprefix("v") != KUEUE.version.removeprefix("v"):
             raise Rejected(
@@ -145,15 +131,6 @@ class LiveCluster:
                 "pin one version in the stack and in tools/kueue/go.mod"
             )
         self.plane.kueue.install(release.get("values") or {}, str(release.get("namespace") or "default"))
-
-    def uninstall(self, release: Mapping[str, Any]) -> None:
-        """Uninstalls a Helm release, if it is of Kueue.
-
-        Raises:
-            WaitError: When it is not gone in time.
-        """
-        if _chart(release) == CHART:
-            self.plane.kueue.uninstall()
 
     def sweep(self) -> None:
         """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
@@ -200,22 +177,6 @@ class LiveCluster:
         finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"
         return f"the deletion of {live['kind']} {live['metadata']['name']}; finalizers: {finalizers}"
 
-    def _is_served(self, tree: Mapping[str, Any]) -> bool:
-        """Whether the API server serves the kind of an object.
-
-        Raises:
-            Rejected: When it does not, and the kind is none of GKE's own.
-        """
-        version, kind = str(tree["apiVersion"]), str(tree["kind"])
-        try:
-            self.api.kind(version, kind)
-        except ApiError:
-            if not version.startswith(_OF_GKE):
-                raise
-            self._log_once(f"{version} {kind} is not checked by the API server: its CRD is not here")
-            return False
-        return True
-
     def _until(self, what: Callable[[], str], ask: Callable[[], _T], timeout: float = _TIMEOUT) -> _T:
         def answer() -> _T:
             if self._stopped.is_set():
@@ -226,8 +187,3 @@ class LiveCluster:
                 raise Rejected("the API server is gone") from None
 
         return until(what, answer, timeout)
-
-
-def _chart(release: Mapping[str, Any]) -> str:
-    """The chart's name, without where it is published."""
-    return str(release.get("chart", "")).rstrip("/").split("/")[-1]

@@ -192,7 +192,7 @@ class Rehearsal:
         from rehearsal.applied_objects import ApplyingKubernetes
         from rehearsal.live_cluster import LiveCluster
 
-        self.cluster = LiveCluster(self._plane, self.cloud, self._log)
+        self.cluster = LiveCluster(self._plane, self.cloud)
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
 
     def _operate(self, operation: Callable[..., Any]) -> Result:

@@ -28,7 +28,10 @@ def configured(configuration: Any) -> dict[str, Any]:
 
 
 def program(
-    values: dict[str, Any] | None = None, flavor: dict[str, Any] | None = None, version: str = "0.19.2"
+    values: dict[str, Any] | None = None,
+    flavor: dict[str, Any] | None = None,
+    version: str = "0.19.2",
+    chart: str = "kueue",
 ) -> Callable[[], None]:
     """A cluster with Kueue in it and one flavor of nodes."""
 
@@ -43,7 +46,7 @@ def program(
             "kueue",
             name="kueue",
             namespace="kueue-system",
-            chart="oci://registry.k8s.io/kueue/charts/kueue",
+            chart=f"oci://registry.k8s.io/kueue/charts/{chart}",
             values=values or configured(CONFIGURATION),
             version=version,
             opts=pulumi.ResourceOptions(provider=provider, depends_on=[home]),
@@ -76,7 +79,6 @@ def test_a_release_runs_the_real_manager_whose_kinds_are_checked_and_goes_withou
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0
         assert rehearsal.cluster
-        rehearsal.cluster.uninstall({"chart": "oci://example.com/charts/another"})
         assert plane.kueue.installed
         rehearsal.destroy()
         assert not plane.kueue.installed
@@ -118,8 +120,9 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     [
         (program({"managerconfig": {}}), "values.managerconfig: the chart of Kueue has no such value"),
         (program(version="0.18.0"), "has Kueue v0.19.2, the release wants 0.18.0"),
+        (program(chart="another"), "the Helm chart another cannot be installed here"),
     ],
-    ids=["an unknown value", "another version"],
+    ids=["an unknown value", "another version", "another chart"],
 )
 def test_a_wrong_release_fails_before_anything_is_installed(
     plane: ControlPlane, wrong: Callable[[], None], reason: str
