@@ -41,7 +41,6 @@ class ControlPlane:
         kueue: The release of Kueue; to be installed.
         ray_operator: Ray's operator.
         kubeconfig: Path of the administrator's kubeconfig.
-        keys: Folder of its keys and certificates.
     """
 
     def __init__(self, log: Log = print, *, runs_pods: bool = False) -> None:
@@ -76,7 +75,6 @@ class ControlPlane:
         started.callback(kwokctl.delete, folder)
         kwokctl.create(folder, pods=not self.runs_pods)
         self.kubeconfig = folder / "kubeconfig"
-        self.keys = next(folder.rglob("pki"))
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)

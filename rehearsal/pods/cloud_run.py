@@ -9,6 +9,7 @@ from cloud.secretmanager import SECRET, VERSION
 from rehearsal.control_plane.api import Api, Object
 from rehearsal.fake_cloud import FakeCloud
 from rehearsal.pods.pod import Machine, Pod
+from rehearsal.rules.pods import GCS_FUSE
 
 # https://docs.cloud.google.com/run/docs/container-contract
 _GRACE: Final = 10.0
@@ -25,9 +26,6 @@ class Instance(Pod):
         policy: Whether it is started again, as a pod's `restartPolicy`.
         cloud: Where its secrets are.
         machine: What it finds.
-
-    Attributes:
-        account: Address of the service account that it acts as.
     """
 
     def __init__(
@@ -43,10 +41,10 @@ class Instance(Pod):
             "containers": [_container(each, variables) for each in template["containers"]],
             "volumes": [_volume(each) for each in template.get("volumes") or ()],
             "restartPolicy": policy,
+            "serviceAccountName": template["serviceAccount"],
             "terminationGracePeriodSeconds": _GRACE,
         }
         metadata = {"name": name, "namespace": "", "uid": uuid.uuid4().hex}
-        self.account: str = template["serviceAccount"]
         super().__init__(_Secrets(cloud), {"metadata": metadata, "spec": spec}, machine)
 
     @property
@@ -94,11 +92,10 @@ def _container(container: Object, variables: Mapping[str, object]) -> Object:
     """As Kubernetes has it."""
     env: list[Object] = [{"name": name, "value": str(value)} for name, value in variables.items()]
     for each in container.get("envs") or ():
-        key = (each.get("valueSource") or {}).get("secretKeyRef")
-        source = (
-            {"valueFrom": {"secretKeyRef": {"name": key["secret"], "key": key["version"]}}} if key else each
-        )
-        env.append({"name": each["name"], **source})
+        if source := each.get("valueSource"):
+            key = {"name": source["secretKeyRef"]["secret"], "key": source["secretKeyRef"]["version"]}
+            each = {"name": each["name"], "valueFrom": {"secretKeyRef": key}}
+        env.append(each)
     same = {key: container[key] for key in _SAME if key in container}
     return {"name": container.get("name", "main"), "command": container.get("commands"), "env": env, **same}
 
@@ -108,4 +105,4 @@ def _volume(volume: Object) -> Object:
         return volume
     attributes = {"bucketName": said["bucket"], "mountOptions": ",".join(said.get("mountOptions") or ())}
     mount = {"readOnly": said.get("readOnly"), "volumeAttributes": attributes}
-    return {"name": volume["name"], "csi": {"driver": "gcsfuse.csi.storage.gke.io", **mount}}
+    return {"name": volume["name"], "csi": {"driver": GCS_FUSE, **mount}}

@@ -1,19 +1,97 @@
-"""The life of one container: starts, ends, starts again after a pause."""
+"""The life of one container: starts, is probed, ends, starts again after a pause."""
 
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError
 
 from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
-from rehearsal.pods.probes import Probes
 
 # Seconds before a container is started again, the first time and at most; twice as long each time.
 _PAUSE, _LONGEST_PAUSE = 10.0, 300.0
+
+
+class Probes:
+    """The probes and the hook of one container that has been started, until it ends.
+
+    Args:
+        container: The container's specification.
+        process: Its process.
+        address: Of its pod.
+
+    Attributes:
+        started: Whether the startup probe has succeeded.
+        ready: Whether the readiness probe says so.
+        failure: Why the container has to be ended; empty while it has not.
+    """
+
+    def __init__(self, container: Object, process: Process, address: str) -> None:
+        self._container, self._process, self._address = container, process, address
+        self.started = self.ready = False
+        self.failure = ""
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        if not self._settles("startupProbe", True):
+            self.failure = "startup probe failed"
+        else:
+            self.started, self.ready = True, "readinessProbe" not in self._container
+            threading.Thread(target=self._follow, daemon=True).start()
+            if not self._settles("livenessProbe", False):
+                self.failure = "liveness probe failed"
+
+    def stop(self, grace: float) -> None:
+        """Asks the process to end, by hook and SIGTERM, and kills it when it has not in `grace` seconds."""
+        deadline = time.monotonic() + grace
+        if hook := (self._container.get("lifecycle") or {}).get("preStop"):
+            self._act(hook, grace)
+        self._process.signal(signal.SIGTERM)
+        # A kubelet gives two seconds, however long the hook took.
+        self._process.wait(max(2.0, deadline - time.monotonic()))
+        if self._process.exit_code() is None:
+            self._process.signal(signal.SIGKILL)
+
+    def _act(self, handler: Mapping[str, Any], seconds: float) -> bool:
+        """Does what a hook or probe says; whether that succeeds in time."""
+        if "exec" in handler:
+            return self._process.execute(handler["exec"]["command"], seconds)
+        if "sleep" in handler:
+            self._process.wait(min(seconds, handler["sleep"]["seconds"]))
+            return True
+        ask = handler["httpGet"]
+        named = {port.get("name"): port["containerPort"] for port in self._container.get("ports") or ()}
+        port = named.get(ask["port"], ask["port"])
+        try:
+            url = f"http://{self._address}:{port}{ask.get('path', '/')}"
+            return 200 <= urllib3.request("GET", url, retries=False, timeout=seconds).status < 400
+        except HTTPError:
+            return False
+
+    def _follow(self) -> None:
+        while "readinessProbe" in self._container and self._process.exit_code() is None:
+            self.ready = self._settles("readinessProbe", not self.ready)
+
+    def _settles(self, kind: str, until: bool) -> bool:
+        """Asks until a probe has failed as often as it says, which is False, `until` it has succeeded."""
+        probe, failures = self._container.get(kind), 0
+        if probe is None:
+            return True
+        self._process.wait(probe.get("initialDelaySeconds") or 0)
+        while self._process.exit_code() is None:
+            begun = time.monotonic()
+            good = self._act(probe, probe.get("timeoutSeconds") or 1)
+            failures = 0 if good else failures + 1
+            if (good and until) or failures == (probe.get("failureThreshold") or 3):
+                return good
+            self._process.wait(max(0.0, begun + (probe.get("periodSeconds") or 10) - time.monotonic()))
+        return True
 
 
 class Life:
@@ -67,7 +145,7 @@ class Life:
             self.process.wait(10)
 
     def leave(self, grace: float) -> None:
-        """Asks it to end for good, by hook and SIGTERM, and kills it when it has not in `grace` seconds."""
+        """Ends it for good; see `Probes.stop`."""
         self._policy = "Never"
         self.done |= "waiting" in self._state
         self._end(grace)
@@ -97,19 +175,9 @@ class Life:
         self._state = {"running": {"startedAt": now()}}
 
     def _end(self, grace: float) -> None:
-        if self.process and self._probes and "running" in self._state and not self._ending:
+        if self._probes and "running" in self._state and not self._ending:
             self._ending = True
-            threading.Thread(target=self._stop, args=(self.process, self._probes, grace), daemon=True).start()
-
-    def _stop(self, process: Process, probes: Probes, grace: float) -> None:
-        deadline = time.monotonic() + grace
-        if hook := (self.container.get("lifecycle") or {}).get("preStop"):
-            probes.act(hook, grace)
-        process.signal(signal.SIGTERM)
-        # A kubelet gives two seconds, however long the hook took.
-        process.wait(max(2.0, deadline - time.monotonic()))
-        if process.exit_code() is None:
-            process.signal(signal.SIGKILL)
+            threading.Thread(target=self._probes.stop, args=(grace,), daemon=True).start()
 
     def _ended(self, code: int) -> None:
         self.exit_code = code

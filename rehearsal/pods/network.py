@@ -16,8 +16,8 @@ from rehearsal.errors import RehearsalError
 GATEWAY: Final = "10.8.0.1"
 METADATA: Final = "169.254.169.254"
 _BRIDGE: Final = "pods"
-# Programs, and the Debian packages that bring them.
-_NEEDED: Final = {"bwrap": "bubblewrap", "ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+# Programs of the Debian packages bubblewrap and iproute2.
+_NEEDED: Final = ("bwrap", "ip")
 _NAMESPACES: Final = 0x10000000 | 0x40000000 | 0x00020000  # CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS
 # Processes end with the thread that has started them (PR_SET_PDEATHSIG): it is this one, which lasts.
 _STARTER: Final = ThreadPoolExecutor(1)
@@ -25,8 +25,8 @@ _STARTER: Final = ThreadPoolExecutor(1)
 
 def missing() -> str:
     """What this machine lacks for pods to run, and how to get it; empty when it lacks nothing."""
-    if absent := {package for program, package in _NEEDED.items() if not shutil.which(program)}:
-        return f"pods need {', '.join(sorted(absent))}: apt-get install {' '.join(sorted(absent))}"
+    if absent := [program for program in _NEEDED if not shutil.which(program)]:
+        return f"pods need {' and '.join(absent)}: apt-get install bubblewrap iproute2"
     tried = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "true"], capture_output=True, text=True, check=False
     )

@@ -1,8 +1,10 @@
 """One pod of a simulated node, whose containers are run."""
 
+import base64
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,11 +12,10 @@ from typing import Final
 from rehearsal.control_plane.api import Api, ApiError, Object
 from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
-from rehearsal.pods.environment import environment, expanded
 from rehearsal.pods.image import Image
 from rehearsal.pods.life import Life, now
 from rehearsal.pods.network import GATEWAY, PodNetwork, write_hosts
-from rehearsal.pods.volumes import lay_out
+from rehearsal.pods.references import environment, expanded, lay_out
 
 _SECONDS: Final = 0.1
 
@@ -79,11 +80,6 @@ class Pod:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    @property
-    def service_account(self) -> str:
-        """`NAMESPACE/NAME`."""
-        return f"{self.tree['metadata']['namespace']}/{self._spec.get('serviceAccountName', 'default')}"
-
     def resolve(self, names: Sequence[tuple[str, str]]) -> None:
         """Lets it find these addresses by their names, and itself."""
         own, space = self._host, self.tree["metadata"]["namespace"]
@@ -93,9 +89,8 @@ class Pod:
 
     def process(self, container: str) -> Process:
         """The process of a container that has been started."""
-        return next(
-            life.process for life in self._then if life.container["name"] == container and life.process
-        )
+        found = (life.process for life in self._then if life.container["name"] == container)
+        return next(filter(None, found))
 
     def leave(self, grace: float, reason: str = "") -> None:
         """Asks it to end within `grace` seconds; `Terminated` is the reason of a node that is shut down."""
@@ -124,11 +119,12 @@ class Pod:
             first = next((life for life in self._first if not life.done or life.exit_code), None)
             for life in [first] if first else self._then:
                 life.tick()
-            self._tell()
-            if self._phase() in ("Succeeded", "Failed"):
-                break
-        if self._grace is not None and not self._reason:
-            self._forget()
+            with suppress(ConnectionError):  # the API server may be gone for a while
+                self._tell()
+                if self._told.get("phase") in ("Succeeded", "Failed"):
+                    if self._grace is not None and not self._reason:
+                        self._api.delete(self.tree, ended=True)
+                    return
 
     def _phase(self) -> str:
         if any(life.done and life.exit_code for life in self._first):
@@ -167,17 +163,6 @@ class Pod:
             except ApiError as error:
                 if error.code == 404:
                     self._dead.set()
-            except ConnectionError:
-                return  # told when the API server is back
-
-    def _forget(self) -> None:
-        """Has the API server remove it, as a kubelet does when everything of a deleted pod has ended."""
-        while not self._dead.wait(_SECONDS):
-            try:
-                self._api.delete(self.tree, ended=True)
-            except ConnectionError:
-                continue
-            return
 
     def _life(self, container: Object, policy: str) -> Life:
         grace = float(self._spec.get("terminationGracePeriodSeconds", 30))
@@ -217,8 +202,12 @@ class Pod:
     def _host(self) -> str:
         return self._spec.get("hostname") or self.tree["metadata"]["name"]
 
-    def _read(self, kind: str, name: str) -> Object | None:
-        namespace = self.tree["metadata"]["namespace"]
-        return self._api.get(
-            {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
-        )
+    def _read(self, kind: str, said: Object) -> Mapping[str, str]:
+        metadata = {"name": said["name"], "namespace": self.tree["metadata"]["namespace"]}
+        found = self._api.get({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+        if found is None and not said.get("optional"):
+            raise RehearsalError(f'{kind.lower()} "{said["name"]}" not found')
+        texts = (found or {}).get("data") or {}
+        if kind == "Secret":
+            return {key: base64.b64decode(text).decode() for key, text in texts.items()}
+        return texts

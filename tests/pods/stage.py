@@ -73,8 +73,9 @@ class Stage:
         self.kubelet = started.enter_context(Kubelet(self.plane, self.around.machine, self._hosts))
 
     def _account_of(self, address: str) -> str | None:
-        pod = self.kubelet.at(address)
-        return pod.service_account if pod else None
+        if not (pod := self.kubelet.at(address)):
+            return None
+        return f"{pod.tree['metadata']['namespace']}/{pod.tree['spec']['serviceAccountName']}"
 
     @property
     def training(self) -> Object:
@@ -163,7 +164,7 @@ class CloudRunStage(Stage):
 
     def _account_of(self, address: str) -> str | None:
         instance = self.cloud_run.at(address)
-        return instance.account if instance else None
+        return instance.tree["spec"]["serviceAccountName"] if instance else None
 
     @property
     def training(self) -> Object:
