@@ -6,6 +6,7 @@ Names: https://docs.cloud.google.com/compute/docs/naming-resources
 import ipaddress
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -14,9 +15,7 @@ from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record
 from cloud.rules import RFC1035, RFC1035_RULE
 
 API: Final = "compute.googleapis.com"
-_LINK: Final = "https://www.googleapis.com/compute/v1/{id}"
-_ADMIN: Final = "roles/compute.networkAdmin"
-_NETWORKING: Final = "E505-1604-58F8"
+_billed = partial(Billed, service="E505-1604-58F8")
 _NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, longest=63)
 _SHORTEST_RANGE: Final = 29
 
@@ -57,26 +56,22 @@ def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
     return Listing(title=title, api="compute.v1", collection=collection, gcloud=gcloud, **more)
 
 
-NETWORK: Final = Record(
+_record = partial(Record, api=API, role="roles/compute.networkAdmin", name=_NAME)
+_linked = partial(_record, outputs={"selfLink": "https://www.googleapis.com/compute/v1/{id}"})
+
+NETWORK: Final = _linked(
     type="gcp:compute/network:Network",
-    api=API,
     id="projects/{project}/global/networks/{name}",
-    outputs={"selfLink": _LINK},
-    name=_NAME,
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
     minutes=(Minutes(create=0.35, delete=0.5, assumption="minutes-call"),),
     listing=listing("network", "networks", "networks"),
     permissions=verbs("compute.networks", "create", "delete", "get"),
-    role=_ADMIN,
     quota="networks",
 )
 
-SUBNETWORK: Final = Record(
+SUBNETWORK: Final = _linked(
     type="gcp:compute/subnetwork:Subnetwork",
-    api=API,
     id="projects/{project}/regions/{region}/subnetworks/{name}",
-    outputs={"selfLink": _LINK},
-    name=_NAME,
     replaced_by=(
         "description externalIpv6Prefix internalIpv6Prefix name network params project region "
         "reservedInternalRange resolveSubnetMask"
@@ -91,47 +86,37 @@ SUBNETWORK: Final = Record(
         "compute.networks.updatePolicy",
         *verbs("compute.subnetworks", "create", "delete", "get", "use"),
     ),
-    role=_ADMIN,
     quota="subnetworks",
 )
 
-ROUTER: Final = Record(
+ROUTER: Final = _linked(
     type="gcp:compute/router:Router",
-    api=API,
     id="projects/{project}/regions/{region}/routers/{name}",
-    outputs={"selfLink": _LINK},
-    name=_NAME,
     replaced_by="encryptedInterconnectRouter name nccGateway network params project region",
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     listing=listing("router", "routers", "routers"),
     permissions=verbs("compute.routers", "create", "delete", "get", "update"),
-    role=_ADMIN,
     quota="routers",
 )
 
-NAT: Final = Record(
+NAT: Final = _record(
     type="gcp:compute/routerNat:RouterNat",
-    api=API,
     id="{project}/{region}/{router}/{name}",
-    name=_NAME,
     replaced_by="endpointTypes initialNatIps name project region router type",
     references={"router": ROUTER.type},
     permissions=verbs("compute.routers", "get", "update"),
-    role=_ADMIN,
     billed=(
-        Billed(
+        _billed(
             key="nat.address",
             what="Cloud NAT's address",
             unit="hour",
-            service=_NETWORKING,
             description="Networking Cloud NAT IP Usage",
         ),
-        Billed(
+        _billed(
             key="nat.data",
             what="through Cloud NAT: model, data set, image",
             unit="GiB",
-            service=_NETWORKING,
             description="Networking Cloud Nat Data Processing",
         ),
     ),

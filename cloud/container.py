@@ -5,6 +5,7 @@ provider's schema (hashicorp/terraform-provider-google-beta, google-beta/service
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from cloud import nodes
@@ -16,10 +17,15 @@ from cloud.serviceaccount import ACCOUNT
 
 API: Final = "container.googleapis.com"
 ADMIN: Final = "roles/container.admin"
-_NAME: Final = Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40)
-_BILLING: Final = "CCD8-9BF1-090E"
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
-_STREAMING: Final = {"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"}
+_fee = partial(Billed, what="GKE cluster", unit="hour", service="CCD8-9BF1-090E")
+_record = partial(
+    Record,
+    api=API,
+    role=ADMIN,
+    name=Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40),
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
+    apis={"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"},
+)
 
 _EXCLUSIONS: Final = "maintenancePolicy.maintenanceExclusions[]"
 _WINDOWS: Final = ("dailyMaintenanceWindow", "recurringWindow", "recurringMaintenanceWindow")
@@ -153,9 +159,8 @@ def _is_autopilot(inputs: Inputs) -> bool:
     return inputs.get("enableAutopilot") is True
 
 
-CLUSTER: Final = Record(
+CLUSTER: Final = _record(
     type="gcp:container/cluster:Cluster",
-    api=API,
     id="projects/{project}/locations/{location}/clusters/{name}",
     outputs={
         "endpoint": _endpoint,
@@ -163,7 +168,6 @@ CLUSTER: Final = Record(
         "selfLink": "https://container.googleapis.com/v1/{id}",
         "workloadIdentityConfig": {"workloadPool": "{project}.svc.id.goog"},
     },
-    name=_NAME,
     labels="resourceLabels",
     replaced_by=(
         "clusterAutoscaling.autoProvisioningDefaults.bootDiskKmsKey clusterIpv4Cidr "
@@ -188,7 +192,6 @@ CLUSTER: Final = Record(
         "nodeConfig.serviceAccount": ACCOUNT.type,
     },
     holds=(NETWORK.type, SUBNETWORK.type),
-    apis=_STREAMING,
     rules=(_cluster, _maintenance, nodes.node_zones, nodes.machine_type, nodes.node_config),
     admission=(_ranges_of_subnetwork,),
     minutes=(
@@ -213,33 +216,20 @@ CLUSTER: Final = Record(
         *verbs("container.clusters", "create", "delete", "get", "update"),
         "container.operations.get",
     ),
-    role=ADMIN,
     protected=True,
     billed=(
-        Billed(
-            key="cluster.autopilot",
-            what="GKE cluster",
-            unit="hour",
-            service=_BILLING,
-            description="Autopilot Kubernetes Clusters",
-            when=_is_autopilot,
-        ),
-        Billed(
+        _fee(key="cluster.autopilot", description="Autopilot Kubernetes Clusters", when=_is_autopilot),
+        _fee(
             key="cluster.standard",
-            what="GKE cluster",
-            unit="hour",
-            service=_BILLING,
             description="Regional Kubernetes Clusters",
             when=lambda inputs: not _is_autopilot(inputs),
         ),
     ),
 )
 
-NODE_POOL: Final = Record(
+NODE_POOL: Final = _record(
     type="gcp:container/nodePool:NodePool",
-    api=API,
     id="projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
-    name=_NAME,
     replaced_by=(
         "cluster initialNodeCount location maxPodsPerNode name namePrefix "
         "networkConfig.acceleratorNetworkProfile networkConfig.additionalNodeNetworkConfigs "
@@ -253,7 +243,6 @@ NODE_POOL: Final = Record(
         "upgradeSettings version " + _below("nodeConfig", _NODE_CONFIG_KEPT)
     ),
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
-    apis=_STREAMING,
     rules=(
         *(nodes.settings, nodes.node_zones, nodes.pool_size, nodes.flex_start),
         *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
@@ -276,5 +265,4 @@ NODE_POOL: Final = Record(
         detail=lambda item: item.get("status", ""),
     ),
     permissions=(*verbs("container.clusters", "get", "update"), "container.operations.get"),
-    role=ADMIN,
 )

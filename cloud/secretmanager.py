@@ -1,14 +1,14 @@
 """Secret Manager."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from cloud.iam import member_of
 from cloud.inputs import objects
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 
-_API: Final = "secretmanager.googleapis.com"
-_ADMIN: Final = "roles/secretmanager.admin"
+_record = partial(Record, api="secretmanager.googleapis.com", role="roles/secretmanager.admin")
 
 
 def _replication(inputs: Inputs) -> Iterator[Problem]:
@@ -18,9 +18,8 @@ def _replication(inputs: Inputs) -> Iterator[Problem]:
             yield "replication", "exactly one of auto and userManaged is needed"
 
 
-SECRET: Final = Record(
+SECRET: Final = _record(
     type="gcp:secretmanager/secret:Secret",
-    api=_API,
     id="projects/{project}/secrets/{secretId}",
     outputs={"name": "projects/{number}/secrets/{secretId}"},
     # https://docs.cloud.google.com/secret-manager/docs/creating-and-accessing-secrets
@@ -32,18 +31,15 @@ SECRET: Final = Record(
         title="secret", api="secretmanager.v1", collection="projects.secrets", gcloud="secrets delete {name}"
     ),
     permissions=verbs("secretmanager.secrets", "create", "delete", "get"),
-    role=_ADMIN,
 )
 
-VERSION: Final = Record(
+VERSION: Final = _record(
     type="gcp:secretmanager/secretVersion:SecretVersion",
-    api=_API,
     id="projects/{number}/secrets/{secret}/versions/1",
     outputs={"name": "{id}", "version": "1"},
     replaced_by="isSecretDataBase64 project secret secretData secretDataWoVersion",
     references={"secret": SECRET.type},
     permissions=verbs("secretmanager.versions", "access", "add", "destroy", "get"),
-    role=_ADMIN,
     sealed=True,
 )
 

@@ -4,6 +4,7 @@ https://docs.cloud.google.com/storage/docs/json_api/v1/buckets
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from cloud.iam import member_of
@@ -11,8 +12,7 @@ from cloud.inputs import given, numbers, objects
 from cloud.record import Billed, Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
-_API: Final = "storage.googleapis.com"
-_ADMIN: Final = "roles/storage.admin"
+_record = partial(Record, api="storage.googleapis.com", role="roles/storage.admin")
 _LINK: Final = "https://www.googleapis.com/storage/v1/b/"
 _CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL")
 _DAY: Final = 24 * 3600
@@ -40,9 +40,8 @@ def _object(inputs: Inputs) -> Iterator[Problem]:
         yield "source", "exactly one of source and content is needed"
 
 
-BUCKET: Final = Record(
+BUCKET: Final = _record(
     type="gcp:storage/bucket:Bucket",
-    api=_API,
     id="{name}",
     outputs={
         "project": "{project}",
@@ -78,12 +77,10 @@ BUCKET: Final = Record(
         ),
     ),
     permissions=(*verbs("storage.buckets", "create", "delete", "get"), "storage.objects.list"),
-    role=_ADMIN,
 )
 
-_OBJECT: Final = Record(
+_OBJECT: Final = _record(
     type="gcp:storage/bucketObject:BucketObject",
-    api=_API,
     id="{bucket}-{name}",
     outputs={"selfLink": _LINK + "{bucket}/o/{name}", "generation": lambda made: int(made["digits"][:16])},
     name=Name(longest=1024),
@@ -95,7 +92,6 @@ _OBJECT: Final = Record(
     references={"bucket": BUCKET.type},
     rules=(_object,),
     permissions=verbs("storage.objects", "create", "delete", "get"),
-    role=_ADMIN,
     sealed=True,
 )
 

@@ -7,8 +7,7 @@ from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from googleapiclient.errors import HttpError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
-from cloud.client import CALL_ERRORS, client
-from cloud.credentials import find_credentials, is_on_the_way
+from cloud.client import CALL_ERRORS, client, find_credentials, is_on_the_way
 from components.clock import Clock
 from components.once import OnceError
 

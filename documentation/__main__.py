@@ -2,8 +2,8 @@
 
 import sys
 
-from documentation.errors import DocumentationError
 from documentation.pages import pages
+from documentation.parts import DocumentationError
 from engine.errors import EngineError
 from engine.plan import Plan
 from engine.project import ROOT

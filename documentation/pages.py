@@ -12,9 +12,7 @@ from cloud.machines import B200, L4
 from cloud.record import ANY_CALL
 from components.retries import what_to_do
 from documentation import picture, settings_reference
-from documentation.errors import DocumentationError
-from documentation.markdown import table
-from documentation.scenarios import scenarios
+from documentation.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
 from engine.project import ROOT
 from operations.first_run.assumptions import assumptions

@@ -13,7 +13,7 @@ import networkx
 import components
 from components.component import Component, Group
 from components.project_services import ProjectServices
-from documentation.errors import DocumentationError
+from documentation.parts import DocumentationError
 from engine.plan import Plan, Planned
 
 # Everything at Google waits for its API; arrows from here would hide the others.

@@ -7,9 +7,7 @@ from typing import Final
 from pydantic.fields import FieldInfo
 
 import stacks
-from documentation.errors import DocumentationError
-from documentation.markdown import table
-from documentation.scenarios import scenarios
+from documentation.parts import DocumentationError, scenarios, table
 from stacks.reader import ConfigModel, is_secret, keys_of, values_of
 
 _HEAD: Final = """\

@@ -9,8 +9,7 @@ from google.auth.transport.requests import Request
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
-from cloud.client import CALL_ERRORS, client
-from cloud.credentials import find_credentials, is_on_the_way
+from cloud.client import CALL_ERRORS, client, find_credentials, is_on_the_way
 from cloud.discovery import discovery
 from operations.errors import CallError, OperationError
 

@@ -9,14 +9,12 @@ from typing import Final
 from rich.console import Console
 
 from operations import findings, plan
+from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.hub import check_hub
 from operations.checks.images import check_images
 from operations.checks.names import check_names
-from operations.checks.network import check_network
-from operations.checks.places import check_places
+from operations.checks.places import check_network, check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
-from operations.checks.quotas import check_quotas
-from operations.checks.reservations import check_reservations
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level

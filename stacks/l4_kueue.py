@@ -182,7 +182,21 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = _server(site, settings, ground, queue, nodes)
     run = ground.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
     job = _fine_tune(site, settings, ground, queue, nodes, run)
-    return _outputs(settings, ground, server, job, run)
+    kubectl = ground.namespace.kubectl
+    message = '{"role": "user", "content": "Why is the sky blue?"}'
+    question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
+    return {
+        "connect": ground.cluster.connect,
+        "watchQueue": f"{kubectl} get workloads --watch",
+        "watchServing": f"{kubectl} get pods --selector app={server.server_name} --watch",
+        "openServing": f"{kubectl} port-forward service/{server.server_name} 8000:8000",
+        "ask": (
+            "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
+            f"--header 'Content-Type: application/json' --data '{question}'"
+        ),
+        **job.commands(),
+        **ground.bucket.commands(run),
+    }
 
 
 def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
@@ -301,24 +315,3 @@ def _placement(settings: Settings) -> dict[str, str]:
     if not settings.autopilot:
         return {}
     return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
-
-
-def _outputs(
-    settings: Settings, ground: Ground, server: ModelServer, job: BatchJob, run: str
-) -> dict[str, pulumi.Input[str]]:
-    """Commands to copy, in the order in which an operator needs them; `up` waited for none of it."""
-    kubectl = ground.namespace.kubectl
-    message = '{"role": "user", "content": "Why is the sky blue?"}'
-    question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
-    return {
-        "connect": ground.cluster.connect,
-        "watchQueue": f"{kubectl} get workloads --watch",
-        "watchServing": f"{kubectl} get pods --selector app={server.server_name} --watch",
-        "openServing": f"{kubectl} port-forward service/{server.server_name} 8000:8000",
-        "ask": (
-            "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
-            f"--header 'Content-Type: application/json' --data '{question}'"
-        ),
-        **job.commands(),
-        **ground.bucket.commands(run),
-    }

@@ -13,8 +13,8 @@ from cloud import cloudbuild, iam, records, run
 from cloud.inputs import at, texts
 from cloud.machines import L4, V6E, Accelerator
 from cloud.quantity import quantity
+from operations.checks.capacity import HYPERDISKS
 from operations.checks.places import zones_with
-from operations.checks.quotas import HYPERDISKS
 from operations.errors import OperationError
 from operations.first_run.ground import Ground
 from operations.prices import catalog_prices, known

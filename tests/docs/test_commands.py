@@ -18,7 +18,7 @@ import yaml
 
 import bootstrap.settings
 import stacks
-from documentation.scenarios import scenarios
+from documentation.parts import scenarios
 from engine.configuration import configuration
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override

@@ -10,9 +10,8 @@ import yaml
 
 import stacks
 from documentation import picture, settings_reference
-from documentation.errors import DocumentationError
 from documentation.pages import README, page_of, pages
-from documentation.scenarios import scenarios
+from documentation.parts import DocumentationError, scenarios
 from engine.plan import Plan, Planned
 from stacks import a4_ray
 from stacks.reader import keys_of

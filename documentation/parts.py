@@ -1,7 +1,17 @@
-"""Which scenarios there are, and which stack files run them."""
+"""What the generated pages are made of: tables, and the scenarios with the stack files that run them."""
 
-from documentation.errors import DocumentationError
+from collections.abc import Iterable, Sequence
+
 from operations.previews import stack_inputs
+
+
+class DocumentationError(Exception):
+    """A page cannot be generated; the message says what to add, and where."""
+
+
+def table(*columns: str, rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in (columns, ["---"] * len(columns), *rows))
 
 
 def scenarios() -> dict[str, list[str]]:
