@@ -1,10 +1,9 @@
-"""Gets the programs of the Go modules that tools/ pins: downloads them where that can be, else builds them.
+"""Builds the programs of the Go modules that tools/ pins.
 
-Each is got once, into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
+Each is built once, into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
 there too, so that Go's module cache need not stay.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,8 +21,6 @@ Log = Callable[[str], None]
 
 TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
-# Seconds: for the connection, which may hang where there is no way out, and between two parts of the answer.
-_TIMEOUT: Final = (5.0, 30.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +33,6 @@ class GoModule:
         commands: Name of each program and its package.
         files: Folder or file of the module, and where under `.tools/` its copy goes.
         version_variable: Variable that the linker sets to the pinned version.
-        published: Asks where each program of the pinned version can be downloaded, with its SHA-256 digest in
-            a file beside it; None where that is nowhere.
     """
 
     folder: str
@@ -45,7 +40,6 @@ class GoModule:
     commands: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
     version_variable: str = ""
-    published: Callable[[], Mapping[str, str]] | None = None
 
     @property
     def version(self) -> str:
@@ -85,46 +79,7 @@ class GoModule:
             for source, copy in self.files.items():
                 with _unfinished(TOOLS / copy) as target:
                     _copy(root / source, target)
-        self._finish()
-
-    def download(self, log: Log) -> bool:
-        """Downloads its programs instead, whole or not at all; False when its publisher has none for us.
-
-        Args:
-            log: Told what is downloaded, and why that failed.
-
-        Raises:
-            EngineError: When something else was downloaded than its publisher released.
-        """
-        if not self.published:
-            return False
-        # Imported where it is needed: mostly everything is there.
-        import requests
-
-        addresses = self.published()
-
-        def fetch(address: str) -> bytes:
-            answer = requests.get(address, timeout=_TIMEOUT)
-            answer.raise_for_status()
-            return answer.content
-
-        try:
-            for name in self.commands:
-                log(f"downloading {addresses[name]} into {TOOLS / 'bin'}, once")
-                content, digest = fetch(addresses[name]), fetch(f"{addresses[name]}.sha256").decode()
-                if hashlib.sha256(content).hexdigest() != digest.strip():
-                    raise EngineError(f"{addresses[name]} is not what its publisher released: another digest")
-                with _unfinished(path_of(name)) as target:
-                    target.write_bytes(content)
-                    target.chmod(0o755)
-        except requests.RequestException as error:
-            log(f"not downloaded: {error}")
-            return False
-        self._finish()
-        return True
-
-    def _finish(self) -> None:
-        """Written last: without it nothing of the module counts as built."""
+        # Written last: without it nothing of the module counts as built.
         with _unfinished(self._stamp) as stamp:
             stamp.write_text(self.version)
 
@@ -170,8 +125,6 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
         wanted = [module for module in modules if not module.is_built]
         for module in wanted:
-            if module.download(log):
-                continue
             what = ", ".join(module.commands or module.files.values())
             log(f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; takes minutes")
             module.build()

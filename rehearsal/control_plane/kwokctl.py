@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,25 +82,13 @@ def check(folder: Path) -> None:
 
 
 def _on(folder: Path, *arguments: str) -> str:
-    return run(arguments, {"KWOK_WORKDIR": str(folder), "KUBECONFIG": str(folder / "kubeconfig")})
-
-
-def run(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Runs kwokctl and returns what it prints.
-
-    Args:
-        arguments: Such as `["create", "cluster"]`.
-        environment: Environment on top of this process's own.
-
-    Raises:
-        RehearsalError: With what kwokctl says, when it fails.
-    """
+    """Runs kwokctl on the control plane in a folder and returns what it prints."""
     process = subprocess.Popen(
         [str(go_build.path_of("kwokctl")), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, **environment},
+        env={**os.environ, "KWOK_WORKDIR": str(folder), "KUBECONFIG": str(folder / "kubeconfig")},
         text=True,
         start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
     )

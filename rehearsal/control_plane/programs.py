@@ -3,15 +3,6 @@
 from typing import Final
 
 from engine.go_build import GoModule
-from rehearsal.control_plane import kwokctl
-
-
-def _published() -> dict[str, str]:
-    """Where Kubernetes publishes its programs, by name: kwokctl knows it."""
-    version = {"KWOK_KUBE_VERSION": _KUBERNETES.version}
-    artifacts = kwokctl.run(["get", "artifacts", "--runtime=binary", "--filter=binary"], version)
-    return {address.rpartition("/")[2]: address for address in artifacts.split()}
-
 
 _ETCD: Final = GoModule(
     folder="etcd",
@@ -26,7 +17,6 @@ _KUBERNETES: Final = GoModule(
         for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
     },
     version_variable="k8s.io/component-base/version.gitVersion",
-    published=_published,
 )
 _STAGES: Final = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
 _KWOK: Final = GoModule(
@@ -35,7 +25,6 @@ _KWOK: Final = GoModule(
     commands={name: f"sigs.k8s.io/kwok/cmd/{name}" for name in ("kwok", "kwokctl")},
     files={f"kustomize/stage/{path}.yaml": f"kwok/{path.rpartition('/')[2]}.yaml" for path in _STAGES},
 )
-# Its publisher has the manager as an image only.
 KUEUE: Final = GoModule(
     folder="kueue",
     module="sigs.k8s.io/kueue",
@@ -51,5 +40,4 @@ KUBERAY: Final = GoModule(
     commands={"ray-operator": "github.com/ray-project/kuberay/ray-operator"},
     files={"config/crd/bases": "kuberay/crd", "config/rbac": "kuberay/rbac"},
 )
-# kwokctl, which knows where Kubernetes is published, is built first.
 MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)
