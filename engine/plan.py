@@ -1,7 +1,7 @@
 """The plan of a preview: every resource with its inputs and what it waits for."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -75,37 +75,19 @@ class Plan:
         return json.dumps({"changes": self.changes, "resources": resources}, indent=2, sort_keys=True) + "\n"
 
 
-def read(report: str, calls: Iterable[str] = ()) -> Plan:
-    """The plan of a preview.
-
-    Args:
-        report: What `pulumi preview --json` prints.
-        calls: Lines of the file that the engine writes for `PULUMI_DEBUG_GRPC`. Of the resource options, the
-            report leaves out `deleteBeforeReplace` alone.
-    """
+def read(report: str) -> Plan:
+    """The plan of a preview, from what `pulumi preview --json` prints."""
     parsed = json.loads(report)
     steps: list[dict[str, Any]] = parsed["steps"]
     shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
-    resources = [_planned(step) for step in shown]
-    first = set(_deleted_first(calls))
-    for resource in resources:
-        resource.options.update({"deleteBeforeReplace": True} if resource.urn in first else {})
     changes, warnings = parsed.get("changeSummary", {}), told(parsed, "warning")
-    return Plan(resources=tuple(resources), changes=changes, report=report, warnings=warnings)
+    return Plan(resources=tuple(map(_planned, shown)), changes=changes, report=report, warnings=warnings)
 
 
 def told(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
     """What a preview's report says with a severity, such as `warning`, each text once."""
     said = (each for each in report.get("diagnostics") or () if each["severity"] == severity)
     return tuple(dict.fromkeys(each["message"].removeprefix("warning: ").strip() for each in said))
-
-
-def _deleted_first(calls: Iterable[str]) -> Iterator[str]:
-    """URNs of the resources that were registered with `delete_before_replace`."""
-    for line in calls:
-        call = json.loads(line)
-        if call["method"].endswith("/RegisterResource") and call["request"].get("deleteBeforeReplace"):
-            yield call.get("response", {}).get("urn", "")
 
 
 def _planned(step: Mapping[str, Any]) -> Planned:

@@ -140,14 +140,7 @@ class Rehearsal:
         Raises:
             RehearsalError: With the engine's message, or why a first plan would work by luck or not at all.
         """
-        calls = Path(self._workspace.work_dir, "calls.json")
-        self._workspace.environment["PULUMI_DEBUG_GRPC"] = str(calls)
-        try:
-            report = self._run(self._stack.preview, json=True).stdout
-            found = plan.read(report, calls.read_text().splitlines())
-        finally:
-            del self._workspace.environment["PULUMI_DEBUG_GRPC"]
-            calls.unlink(missing_ok=True)
+        found = plan.read(self._run(self._stack.preview, json=True).stdout)
         wrong = [] if self.cloud.items else plan_checks.problems(found)
         if wrong:
             raise RehearsalError("\n".join(wrong))
