@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock",
         action="store_true",
-        help="say how long the real thing takes, by published durations, and draw it",
+        help="say how long the real thing takes, by published durations",
     )
     parser.add_argument(
         "--cluster",

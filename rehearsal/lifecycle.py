@@ -18,7 +18,6 @@ from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import spoil
 from rehearsal.faults import KINDS, Operation
 from rehearsal.session import Rehearsal
-from rehearsal.timeline import svg
 
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
@@ -75,10 +74,8 @@ class Lifecycle:
             near = project.near(kind, list(KINDS))
             raise RehearsalError(f"--fail-at {self.fail_at}: there is no such kind of fault; {near}")
         if self.clock:
-            phases = schedule.phases(plan.resources)
-            for phase in phases:
+            for phase in schedule.phases(plan.resources):
                 _log(f"critical path of {phase.title}, {display.path_line(phase)}")
-            (self._results / "timeline.svg").write_text(svg(self.stack, phases))
         return plan
 
     def _all(self, rehearsal: Rehearsal) -> bool:

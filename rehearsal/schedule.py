@@ -38,7 +38,7 @@ class Phase:
 
     Args:
         title: How it is shown.
-        steps: Its operations, in the order in which they start.
+        steps: Its operations.
         critical_path: Those that decide how long it takes, one after the other.
     """
 
@@ -111,13 +111,9 @@ def _destroy(found: Mapping[str, Planned]) -> Phase:
 
 
 def _phase(title: str, found: Mapping[str, Planned], steps: Iterable[Step], path: Iterable[Step]) -> Phase:
-    """A phase without the engine's own operations, the others in the order in which they start."""
-    shown = (step for step in steps if found[step.urn].type.startswith(_TIMED))
-    return Phase(
-        title=title,
-        steps=sorted(shown, key=lambda step: (step.start, step.end, step.urn)),
-        critical_path=[step for step in path if step.minutes],
-    )
+    """A phase without the engine's own operations."""
+    shown = [step for step in steps if found[step.urn].type.startswith(_TIMED)]
+    return Phase(title=title, steps=shown, critical_path=[step for step in path if step.minutes])
 
 
 def _needed(resource: Planned) -> set[str]:

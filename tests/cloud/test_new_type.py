@@ -15,7 +15,7 @@ from operations.leftovers.footprint import Thing
 from operations.leftovers.kinds import kinds
 from operations.plan import StackPlan
 from operations.quantities import by_use
-from rehearsal import schedule, timeline
+from rehearsal import schedule
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 
@@ -94,7 +94,6 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
         assert rehearsal.cloud.items == []
     up, _ = schedule.phases(plan.resources)
     assert {step.name: round(step.minutes, 2) for step in up.steps} == {"pubsub": 0.3, "topic": 0.7}
-    assert "topic" in timeline.svg("new", [up])
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
     kind = next(each for each in kinds.__wrapped__() if each.title == "topic")

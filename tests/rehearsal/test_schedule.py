@@ -1,13 +1,9 @@
-"""How long a stack takes: computed from its plan, and drawn."""
+"""How long a stack takes: computed from its plan."""
 
-import random
-import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 from engine.plan import Planned
-from rehearsal.schedule import Phase, Step, phases
-from rehearsal.timeline import svg
-from tests import plans
+from rehearsal.schedule import Phase, phases
 
 CLUSTER = "gcp:container/cluster:Cluster"
 NETWORK = "gcp:compute/network:Network"
@@ -99,18 +95,5 @@ def test_an_empty_stack_takes_no_time() -> None:
     assert [(phase.minutes, [*phase.critical_path]) for phase in phases([])] == [(0, []), (0, [])]
 
 
-def test_the_picture_does_not_depend_on_the_order_of_the_engine() -> None:
-    found = list(plans.shipped("l4-kueue").resources)
-    first = svg("l4-kueue", phases(found))
-    random.shuffle(found)
-    assert svg("l4-kueue", phases(found)) == first
-
-
-def test_the_picture_is_well_formed_and_shows_the_path() -> None:
-    steps = [
-        Step(urn=name, name=name, start=start, end=start + 1)
-        for name, start in (("a<b", 0.0), ("c", 1.0), ("d", 0.0))
-    ]
-    chart = svg("x", [Phase(title="up", steps=steps, critical_path=steps[1:2])])
-    ElementTree.fromstring(chart)
-    assert all(text in chart for text in ("a&lt;b 1", "up: 2 min", "critical path"))
+def test_the_order_of_the_engine_does_not_matter() -> None:
+    assert phases(reversed(STACK)) == phases(STACK)
