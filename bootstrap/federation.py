@@ -10,9 +10,6 @@ import pulumi_gcp as gcp
 # Attributes of a job that roles are given by.
 PREVIEWS: Final = "previews"
 DEPLOYS: Final = "deploys"
-# Google keeps the id of a deleted pool for 30 days, and the pool with it: `gcloud iam workload-identity-pools
-# undelete` brings it back.
-_POOL: Final = "llm-forges"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +27,6 @@ class Forge:
     trusted: str
     previews: str
     deploys: str
-
-
-def identity_pool(project: pulumi.Input[str]) -> gcp.iam.WorkloadIdentityPool:
-    """The pool that the jobs of all forges are in; the project id is known once its APIs are enabled."""
-    return gcp.iam.WorkloadIdentityPool(
-        "llm-pool",
-        project=project,
-        # A deleted pool keeps its name for 30 days; Pulumi's suffix lets a new one take its place.
-        workload_identity_pool_id=_POOL,
-        display_name="Pipelines of the LLM stacks",
-    )
 
 
 def admit(pool: gcp.iam.WorkloadIdentityPool, name: str, forge: Forge) -> pulumi.Output[str]:

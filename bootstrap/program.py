@@ -6,7 +6,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from bootstrap import roles
-from bootstrap.federation import DEPLOYS, PREVIEWS, Forge, admit, github, gitlab, identity_pool, job_identity
+from bootstrap.federation import DEPLOYS, PREVIEWS, Forge, admit, github, gitlab, job_identity
 from bootstrap.settings import Settings
 from components.project_services import ProjectServices, ProjectServicesArgs
 
@@ -28,7 +28,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
     bucket, key = _state_store(project, settings.region)
-    pool = identity_pool(project)
+    pool = gcp.iam.WorkloadIdentityPool(
+        "llm-pool",
+        project=project,
+        # Google keeps the id of a deleted pool for 30 days, and the pool with it: `gcloud iam
+        # workload-identity-pools undelete` brings it back.
+        workload_identity_pool_id="llm-forges",
+        display_name="Pipelines of the LLM stacks",
+    )
     providers = {name: admit(pool, name, forge) for name, forge in _forges(settings).items()}
     reads = "Previews of merge requests, and drift: reads only"
     preview = job_identity("llm-preview", pool, reads, PREVIEWS, roles.PREVIEW)

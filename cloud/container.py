@@ -202,7 +202,7 @@ CLUSTER: Final = _record(
             source="zonal Standard cluster 3.2 min, ahmet.im/blog/gke-autopilot (2021)",
         ),
         Minutes(create=9.12, source="regional Standard cluster 9 min 7 s, one log, tb-gcp issue 589"),
-        Minutes(update=3, delete=4, assumption="minutes-gke-change"),
+        Minutes(update=3, delete=4, assumption="minutes-call"),
     ),
     listing=Listing(
         title="cluster",
@@ -244,7 +244,7 @@ NODE_POOL: Final = _record(
     ),
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
     rules=(
-        *(nodes.settings, nodes.node_zones, nodes.pool_size, nodes.flex_start),
+        *(nodes.settings, nodes.node_zones, nodes.flex_start),
         *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
     ),
     admission=(_standard_cluster, _upgrades),
@@ -253,7 +253,7 @@ NODE_POOL: Final = _record(
             create=0.75,
             source="node pool auto-creation 30-45 s each before 2026, thedailyscout / worldofsoftware",
         ),
-        Minutes(update=2, delete=3, assumption="minutes-gke-change"),
+        Minutes(update=2, delete=3, assumption="minutes-call"),
     ),
     listing=Listing(
         title="node pool",

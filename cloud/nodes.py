@@ -84,7 +84,7 @@ def _machines(inputs: Inputs) -> Iterator[Machine]:
 
 
 def settings(inputs: Inputs) -> Iterator[Problem]:
-    """Ways to say the same twice, and settings that need each other."""
+    """Ways to say the same twice, settings that need each other, and limits of how many nodes there are."""
     yield from excludes(inputs, "name", "namePrefix")
     yield from excludes(inputs, "nodeCount", "initialNodeCount")
     for count in ("autoscaling.totalMinNodeCount", "autoscaling.totalMaxNodeCount"):
@@ -93,10 +93,6 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, "placementPolicy.type", "COMPACT")
     if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
-
-
-def pool_size(inputs: Inputs) -> Iterator[Problem]:
-    """A pool starts with nodes or may grow; its limits are in order."""
     counts = ("nodeCount", "initialNodeCount", "autoscaling")
     if not any(given(inputs, count) for count in counts):
         yield "nodeCount", "a pool without nodes that nothing scales"

@@ -8,26 +8,18 @@ from functools import partial
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import given, numbers, objects
+from cloud.inputs import given, numbers
 from cloud.record import Billed, Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
 _record = partial(Record, api="storage.googleapis.com", role="roles/storage.admin")
 _LINK: Final = "https://www.googleapis.com/storage/v1/b/"
-_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL")
 _DAY: Final = 24 * 3600
 
 
 def _bucket(inputs: Inputs) -> Iterator[Problem]:
-    """Enumerations that the provider passes on unchecked; soft delete lasts 7 to 90 days or not at all."""
-    yield from one_of(inputs, "storageClass", *_CLASSES)
+    """What the provider passes on unchecked; soft delete lasts 7 to 90 days or not at all."""
     yield from one_of(inputs, "publicAccessPrevention", "enforced", "inherited")
-    actions = ("Delete", "SetStorageClass", "AbortIncompleteMultipartUpload")
-    yield from one_of(inputs, "lifecycleRules[].action.type", *actions)
-    yield from one_of(inputs, "lifecycleRules[].action.storageClass", *_CLASSES)
-    for action in objects(inputs, "lifecycleRules[].action"):
-        if action.get("type") == "SetStorageClass" and not given(action, "storageClass"):
-            yield "lifecycleRules", "SetStorageClass needs a storageClass"
     for seconds in numbers(inputs, "softDeletePolicy.retentionDurationSeconds"):
         if seconds and not 7 * _DAY <= seconds <= 90 * _DAY:
             yield "softDeletePolicy", f"{seconds} s is neither 0 nor between 7 and 90 days"

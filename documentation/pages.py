@@ -38,7 +38,8 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     Raises:
         DocumentationError: When something that a page needs is not there.
     """
-    found = {DOCS / "settings.md": settings_reference.page()}
+    settings = DOCS / "settings.md"
+    found = {settings: _filled(settings, {"settings": settings_reference.page()})}
     for folder, model in ((gemma.RECIPES, gemma.Recipe), (maxtext.RECIPES, maxtext.Recipe)):
         # Each recipe names it in its first line, and an editor completes and checks what is written.
         found[folder / "recipe.schema.json"] = json.dumps(model.model_json_schema(), indent=2) + "\n"

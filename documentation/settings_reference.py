@@ -2,7 +2,6 @@
 
 import json
 from inspect import get_annotations
-from typing import Final
 
 from pydantic.fields import FieldInfo
 
@@ -10,22 +9,9 @@ import stacks
 from documentation.parts import DocumentationError, scenarios, table
 from stacks.reader import ConfigModel, is_secret, keys_of, values_of
 
-_HEAD: Final = """\
-# Settings
-
-Written by `make docs` from the fields of `Settings` in `stacks/`; not to be edited here.
-
-`pulumi config set KEY VALUE` writes a setting into `Pulumi.STACK.yaml`, which has a comment for every
-value. A secret is set with `pulumi config set --secret KEY`, which asks for it. Every problem of a
-configuration is reported at once, before anything is created; an unknown key is one of them.
-
-What scenarios have in common comes first, then what each of them adds, or has other values or another
-default for.
-"""
-
 
 def page() -> str:
-    """The page.
+    """The tables of all of them.
 
     Raises:
         DocumentationError: When a setting is not described.
@@ -39,7 +25,7 @@ def page() -> str:
             raise DocumentationError(
                 f"{', '.join(silent)} of {name}: say what it is, as the `description` of its Field"
             )
-    text = _HEAD
+    text = ""
     for kind, names in users.items():
         if kind not in models.values() and _declared(kind):
             whose = "" if len(names) == len(models) else f"These are: {_links(names)}.\n\n"

@@ -3,33 +3,23 @@
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from typing import Protocol, cast
+from types import ModuleType
 
 import pulumi
 
 from components.retries import wait_out_refusals
-from stacks.reader import ConfigModel, ConfigReader, Problem, SettingsError, did_you_mean, is_secret, keys_of
+from stacks.reader import ConfigReader, Problem, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
 
-class Scenario(Protocol):
-    """A module of this package that says what it must be told, and what it makes of it."""
-
-    Settings: type[ConfigModel]
-
-    def build(self, settings: ConfigModel) -> Outputs:
-        """Declares the scenario's resources and returns the stack's outputs."""
-        ...
-
-
-def scenarios() -> dict[str, Scenario]:
+def scenarios() -> dict[str, ModuleType]:
     """Every scenario by its name."""
     found = {name: _module(name) for name in _modules()}
     return {name: scenario for name, scenario in found.items() if scenario}
 
 
-def scenario_of(config: ConfigReader) -> Scenario:
+def scenario_of(config: ConfigReader) -> ModuleType:
     """The scenario that a configuration names; no other one's module is imported.
 
     Raises:
@@ -80,7 +70,7 @@ def _modules() -> list[str]:
     return [module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)]
 
 
-def _module(name: str) -> Scenario | None:
+def _module(name: str) -> ModuleType | None:
     """A module, if it is a scenario's."""
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
-    return cast(Scenario, module) if hasattr(module, "build") else None
+    return module if hasattr(module, "build") else None

@@ -11,8 +11,7 @@ from operations import findings, plan
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.first_run.assumptions import Assumption, assumptions
-from operations.first_run.ground import Ground
-from operations.first_run.measurements import MEASUREMENTS
+from operations.first_run.measurements import MEASUREMENTS, Ground
 from operations.options import add_kubeconfig, add_shared
 from operations.previews.redaction import Redaction
 from operations.state import Backend

@@ -5,21 +5,25 @@ Whatever keeps a measurement from seeing raises (OperationError, or what reading
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
-from cloud import cloudbuild, iam, records, run
+from cloud import cloudbuild, container, iam, records, run
 from cloud.inputs import at, texts
-from cloud.machines import L4, V6E, Accelerator
+from cloud.machines import L4, MACHINES, V6E, Accelerator, Machine
 from cloud.quantity import quantity
 from operations.checks.capacity import HYPERDISKS
 from operations.checks.places import zones_with
+from operations.clients import Clients
 from operations.errors import OperationError
-from operations.first_run.ground import Ground
+from operations.plan import StackPlan
 from operations.prices import catalog_prices, known
 from operations.quantities import by_use, quantities
-from operations.status.pods import condition_of, holds
+from operations.state import Resource, State
+from operations.status.cluster import Cluster, Object, from_google
+from operations.status.pods import MACHINE, condition_of, holds
 
 _GIB: Final = 2**30
 # A duration is an order of magnitude.
@@ -27,6 +31,61 @@ _PATIENCE: Final = 2
 # The share of the memory by GKE's formula that a node has at least.
 _MEMORY: Final = 0.96
 _NODE_MINUTES: Final = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What there is to look at. All of it raises OperationError for what is not there or does not answer.
+
+    Args:
+        given: The stack's cluster, where the address that GKE names does not do.
+    """
+
+    plan: StackPlan
+    state: State
+    clients: Clients
+    given: Cluster | None = None
+
+    def resource(self, type_token: str) -> Resource:
+        """The stack's resource of a type."""
+        for found in self.state.of_type(type_token):
+            return found
+        raise OperationError(f"no {type_token.rpartition(':')[2]} of the stack is up")
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The API server of the stack's cluster."""
+        name, method = self.resource(container.CLUSTER.type).id, "projects.locations.clusters.get"
+        return self.given or from_google(self.clients, self.clients.call("container.v1", method, name=name))
+
+    def agents(self, app: str) -> list[Object]:
+        """Pods of GKE's own, by their label."""
+        pods = self.cluster.every("/api/v1/namespaces/kube-system/pods")
+        if not pods:
+            raise OperationError("no pod of GKE's own is there")
+        return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("k8s-app") == app]
+
+    def pods(self) -> list[Object]:
+        """Pods of the namespaces that the stack has made."""
+        namespaces = self.state.of_type("kubernetes:core/v1:Namespace")
+        paths = [f"/api/v1/namespaces/{each.id}/pods" for each in namespaces]
+        return [pod for path in paths for pod in self.cluster.every(path)]
+
+    def machines(self, *, tpu: bool) -> list[tuple[Machine, Object]]:
+        """What nodes with TPUs, or with GPUs, are, and the nodes."""
+        nodes = self.cluster.every("/api/v1/nodes")
+        typed = ((MACHINES.get((each["metadata"].get("labels") or {}).get(MACHINE)), each) for each in nodes)
+        found = [(type_, node) for type_, node in typed if type_ and type_.model and type_.is_tpu is tpu]
+        if not found:
+            raise OperationError(f"no node with {'TPUs' if tpu else 'GPUs'} is up")
+        return found
+
+    @cached_property
+    def build(self) -> Mapping[str, Any]:
+        """The build of the stack's image."""
+        made = self.resource(cloudbuild.BUILD.type)
+        name = f"projects/{self.plan.project}/locations/{made.outputs['location']}/builds/{made.id}"
+        return self.clients.call("cloudbuild.v1", "projects.locations.builds.get", name=name)
 
 
 class Seen(NamedTuple):

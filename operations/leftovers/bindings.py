@@ -1,7 +1,6 @@
 """Role bindings of service accounts that are gone, on what outlives the stack."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from operations.clients import Clients
@@ -15,7 +14,6 @@ _DELETED: Final = "deleted:"
 _POLICY_VERSION: Final = 3
 
 
-@dataclass(frozen=True)
 class Bindings:
     """Roles of service accounts on the project, and on repositories of others; see `ListedKind`."""
 

@@ -43,10 +43,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
     right.BUCKET: [
         ("location", None, "missing required"),
         ("location", "us-central-1", "no place such as us-central1"),
-        ("storageClass", "STANDRD", "not one of STANDARD"),
         ("publicAccessPrevention", "on", "not one of enforced"),
-        ("lifecycleRules", [{"action": {"type": "Remove"}}], "not one of Delete"),
-        ("lifecycleRules", [{"action": {"type": "SetStorageClass"}}], "needs a storageClass"),
         ("softDeletePolicy.retentionDurationSeconds", 60, "between 7 and 90 days"),
         ("name", "Bucket", "not a valid name"),
         ("name", "ab", "not a valid name"),

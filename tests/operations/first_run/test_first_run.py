@@ -9,8 +9,7 @@ import pytest
 from operations.clients import Clients
 from operations.first_run.assumptions import assumptions
 from operations.first_run.command import Row, Verdict, look
-from operations.first_run.ground import Ground
-from operations.first_run.measurements import MEASUREMENTS
+from operations.first_run.measurements import MEASUREMENTS, Ground
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.conftest import HF_TOKEN, Command, Lived, Ran
