@@ -43,17 +43,10 @@ class GoModule:
 
     @property
     def version(self) -> str:
-        """The version that tools/ pins.
-
-        Raises:
-            EngineError: When it pins none.
-        """
-        path = _MODULES / self.folder / "go.mod"
-        for line in path.read_text().splitlines():
-            words = line.removeprefix("require ").split()
-            if words[:1] == [self.module]:
-                return words[1]
-        raise EngineError(f"{path} does not require {self.module}")
+        """The version that tools/ pins."""
+        lines = (_MODULES / self.folder / "go.mod").read_text().splitlines()
+        words = (line.removeprefix("require ").split() for line in lines)
+        return next(each[1] for each in words if each[:1] == [self.module])
 
     @property
     def is_built(self) -> bool:
@@ -123,9 +116,8 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     if problem := missing(modules):
         raise EngineError(problem)
     with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
-        wanted = [module for module in modules if not module.is_built]
-        for module in wanted:
-            what = ", ".join(module.commands or module.files.values())
+        for module in [module for module in modules if not module.is_built]:
+            what = ", ".join(module.commands)
             log(f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; takes minutes")
             module.build()
 
