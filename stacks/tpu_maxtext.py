@@ -35,7 +35,7 @@ class Settings(AwaitableSettings):
     """Settings of tpu-maxtext."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
-        None, description="Hugging Face read token, for a data set that is gated."
+        None, description="Hugging Face read token, for a data set or model that is gated."
     )
     recipe: _Recipe = Field(
         "llama3-8b",

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -79,11 +80,10 @@ def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
     found: dict[tuple[str, str, str | None], None] = {}
     for command in _commands(plan):
         recipe = re.search(r"--recipe[= ](\S+)", command)
-        files = re.search(r"grain_train_files=(\S+)", command)
         if recipe and "-m maxtext_driver" in command:
-            told = files[1] if files else maxtext.load_recipe(recipe[1]).maxtext.get("grain_train_files")
-            named = re.findall(r"hf://datasets/([^/]+/[^/@]+)(?:@([^/]+))?/", str(told))
-            found |= {("dataset", name, revision or None): None for name, revision in named}
+            overrides = [word[6:] for word in shlex.split(command) if word.startswith("--set=")]
+            for source in maxtext.load_recipe(recipe[1], overrides).sources.values():
+                found[source.kind, source.name, source.revision] = None
         elif recipe and (RECIPES / f"{recipe[1]}.yaml").exists():
             trained = load_recipe(recipe[1])
             for kind, source in (("model", trained.model), ("dataset", trained.data)):

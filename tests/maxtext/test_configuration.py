@@ -19,7 +19,7 @@ def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
     recipe = load_recipe(name)
     config = check_configuration(recipe, CHIPS)
     for key, value in recipe.maxtext.items():
-        if key not in ("model_name", "tokenizer_path", "tokenizer_type"):
+        if key not in ("model_name", "tokenizer_path", "tokenizer_type", "load_parameters_path"):
             assert getattr(config, key) == value
     assert config.num_decoder_layers == 32
     assert config.emb_dim == 4096
@@ -60,6 +60,10 @@ def test_the_plan_of_the_tutorial_s_recipe_has_its_figures(capsys: pytest.Captur
     [
         ({"stepss": 3}, "has no setting stepss (did you mean steps?)"),
         ({"model_name": "llama3-8"}, "has no model llama3-8 (did you mean llama3-8b?)"),
+        (
+            {"model_name": "llama3-8b", "load_parameters_path": "hf://me/model"},
+            "converts no weights of llama3-8b (did you mean llama3.1-8b?)",
+        ),
         ({"dataset_type": "books"}, "dataset_type"),
         ({"per_device_batch_size": "many"}, "per_device_batch_size"),
         (

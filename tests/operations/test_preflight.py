@@ -179,6 +179,9 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (nothing, OK, f"dataset {PUBLIC} may be downloaded"),
         (answering(access("dataset", PUBLIC), 404, **MISSING), PROBLEM, "or not for whoever has no token"),
     ],
+    (f"tpu-maxtext imageUri={IMAGE} recipe=llama31-8b-continued", "Hugging Face"): [
+        (nothing, OK, "model meta-llama/Llama-3.1-8B may be downloaded"),
+    ],
     (f"tpu-maxtext imageUri={IMAGE} dataset=hf://datasets/team/texts/*.parquet", "Hugging Face"): [
         (nothing, OK, "dataset team/texts may be downloaded"),
     ],

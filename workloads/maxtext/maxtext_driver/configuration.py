@@ -13,6 +13,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from maxtext.checkpoint_conversion.utils.hf_shape import HF_SHAPE
+from maxtext.checkpoint_conversion.utils.param_mapping import PARAM_MAPPING
 from maxtext.configs import pyconfig, types
 from maxtext.configs.pyconfig import HyperParameters
 from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
@@ -20,7 +22,7 @@ from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
 import maxtext
 from ending.errors import InputError
 from ending.recipe_file import did_you_mean
-from maxtext_driver.recipe import Recipe
+from maxtext_driver.recipe import WEIGHTS, Recipe
 
 BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"
@@ -29,7 +31,8 @@ TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
 
 def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
     """The arguments of MaxText's own programs for a recipe, with those that the driver adds."""
-    settings = {**recipe.maxtext, **from_driver, "log_config": False}
+    converted = {WEIGHTS: ""} if recipe.weights else {}  # Where to, the driver says.
+    settings = {**recipe.maxtext, **converted, **from_driver, "log_config": False}
     # MaxText looks for its tokenizers in a checkout of its sources; here they lie in the package.
     tokenizer = TOKENIZERS / str(settings.get("tokenizer_path"))
     if tokenizer.is_file():
@@ -58,6 +61,9 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
     # Otherwise MaxText warns and trains its default model.
     if name not in models:
         problems.append(f"{release} has no model {name}{did_you_mean(name, models)}")
+    converted = PARAM_MAPPING.keys() & HF_SHAPE.keys()
+    if recipe.weights and name not in converted:
+        problems.append(f"{release} converts no weights of {name}{did_you_mean(name, converted)}")
     if problems:
         raise InputError("; ".join(problems))
     place = slice_settings(chips) if chips else {"hardware": "cpu"}

@@ -4,6 +4,7 @@ import signal
 import sys
 
 import ray
+from ray.exceptions import RayTaskError
 from ray.train import TrainingFailedError
 
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
@@ -30,7 +31,8 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     """
     scaling = _scaling(placement)
     ended = run.first_access(lambda: _ended(recipe, run, placement, max_hours))
-    if ended is not None:
+    to_export = recipe.weights and not run.exported.exists()
+    if ended is not None and not (run.finished() and to_export):
         return ended
     recipe = run.pinned(recipe)
     prepare_environment()
@@ -38,6 +40,8 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     (run.path / STOP).unlink(missing_ok=True)
     # After ray.init, which sets one that ends the process.
     signal.signal(signal.SIGTERM, lambda *_: run.write_text(STOP, ""))
+    if recipe.weights and not (run.steps_saved() or (run.weights / "0").exists()):
+        _convert(recipe, run)
     saved = -1
     while not (run.finished() or run.told_to_stop() or TimeLimit(run, max_hours).reached()):
         if saved == (saved := run.steps_saved()):
@@ -58,8 +62,29 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
         return Exit.INTERRUPTED
     if not run.finished():
         return _limit_reached(run, max_hours)
+    if to_export:
+        _convert(recipe, run)
     print(f"run {run.name} is finished: {run.path}", flush=True)
     return Exit.FINISHED
+
+
+def _convert(recipe: Recipe, run: RunFolder) -> None:
+    """Published weights before a run, the end result after it: by a host, which has the memory, on CPUs."""
+    environment = _environment(recipe, Placement(workers=1))
+    # A weight is stored in as many pieces, of which hosts read some; what is exported lies on each.
+    devices = 1 if run.finished() else 16
+    environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={devices}"
+
+    @ray.remote(max_retries=0, runtime_env={"env_vars": environment})
+    def convert() -> None:
+        from maxtext_driver import hugging_face
+
+        (hugging_face.export if run.finished() else hugging_face.fetch_weights)(recipe, run)
+
+    try:
+        ray.get(convert.remote())
+    except RayTaskError as error:
+        raise error.cause from None
 
 
 def _trainer(

@@ -4,6 +4,7 @@ Nothing heavy is imported here. Whether MaxText knows a setting is for MaxText t
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -37,16 +38,20 @@ MISLEADING_SETTINGS = {
     "hf_path": "is read at any commit, by the hf pipeline from the first row at every start; set "
     "dataset_type: grain and grain_train_files: hf://datasets/ORGANIZATION/NAME/FILES",
 }
-# A data set of the Hub in a setting: its name, and a revision where one is named.
-DATA_SET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/\w+|[^/@]+))?(?=/)")
+# The setting that may name published weights on the Hub; all others name data sets.
+WEIGHTS = "load_parameters_path"
+# What is named there: its kind, its name, and a revision where there is one.
+_NAME = r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/\w+|[^/@]+))?"
+DATA_SET = re.compile(f"(hf://datasets/){_NAME}(?=/)")
+ON_THE_HUB = defaultdict(lambda: DATA_SET, {WEIGHTS: re.compile(f"^(hf://)(?!datasets/){_NAME}$")})
 
 
-class DataSet(NamedTuple):
-    """A data set of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
+class Source(NamedTuple):
+    """A data set or model of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
 
     name: str
     revision: str | None
-    kind: str = "dataset"
+    kind: str
 
 
 def _checked_flag(flag: str) -> str:
@@ -102,15 +107,23 @@ class Recipe(BaseModel):
         }
 
     @property
-    def sources(self) -> dict[str, DataSet]:
+    def sources(self) -> dict[str, Source]:
         """What is read from the Hub, by how the settings name it."""
-        texts = [value for value in self.maxtext.values() if isinstance(value, str)]
-        return {found[0]: DataSet(found[1], found[2]) for text in texts for found in DATA_SET.finditer(text)}
+        return {
+            found[0]: Source(found[2], found[3], "model" if key == WEIGHTS else "dataset")
+            for key, value in self.maxtext.items()
+            for found in ON_THE_HUB[key].finditer(str(value))
+        }
+
+    @property
+    def weights(self) -> Source | None:
+        """The published weights that a run starts from."""
+        return self.sources.get(str(self.maxtext.get(WEIGHTS)))
 
     def at(self, commits: Mapping[str, str]) -> "Recipe":
         """The same with these commits of its sources."""
         settings = {
-            key: DATA_SET.sub(lambda found: f"hf://datasets/{found[1]}@{commits[found[0]]}", value)
+            key: ON_THE_HUB[key].sub(lambda found: f"{found[1]}{found[2]}@{commits[found[0]]}", value)
             for key, value in self.maxtext.items()
             if isinstance(value, str)
         }
@@ -171,8 +184,9 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
             yield f"{key} {MISLEADING_SETTINGS[key]}"
         elif value is None:
             yield f"{key} has no value"
-        elif "hf://" in DATA_SET.sub("", str(value)):
-            yield f"{key} must name what it takes from the Hub as hf://datasets/ORGANIZATION/NAME/FILES"
+        elif "hf://" in ON_THE_HUB[key].sub("", str(value)):
+            form = "ORGANIZATION/NAME" if key == WEIGHTS else "datasets/ORGANIZATION/NAME/FILES"
+            yield f"{key} must name what it takes from the Hub as hf://{form}"
     yield from (f"{key} is missing" for key in ("model_name", "steps") if key not in settings)
     steps = settings.get("steps", 1)
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):

@@ -1,11 +1,13 @@
 """A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
 run.json            the recipe, the workers and the slice that the run was started with, and the commits
-                    that its data had then
+                    that its data and published weights had then
 checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
 attempt.json        the newest start, the only one that may publish
 metrics.jsonl       a line per step, readable while the run goes on
 ray/                files of Ray Train
+weights/            published weights, as MaxText reads them
+hugging-face/       the end result, as transformers loads it
 stop                whether the driver was told to end, and asks the hosts to save
 time.json           the seconds that the run has trained, see ending/time_limit.py
 COMPLETE.json       written last: the run is finished
@@ -57,6 +59,7 @@ class RunFolder:
         self.name = run
         self.output = output.resolve()
         self.path = self.output / run
+        self.weights, self.exported = self.path / "weights", self.path / "hugging-face"
         self.writer = Writer(self, run)
         if not self.first_access(output.is_dir):
             raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
@@ -93,9 +96,9 @@ class RunFolder:
             )
 
     def pinned(self, recipe: Recipe) -> Recipe:
-        """The claimed recipe at the commits of its data that the record has, or gets now.
+        """The claimed recipe at the commits of its sources that the record has, or gets now.
 
-        Raises InputError when there is no such data set, or when it is refused.
+        Raises InputError when there is no such data set or model, or when it is refused.
         """
         if not recipe.sources:
             return recipe

@@ -12,7 +12,7 @@ from ending.errors import InputError, PassingError
 from ending.files import MetricsLog
 from ending.remembered import remember, remembered
 from ending.time_limit import TimeLimit
-from maxtext_driver.recipe import Recipe
+from maxtext_driver.recipe import WEIGHTS, Recipe
 from maxtext_driver.run_folder import RECORD, Placement, RunFolder
 
 
@@ -73,6 +73,8 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         print(f"training from step {saved} of {recipe.steps} on {jax.device_count()} chips", flush=True)
     arguments = maxtext_arguments(
         recipe,
+        # MaxText takes the run's own checkpoint where there is one.
+        **({WEIGHTS: str(run.weights / "0" / "items")} if recipe.weights else {}),
         hardware="tpu" if placement.topology else "cpu",
         base_output_directory=str(run.output),
         run_name=run.name,

@@ -1,0 +1,60 @@
+"""Published weights of the Hugging Face Hub for MaxText, and back, unrounded. Importing it takes seconds."""
+
+import copy
+import shutil
+from typing import Any
+
+from absl import flags
+from huggingface_hub import snapshot_download
+from maxtext.checkpoint_conversion import to_huggingface, to_maxtext
+from maxtext.checkpoint_conversion.utils.hf_model_configs import HF_MODEL_CONFIGS
+from maxtext.configs import pyconfig
+from transformers import AutoConfig
+
+from ending.errors import InputError
+from ending.files import differences
+from ending.hub import read
+from maxtext_driver.configuration import maxtext_arguments
+from maxtext_driver.recipe import WEIGHTS, Recipe
+from maxtext_driver.run_folder import RunFolder
+
+
+def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
+    """Store what a new run starts from; raises InputError for weights of another model."""
+    name, folder = recipe.maxtext["model_name"], _downloaded(recipe, "*.json", "*.safetensors")
+    arguments = _arguments(recipe, base_output_directory=str(run.weights), run_name=run.name)
+    published = AutoConfig.from_pretrained(folder)
+    wanted = copy.deepcopy(published)
+    wanted.rope_parameters = getattr(HF_MODEL_CONFIGS[name], "rope_parameters", None)
+    to_huggingface._validate_or_update_architecture(wanted, pyconfig.initialize(arguments), override=True)
+    if others := sorted(differences(published.to_dict(), wanted.to_dict())):
+        raise InputError(f"{recipe.maxtext[WEIGHTS]} is no {name}: it has another {', '.join(others)}")
+    HF_MODEL_CONFIGS[name] = published
+    to_maxtext.main(arguments, hf_model_path=folder, save_dtype="float32")
+
+
+def export(recipe: Recipe, run: RunFolder) -> None:
+    """Write the end result as transformers loads it, with the tokenizer of the weights it started from."""
+    tokenizer = _downloaded(recipe, "config.json", "*token*")
+    flags.FLAGS(["", "--override_model_architecture", f"--hf_model_path={tokenizer}"])
+    checkpoint = run.path / "checkpoints" / str(run.steps_saved() - 1) / "items"
+    part = run.exported.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    where = {WEIGHTS: str(checkpoint), "base_output_directory": str(part), "run_name": run.name}
+    to_huggingface.main(_arguments(recipe, **where))
+    part.rename(run.exported)
+
+
+def _downloaded(recipe: Recipe, *files: str) -> str:
+    source = recipe.sources[recipe.maxtext[WEIGHTS]]
+    revision = source.revision
+    return read(source, lambda: snapshot_download(source.name, revision=revision, allow_patterns=[*files]))
+
+
+def _arguments(recipe: Recipe, **settings: Any) -> list[str]:
+    """A converter's: the recipe's own, on whatever devices there are."""
+    on_cpu = {"hardware": "cpu", "attention": "dot_product", "skip_jax_distributed_system": True}
+    divided = {key: 1 for key in recipe.maxtext if key.startswith(("ici_", "dcn_"))}
+    arguments = maxtext_arguments(recipe, **{**on_cpu, **divided, "ici_fsdp_parallelism": -1, **settings})
+    # This one the converter reads as it stands.
+    return [each.replace('"', "") if each.startswith("model_name=") else each for each in arguments]
