@@ -46,16 +46,6 @@ class NodePoolArgs(Args):
     capacity: Capacity | None = None
     run_hours: int | None = None
 
-    @property
-    def fixed_size(self) -> bool:
-        """Whether the number of nodes is fixed, so that no autoscaler changes it."""
-        return self.minimum == self.maximum
-
-    @property
-    def scarce(self) -> bool:
-        """Whether there may be no second machine of the kind."""
-        return self.machine.model is not None
-
 
 class NodePool(Component[NodePoolArgs]):
     """Nodes of one kind.
@@ -69,13 +59,15 @@ class NodePool(Component[NodePoolArgs]):
     tpu_apis: ClassVar = ("tpu.googleapis.com",)
 
     def _declare(self, name: str, args: NodePoolArgs) -> None:
-        cluster = args.cluster
+        cluster, fixed_size = args.cluster, args.minimum == args.maximum
+        # There may be no second machine of the kind.
+        scarce = args.machine.model is not None
         # Limits for all zones together, and nodes from whichever zone has them.
         autoscaling = gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
         )
         # Node by node: without a spare one where there may be none, such as beside a full reservation.
-        spare = 0 if args.scarce else 1
+        spare = 0 if scarce else 1
         wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
@@ -83,8 +75,8 @@ class NodePool(Component[NodePoolArgs]):
             location=cluster.location,
             cluster=cluster.resource.name,
             node_locations=list(args.zones),
-            node_count=args.maximum // len(args.zones) if args.fixed_size else None,
-            autoscaling=None if args.fixed_size else autoscaling,
+            node_count=args.maximum // len(args.zones) if fixed_size else None,
+            autoscaling=None if fixed_size else autoscaling,
             management=gcp.container.NodePoolManagementArgs(
                 # GKE rejects repairs for flex-start pools, and on a release channel a pool without upgrades;
                 # the cluster's exclusion holds them back.
@@ -102,7 +94,7 @@ class NodePool(Component[NodePoolArgs]):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 # Two pools at a time would need twice the quota.
-                delete_before_replace=args.scarce,
+                delete_before_replace=scarce,
                 # For another topology the provider would resize a pool of several machines, and of one change
                 # the type. State from before the trigger has the policy alone; the engine decides by
                 # whole inputs, so the block and not its leaf.

@@ -8,9 +8,8 @@ from cloud import records, run
 from cloud.compute import NAT
 from cloud.container import CLUSTER
 from cloud.record import Billed
-from operations.machines import Machines, machines_of
+from operations.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
 from operations.plan import StackPlan
-from operations.workloads import Pods, cloud_run_of, pods_of
 
 HOURS_PER_MONTH: Final = 730
 _BY_TIME: Final = "hour"

@@ -8,7 +8,7 @@ from types import ModuleType
 import pulumi
 
 from components.retries import wait_out_refusals
-from stacks.reader import ConfigReader, Problem, SettingsError, did_you_mean, is_secret, keys_of
+from stacks.reader import ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -32,7 +32,7 @@ def scenario_of(config: ConfigReader) -> ModuleType:
     what = f"missing; set it with `pulumi config set scenario {'|'.join(known)}`"
     if name is not None:
         what = f"{name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}"
-    raise SettingsError(config.stack, [Problem(key="scenario", what=what)])
+    raise SettingsError(config.stack, [("scenario", what)])
 
 
 def build() -> Outputs:

@@ -1,7 +1,6 @@
 """What a recipe's training step takes of a GPU's memory: computed by `make gpu-fit`, not measured."""
 
 import json
-from dataclasses import dataclass
 from typing import Final
 
 from cloud.machines import Accelerator
@@ -9,52 +8,35 @@ from workloads.finetune.recipe import FIT, load_recipe
 
 # Shares of the memory from which on a run is doubtful, and hopeless: the CUDA context, the kernels' own
 # buffers and what the allocator cannot use again are not in the figures.
-DOUBTFUL: Final = 0.9
+_DOUBTFUL: Final = 0.9
 _HOPELESS: Final = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """A recipe on GPUs of a kind.
+def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
+    """What speaks against a recipe on so many GPUs or more; empty for nothing.
 
-    Args:
-        needed_gb: GB of each GPU's memory, at the step's highest point.
+    Raises:
+        ValueError: When a step takes more than there is.
     """
-
-    recipe: str
-    gpu: Accelerator
-    needed_gb: float
-
-    @property
-    def share(self) -> float:
-        """Of the GPU's memory."""
-        return self.needed_gb / self.gpu.memory_gb
-
-    def __str__(self) -> str:
-        return (
-            f"{self.recipe} takes {self.needed_gb:.1f} GB of the {self.gpu.memory_gb} GB of each "
-            f"{self.gpu.name} ({self.share:.0%}; computed, not measured)"
-        )
-
-    def require(self) -> None:
-        """Raises ValueError when a step takes more than there is."""
-        if self.share > _HOPELESS:
-            raise ValueError(
-                f"{self}; take another recipe, or lower batch_size or max_length in a copy of this one"
-            )
-
-
-def fit_of(name: str, gpu: Accelerator, gpus: int) -> Fit | None:
-    """The fit of a recipe on so many GPUs or more; None where nothing was computed for what it says today."""
     recipe = load_recipe(name)
     figures = json.loads(FIT.read_text()).get(name, {})
-    if figures.get("digest") != recipe.digest:
-        return None
     # More processes take no more than fewer; the recipe's own length is the first that was computed.
     points = [
         point
-        for point in figures["points"]
+        for point in (figures["points"] if figures.get("digest") == recipe.digest else ())
         if point["processes"] <= gpus and point["max_length"] == recipe.training.max_length
     ]
-    nearest = max(points, key=lambda point: point["processes"], default=None)
-    return nearest and Fit(recipe=name, gpu=gpu, needed_gb=sum(nearest["bytes"].values()) / 1e9)
+    if not points:
+        unknown = f"whether {name} fits into the memory of each {gpu.name} is not known"
+        return f"{unknown}: nothing was computed for it as it is"
+    needed_gb = sum(max(points, key=lambda point: point["processes"])["bytes"].values()) / 1e9
+    share = needed_gb / gpu.memory_gb
+    text = (
+        f"{name} takes {needed_gb:.1f} GB of the {gpu.memory_gb} GB of each {gpu.name} "
+        f"({share:.0%}; computed, not measured)"
+    )
+    if share > _HOPELESS:
+        raise ValueError(
+            f"{text}; take another recipe, or lower batch_size or max_length in a copy of this one"
+        )
+    return f"{text}: it may run out of memory" if share > _DOUBTFUL else ""

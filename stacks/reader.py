@@ -87,15 +87,8 @@ class GoogleSettings(ConfigModel):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Problem:
-    """What is wrong with a key, as `pulumi config set` takes it, and what to do."""
-
-    key: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.what}"
+# A key, as `pulumi config set` takes it; what is wrong with it, and what to do.
+Problem = tuple[str, str]
 
 
 class SettingsError(Exception):
@@ -103,7 +96,7 @@ class SettingsError(Exception):
 
     def __init__(self, stack: str, problems: Collection[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        lines = "\n".join(f"  {key}: {what}" for key, what in self.problems)
         number = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__(f"the configuration of stack {stack} has {number}:\n{lines}")
 
@@ -161,7 +154,7 @@ class ConfigReader:
             problems += [problem for each in error.errors() if (problem := self._told(model, each))]
         problems += self._in_plain_text(fields)
         problems += self._of_other_namespaces(fields)
-        problems += [Problem(key=key, what="is set twice; remove one of them") for key in self._twice]
+        problems += [(key, "is set twice; remove one of them") for key in self._twice]
         if problems:
             raise SettingsError(self.stack, problems)
         return settings
@@ -175,7 +168,7 @@ class ConfigReader:
         try:
             self.read(model)
         except SettingsError as error:
-            missing = {problem.key for problem in error.problems} - set(self._values)
+            missing = {key for key, _ in error.problems} - set(self._values)
             known = {key: hint_of(field).fake for key, field in keys_of(model).items() if key in missing}
             return {self.full(key): value for key, value in known.items() if value}
         return {}
@@ -191,38 +184,38 @@ class ConfigReader:
             return None
         if error["type"] == "extra_forbidden":
             known = f"; this scenario has {', '.join(sorted(fields))}"
-            return Problem(key=key, what=f"unknown key{did_you_mean(key, fields) or known}")
+            return key, f"unknown key{did_you_mean(key, fields) or known}"
         if key in model.model_fields:  # a default's error has the field's name
             key = model.model_fields[key].alias or key
         field = fields[key]
         if error["type"] == "missing":
             if is_secret(field):
-                return Problem(key=key, what=f"missing: {values_of(field)}; {_store(key)}")
+                return key, f"missing: {values_of(field)}; {_store(key)}"
             (example,) = field.examples or ["VALUE"]
-            return Problem(key=key, what=f"missing; set it with `pulumi config set {key} {example}`")
+            return key, f"missing; set it with `pulumi config set {key} {example}`"
         if error["type"] == "value_error":
             stored = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
-            return Problem(key=key, what=f"{error['ctx']['error']}{stored}")
+            return key, f"{error['ctx']['error']}{stored}"
         text = self._values.get(key, "")
         near = did_you_mean(text, choices(field.annotation))
-        return Problem(key=key, what=f"{text!r} is not {values_of(field)}{near}")
+        return key, f"{text!r} is not {values_of(field)}{near}"
 
     def _in_plain_text(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
             if key in fields and is_secret(fields[key]) and key not in self._secrets:
                 what = f"is stored in plain text; remove it from the stack file, then {_store(key)}"
-                yield Problem(key=key, what=what)
+                yield key, what
 
     def _of_other_namespaces(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         own = {f"{self._project}:{key}" for key in fields if ":" not in key}
         for key in self._values:
             namespace, colon, name = key.partition(":")
             if colon and namespace not in _OTHERS_KEYS:
-                yield Problem(key=key, what=f"unknown namespace {namespace}{did_you_mean(key, own)}")
+                yield key, f"unknown namespace {namespace}{did_you_mean(key, own)}"
             known = _OTHERS_KEYS.get(namespace) if colon else ()
             if known and name.partition(".")[0] not in known:
                 near = did_you_mean(key, [f"{namespace}:{each}" for each in known])
-                yield Problem(key=key, what=f"the provider has no such setting{near}")
+                yield key, f"the provider has no such setting{near}"
 
 
 def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:

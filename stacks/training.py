@@ -17,7 +17,7 @@ from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
 from components.training_code import TrainingCode, TrainingCodeArgs
-from stacks.fit import DOUBTFUL, fit_of
+from stacks.fit import doubt_of
 from stacks.platform import (
     WORKLOADS,
     GkePlatform,
@@ -124,18 +124,13 @@ class GemmaSettings(TrainingSettings):
     @field_validator("recipe")
     @classmethod
     def _fits_the_gpus(cls, recipe: str) -> str:
-        if fit := fit_of(recipe, cls.gpu, cls.gpus):
-            fit.require()
+        doubt_of(recipe, cls.gpu, cls.gpus)
         return recipe
 
     def warn_of_memory(self) -> None:
         """Says in advance what would show as a run that is out of memory."""
-        fit = fit_of(self.recipe, self.gpu, self.gpus)
-        if fit is None:
-            unknown = f"whether {self.recipe} fits into the memory of each {self.gpu.name} is not known"
-            pulumi.log.warn(f"{unknown}: nothing was computed for it as it is")
-        elif fit.share > DOUBTFUL:
-            pulumi.log.warn(f"{fit}: it may run out of memory")
+        if doubt := doubt_of(self.recipe, self.gpu, self.gpus):
+            pulumi.log.warn(doubt)
 
 
 class GkeTrainingSettings(GkeSettings, TrainingSettings):

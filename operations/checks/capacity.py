@@ -17,9 +17,8 @@ from components.cloud_build.run import MACHINE
 from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown, warning
-from operations.machines import Machines, machines_of
+from operations.machines import Machines, cloud_run_of, machines_of
 from operations.plan import StackPlan
-from operations.workloads import cloud_run_of
 
 # Granted by itself with the first deployment on a GPU in a region.
 # https://docs.cloud.google.com/run/docs/configuring/services/gpu

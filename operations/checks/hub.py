@@ -25,9 +25,9 @@ from engine.project import ROOT, project_name, stack_file
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
+from operations.machines import containers_of
 from operations.plan import StackPlan
 from operations.retries import retrying
-from operations.workloads import containers_of
 from workloads.finetune.recipe import RECIPES, load_recipe
 from workloads.maxtext.maxtext_driver import recipe as maxtext
 

@@ -12,9 +12,9 @@ from cloud.inputs import is_unknown
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
+from operations.machines import containers_of
 from operations.plan import StackPlan
 from operations.retries import retrying
-from operations.workloads import containers_of
 
 _TIMEOUT_S: Final = 20.0
 # https://github.com/opencontainers/distribution-spec/blob/main/spec.md

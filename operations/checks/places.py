@@ -12,9 +12,8 @@ from cloud.run import L4_REGIONS
 from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
-from operations.machines import Machines, machines_of
+from operations.machines import Machines, cloud_run_of, machines_of
 from operations.plan import StackPlan
-from operations.workloads import cloud_run_of
 
 # Cloud Run takes addresses in blocks of 16 and keeps them a while: twice as many as instances, /26 at least.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc

@@ -77,4 +77,4 @@ def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) 
     """What is said of GOOD with `changes`."""
     with pytest.raises(SettingsError) as error:
         load(changes, secrets)
-    return [str(problem) for problem in error.value.problems]
+    return [": ".join(problem) for problem in error.value.problems]
