@@ -46,7 +46,7 @@ class Manifest:
         self._path = path
         self._values = values
         self._used: set[str] = set()
-        self.tree: dict[str, Any] = self._fill(yaml.safe_load(path.read_text()))
+        self.tree: dict[str, Any] = self._fill(yaml.load(path.read_text(), yaml.CSafeLoader))
         unused = sorted(set(values) - self._used)
         if unused:
             raise ManifestError(f"{path}: no hole for {', '.join(unused)}")
