@@ -115,6 +115,7 @@ def test_a_run_of_a_version_that_recorded_no_commits_keeps_those_of_its_next_sta
     assert trained[1].model.revision == json.loads(file.read_text())["commits"]["model"] == now
 
 
+@pytest.mark.slow
 def test_every_process_of_a_training_reads_the_recorded_commits_and_the_result_names_them(
     hub: Hub, repositories: tuple[Repository, Repository], from_hub: list[str], tiny: Path, tmp_path: Path
 ) -> None:

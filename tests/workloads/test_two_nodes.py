@@ -103,6 +103,7 @@ def lossy(start: Start, recipe: Path, store: Path) -> str:
     return "".join(outputs)
 
 
+@pytest.mark.slow
 def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_checkpoint(
     lossy: str, store: Path
 ) -> None:
