@@ -116,7 +116,7 @@ def test_a_new_configuration_reaches_the_next_operation(running: Rehearsal) -> N
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"bucket": {"storage_class": "STANDRD"}}, r"bucket: .*'STANDRD' is not one of STANDARD"),
+        ({"bucket": {"public_access_prevention": "enforce"}}, r"bucket: .*'enforce' is not one of enforced"),
         # In a cluster that does not exist yet.
         ({"data": {"a": 1}}, r"code: data\.a: 1 is not of type 'string'"),
         # This would only work by luck.
