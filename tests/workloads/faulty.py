@@ -7,6 +7,7 @@ PLAN is a list of {"arguments": [...]}, run one after another, each with or with
     "terminate": {"rank": 1, "step": 3}                SIGTERM to one of them
     "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE, while FILE exists
     "poison": {"rank": 1, "step": 3}                   an infinity in a gradient of that rank
+    "evaluations": {"2": 3.0}                          what the evaluation after a step comes to
     "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
 
 Arguments after PLAN are ignored.
@@ -17,7 +18,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ def main(plan: list[dict[str, Any]]) -> int:
             lose_at(**entry["lose"])
         if "poison" in entry:
             poison_at(**entry["poison"])
+        if "evaluations" in entry:
+            evaluate_to(entry["evaluations"])
         if "hold" in entry:
             hold_at(**entry["hold"])
         if code := finetune(entry["arguments"]):
@@ -96,6 +99,21 @@ def poison_at(step: int, rank: int) -> None:
 
     patched: Any = SFTTrainer
     patched.training_step = training_step
+
+
+def evaluate_to(losses: Mapping[str, float]) -> None:
+    """Has the evaluation after a step come to a loss."""
+    from finetune.training import _Trainer
+
+    original = _Trainer.evaluation_loop
+
+    def come_to(self: Any, *arguments: Any, **options: Any) -> Any:
+        output = original(self, *arguments, **options)
+        output.metrics["eval_loss"] = losses[str(self.state.global_step)]
+        return output
+
+    patched: Any = _Trainer
+    patched.evaluation_loop = come_to
 
 
 def in_step(step: int, act: Callable[[], None]) -> None:

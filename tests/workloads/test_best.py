@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from faulty import evaluate_to
 from outcomes import losses, metrics
 from tiny import make_recipe
 
@@ -13,7 +13,7 @@ from finetune.__main__ import main
 from finetune.storage import Folder
 
 # What the evaluations of twelve steps come to, one every second step.
-EVALUATIONS = {2: 3.0, 4: 1.0, 6: 2.0, 8: 1.0, 10: 0.5}
+EVALUATIONS = {"2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0, "10": 0.5}
 WEIGHTS = "adapter_model.safetensors"
 
 
@@ -21,14 +21,8 @@ WEIGHTS = "adapter_model.safetensors"
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     from finetune.training import _Trainer
 
-    evaluate = _Trainer.evaluation_loop
-
-    def come_to(self: Any, *arguments: Any, **options: Any) -> Any:
-        output = evaluate(self, *arguments, **options)
-        output.metrics["eval_loss"] = EVALUATIONS[self.state.global_step]
-        return output
-
-    monkeypatch.setattr(_Trainer, "evaluation_loop", come_to)
+    monkeypatch.setattr(_Trainer, "evaluation_loop", _Trainer.evaluation_loop)
+    evaluate_to(EVALUATIONS)
 
 
 @pytest.fixture

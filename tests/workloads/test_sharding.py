@@ -23,6 +23,7 @@ from tiny import make_recipe
 from finetune.__main__ import main
 
 TOLERANCE = 1e-5
+WEIGHTS = "adapter_model.safetensors"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -218,6 +219,27 @@ def test_an_infinity_in_one_rank_s_gradient_ends_the_run_and_its_checkpoints_sta
         assert contents(run) == before
         assert len(losses(run)) == 3
     assert main(command(recipe, tmp_path, "mine")) == 2
+
+
+@pytest.mark.slow
+def test_two_processes_end_at_the_same_step_when_they_get_no_better_and_publish_the_best(
+    recipe: Path, warm: str, tmp_path: Path
+) -> None:
+    """Terminated after the best, at the last look but one, and resumed."""
+    better = {"load_best_model_at_end": True, "early_stopping_patience": 2, "epochs": 2}
+    path = edited(recipe, "best.yaml", training={**better, "evaluate_every_steps": 2})
+    come_to = {"evaluations": {"2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0}}
+    entry = {"arguments": local(path, tmp_path, "mine"), **come_to}
+    assert torchrun(warm, path, tmp_path, entry | {"terminate": {"rank": 1, "step": 7}})[0] == 143
+    code, output = torchrun(warm, path, tmp_path, entry)
+    assert code == 0, output
+    run = tmp_path / "mine"
+    assert "from step 7" in output and len(losses(run)) == 8
+    complete = json.loads((run / "COMPLETE.json").read_text())
+    assert (complete["steps"], complete["evaluation"]["step"]) == (8, 4)
+    (best,) = run.glob("best-*")
+    assert best.name == "best-00000004"
+    assert (run / "adapter" / WEIGHTS).read_bytes() == (best / WEIGHTS).read_bytes()
 
 
 @pytest.mark.usefixtures("no_launch")
