@@ -41,6 +41,7 @@ class ControlPlane:
         kueue: The release of Kueue; to be installed.
         ray_operator: Ray's operator.
         kubeconfig: Path of the administrator's kubeconfig.
+        keys: Folder of its keys and certificates.
     """
 
     def __init__(self, log: Log = print, *, runs_pods: bool = False) -> None:
@@ -74,7 +75,7 @@ class ControlPlane:
         folder = started.enter_context(folder_of_its_own("control-plane"))
         started.callback(kwokctl.delete, folder)
         kwokctl.create(folder, pods=not self.runs_pods)
-        self.kubeconfig = folder / "kubeconfig"
+        self.kubeconfig, self.keys = folder / "kubeconfig", next(folder.rglob("pki"))
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)

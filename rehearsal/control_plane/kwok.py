@@ -14,12 +14,17 @@ from rehearsal.control_plane.api import Api, Object
 
 # A duration such as `8s`: how long the deletion of a pod takes, as of one that first writes a checkpoint.
 LINGER: Final = "rehearsal/linger"
+# Where the API server asks for logs of pods that are run.
+KUBELET_PORT: Final = 10250
 
 
 def stages(*, pods: bool) -> list[dict[str, Any]]:
     """All stages; those of pods only where kwok plays them."""
     if not pods:
-        return [_stage("node-initialize")]
+        nodes = _stage("node-initialize")
+        template = nodes["spec"]["next"]["statusTemplate"]
+        nodes["spec"]["next"]["statusTemplate"] = template.replace("Port: {{ . }}", f"Port: {KUBELET_PORT}")
+        return [nodes]
     deleting = _stage("pod-delete")
     lingering = {"expressionFrom": f'.metadata.annotations["{LINGER}"]'}
     deleting["spec"]["delay"] = {"durationMilliseconds": 0, "durationFrom": lingering}

@@ -89,8 +89,10 @@ class Process:
 
     def execute(self, command: Sequence[str], seconds: float) -> bool:
         """Runs a command in the container; whether it ends with 0 in time."""
-        if not (inside := self._inside()):
-            return False
+        while not (inside := self._inside()) or Path(f"/proc/{inside}/comm").read_text() == "bwrap\n":
+            if self.exit_code() is not None:
+                return False
+            self.wait(0.05)  # its sandbox is being made
         enter = [*_ENTER.split(), f"--target={inside}", "env", f"--chdir={self._sandbox.folder}"]
         process = self._start([*enter, *command])
         try:

@@ -1,13 +1,17 @@
 """Runs the pods of all simulated nodes."""
 
+import ssl
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import parse_qs, urlsplit
 
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object
+from rehearsal.control_plane.kwok import KUBELET_PORT
 from rehearsal.errors import RehearsalError
+from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.pods.network import write_hosts
 from rehearsal.pods.pod import Machine, Pod
 
@@ -16,8 +20,8 @@ _SECONDS: Final = 0.3
 _SHUTDOWN_GRACE: Final = 25.0
 
 
-class Kubelet:
-    """What runs the pods that are bound to nodes, for as long as the context.
+class Kubelet(LoopbackServer):
+    """What runs the pods that are bound to nodes, and serves their logs to the API server.
 
     Args:
         plane: The control plane.
@@ -25,8 +29,12 @@ class Kubelet:
         hosts: The hosts file of the network.
     """
 
+    host, port = "0.0.0.0", KUBELET_PORT
+
     def __init__(self, plane: ControlPlane, machine: Machine, hosts: Path) -> None:
         self._api, self._machine, self._hosts = plane.api, machine, hosts
+        self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.tls.load_cert_chain(plane.keys / "admin.crt", plane.keys / "admin.key")
         self._pods: dict[str, Pod] = {}
         self._lost: set[str] = set()
         self._stopped = threading.Event()
@@ -35,14 +43,25 @@ class Kubelet:
     def __enter__(self) -> Self:
         """Starts to run pods."""
         self._keeper.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         """Ends every pod."""
+        super().__exit__()
         self._stopped.set()
         self._keeper.join()
         for pod in self._pods.values():
             pod.close()
+
+    def serve(self, request: Request) -> None:
+        """The end of a log, `/containerLogs/NAMESPACE/POD/CONTAINER?tailLines=N`; all that it has printed."""
+        url = urlsplit(request.path)
+        pod, container = self.pod(url.path.split("/")[3]), url.path.split("/")[4]
+        if pod is None:
+            return request.answer(404, b"")
+        lines = self.log(pod.tree, container).splitlines(keepends=True)
+        wanted = parse_qs(url.query).get("tailLines")
+        request.answer(200, "".join(lines[-int(wanted[0]) :] if wanted else lines).encode())
 
     def at(self, address: str) -> Pod | None:
         """The pod that has an address."""
@@ -52,9 +71,9 @@ class Kubelet:
         """The pod of a name that runs here."""
         return next((pod for pod in list(self._pods.values()) if pod.tree["metadata"]["name"] == name), None)
 
-    def log(self, tree: Object) -> str:
-        """What the first container of a pod has printed, of all its starts."""
-        file = self._machine.log(tree, tree["spec"]["containers"][0]["name"])
+    def log(self, tree: Object, container: str = "") -> str:
+        """What a container of a pod has printed, of all its starts; the first container by default."""
+        file = self._machine.log(tree, container or tree["spec"]["containers"][0]["name"])
         return file.read_text(errors="replace") if file.exists() else ""
 
     def lose(self, node: str) -> None:

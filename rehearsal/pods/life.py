@@ -1,6 +1,7 @@
 """The life of one container: starts, is probed, ends, starts again after a pause."""
 
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ _PAUSE, _LONGEST_PAUSE = 10.0, 300.0
 
 
 class Probes:
-    """The probes and the hook of one container that has been started, until it ends.
+    """The probes and the hooks of one container that has been started, until it ends.
 
     Args:
         container: The container's specification.
@@ -27,7 +28,7 @@ class Probes:
         address: Of its pod.
 
     Attributes:
-        started: Whether the startup probe has succeeded.
+        started: Whether the hook and the startup probe have succeeded.
         ready: Whether the readiness probe says so.
         failure: Why the container has to be ended; empty while it has not.
     """
@@ -39,7 +40,10 @@ class Probes:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        if not self._settles("startupProbe", True):
+        hook = (self._container.get("lifecycle") or {}).get("postStart")
+        if hook and not self._act(hook, 3600.0):
+            self.failure = "FailedPostStartHook"
+        elif not self._settles("startupProbe", True):
             self.failure = "startup probe failed"
         else:
             self.started, self.ready = True, "readinessProbe" not in self._container
@@ -65,13 +69,16 @@ class Probes:
         if "sleep" in handler:
             self._process.wait(min(seconds, handler["sleep"]["seconds"]))
             return True
-        ask = handler["httpGet"]
+        ask = handler.get("httpGet") or handler["tcpSocket"]
         named = {port.get("name"): port["containerPort"] for port in self._container.get("ports") or ()}
         port = named.get(ask["port"], ask["port"])
         try:
+            if "tcpSocket" in handler:
+                socket.create_connection((self._address, port), seconds).close()
+                return True
             url = f"http://{self._address}:{port}{ask.get('path', '/')}"
             return 200 <= urllib3.request("GET", url, retries=False, timeout=seconds).status < 400
-        except HTTPError:
+        except (HTTPError, OSError):
             return False
 
     def _follow(self) -> None:

@@ -1,6 +1,6 @@
 """What the containers of a pod refer to: environment variables, and volumes as folders of this machine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,10 @@ def lay_out(volume: Object, folder: Path, bucket: Callable[[str], Path], read: R
         volume: The volume.
         folder: Where it is made.
         bucket: The folder of a bucket, by its name.
-        read: Reads ConfigMaps of the pod's namespace.
+        read: Reads ConfigMaps and Secrets of the pod's namespace.
 
     Raises:
-        RehearsalError: When the ConfigMap or a key of it is not there, or the volume is of another kind.
+        RehearsalError: When one of them or a key of it is not there, or the volume is of another kind.
     """
     path = folder / volume["name"]
     if "emptyDir" in volume:
@@ -54,14 +54,9 @@ def lay_out(volume: Object, folder: Path, bucket: Callable[[str], Path], read: R
         path = bucket(said["bucketName"]) / options.get("only-dir", "")
         path.mkdir(parents=True, exist_ok=True)
         return path, not volume["csi"].get("readOnly")
-    if "configMap" not in volume:
-        raise RehearsalError(f"pods are not run with volumes such as {volume['name']}")
-    said = volume["configMap"]
-    texts = read("ConfigMap", said)
-    items = said.get("items") or [{"key": key, "path": key} for key in texts]
-    if lacking := {item["key"] for item in items} - texts.keys():
-        raise RehearsalError(f"configMap {said['name']} has no key {', '.join(lacking)}")
-    _link(path, {item["path"]: texts[item["key"]] for item in items})
+    # A single source is a projection of itself.
+    sources = volume["projected"]["sources"] if "projected" in volume else [volume]
+    _link(path, {name: text for source in sources for name, text in _files(source, read)})
     return path, False
 
 
@@ -86,6 +81,18 @@ def _field(pod: Object, path: str) -> str:
     for name in outer.split("."):
         value = (value or {}).get(name)
     return str((value or {}).get(key.strip("[]'\"")) if key else value or "")
+
+
+def _files(source: Object, read: Read) -> Iterator[tuple[str, str]]:
+    (kind, said), *others = ((key, said) for key, said in source.items() if key != "name")
+    if others or kind not in ("configMap", "secret"):
+        raise RehearsalError(f"pods are not run with volumes of the kind {kind}")
+    name = said.get("name") or said["secretName"]
+    texts = read("ConfigMap" if kind == "configMap" else "Secret", {**said, "name": name})
+    for item in said.get("items") or [{"key": key, "path": key} for key in texts]:
+        if item["key"] not in texts:
+            raise RehearsalError(f"{kind} {name} has no key {item['key']}")
+        yield item["path"], texts[item["key"]]
 
 
 def _link(folder: Path, files: Mapping[str, str]) -> None:

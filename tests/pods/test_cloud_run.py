@@ -145,7 +145,7 @@ def test_a_folder_of_a_bucket_is_mounted_alone_and_only_to_be_read(
 
 
 def service(script: str, tries: int) -> Item:
-    probe = {"httpGet": {"port": 8080}, "periodSeconds": 1, "failureThreshold": tries}
+    probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1, "failureThreshold": tries}
     template = template_of(script, startupProbe=probe)
     return Item(SERVICE.type, "service", "service", {"template": template, "name": "tried"}, {})
 

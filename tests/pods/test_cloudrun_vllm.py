@@ -7,8 +7,8 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
-from rehearsal.pods.cloud_run import Instance
 from tests import plans
+from tests.pods.instance import Instance
 from tests.pods.stage import CloudRunStage
 
 MODEL = "google/gemma-3-1b-it"

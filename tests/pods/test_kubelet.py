@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kubernetes import client, config
 
 from engine.project import ROOT
+from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, Object, is_true, until
 from rehearsal.pods.container import Process
 from rehearsal.pods.kubelet import Kubelet
@@ -91,10 +93,13 @@ def run(api: Api, kubelet: Kubelet, request: pytest.FixtureRequest) -> Iterator[
             api.delete(there, ended=True)
 
 
-def test_exit_codes_reach_the_api_server_and_logs_who_runs_the_pods(run: Run) -> None:
+def test_exit_codes_and_logs_reach_who_asks_the_api_server(run: Run, plane: ControlPlane) -> None:
     tried = run("echo first; echo last; exit 3")
     ended = tried.ends()
     assert (ended["exitCode"], ended["reason"], tried.log()) == (3, "Error", "first\nlast\n")
+    name = tried.tree["metadata"]["name"]
+    core = client.CoreV1Api(config.new_client_from_config(str(plane.kubeconfig)))
+    assert core.read_namespaced_pod_log(name, "default", tail_lines=1) == "last\n"
     assert tried.comes_to(lambda pod: pod["status"]["phase"] == "Failed")
 
 
@@ -144,6 +149,38 @@ def test_files_of_a_config_map_are_laid_out_as_its_items_say(run: Run, api: Api)
     )
     tried.ends()
     assert tried.log() == "onetwo..data/package\n"
+
+
+def test_a_projection_has_the_files_of_config_maps_and_secrets(run: Run, api: Api) -> None:
+    api.apply({**named("ConfigMap", "projected"), "data": {"plain": "public"}})
+    hidden = {key: base64.b64encode(key.encode()).decode() for key in ("token", "other")}
+    api.apply({**named("Secret", "projected"), "data": hidden})
+    items = [{"key": "token", "path": "below/token"}]
+    sources = [{"configMap": {"name": "projected"}}, {"secret": {"name": "projected", "items": items}}]
+    volumes = [
+        {"name": "both", "projected": {"sources": sources}},
+        {"name": "secret", "secret": {"secretName": "projected"}},
+    ]
+    mounts = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
+    tried = run("cd /mnt; grep -r . both/* secret/*", {"volumes": volumes}, volumeMounts=mounts)
+    assert tried.ends()["exitCode"] == 0
+    found = {"both/below/token:token", "both/plain:public", "secret/other:other", "secret/token:token"}
+    assert set(tried.log().split()) == found
+
+
+def test_a_hook_after_the_start_comes_before_the_first_probe(
+    run: Run,
+) -> None:
+    server = "cd /tmp; until [ -e hooked ]; do sleep 0.1; done; exec python -m http.server 8000"
+    hook = {"exec": {"command": ["touch", "/tmp/hooked"]}}
+    probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1}
+    tried = run(server, lifecycle={"postStart": hook}, readinessProbe=probe)
+    assert tried.comes_to(lambda pod: container(pod).get("ready"))
+
+
+def test_a_container_whose_first_hook_fails_is_ended(run: Run) -> None:
+    tried = run("sleep 600", lifecycle={"postStart": {"exec": {"command": ["false"]}}})
+    assert tried.ends()["exitCode"] == 137 or tried.ends()["exitCode"] == 143
 
 
 def test_a_pod_waits_for_a_secret_and_says_so(run: Run, api: Api) -> None:
