@@ -1,17 +1,20 @@
 """The SDK's Automation API, for many short operations one after the other in one process."""
 
+import asyncio
 import gc
 import sys
 import traceback
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, Final, cast
 from unittest.mock import patch
 
 import pulumi.automation as automation
 from grpc._cython import cygrpc
 from pulumi.runtime import _grpc_settings
+from pulumi.runtime.proto.source_pb2 import StackTrace
 
 # A new engine may listen on the port of one that has gone. gRPC remembers that nobody answered there and does
 # not ask again for some seconds; a connection with a pool of its own knows nothing of others.
@@ -20,6 +23,8 @@ _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.enable_http_proxy", 0))
 # Of an engine that is killed; that it was is told.
 warnings.filterwarnings("ignore", "Error in event stream")
+# At a program's end the SDK awaits all outputs, some hundred: with this not as often as one of them comes.
+_PATIENT: Final = {**vars(asyncio), "FIRST_COMPLETED": asyncio.FIRST_EXCEPTION}
 
 
 class InlineStack(automation.Stack):
@@ -54,8 +59,14 @@ def silence() -> Generator[None]:
     sys.unraisablehook = show
     gc.freeze()  # half a second's work for the collection at the end, most of it the SDK's modules
     try:
-        # A message for --debug is a call of the engine, which drops it: a fifth of what an operation costs.
-        with patch("traceback.print_exc", print_exc), patch("pulumi.log.debug", lambda *_, **__: None):
+        with (
+            patch("traceback.print_exc", print_exc),
+            # Half of the SDK's time: a message for --debug is a call of the engine, which drops it;
+            patch("pulumi.log.debug", lambda *_, **__: None),
+            # each resource has the whole stack of its making;
+            patch("pulumi.runtime.resource._get_stack_trace", StackTrace),
+            patch("pulumi.runtime.stack.asyncio", SimpleNamespace(**_PATIENT)),
+        ):
             yield
     finally:
         gc.collect()

@@ -28,6 +28,7 @@ from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
 from rehearsal.provider_server import Servicer, serving
+from rehearsal.vault import Vault
 from rehearsal.workspace import Workspace, folder_of_its_own
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ class Rehearsal:
         with ExitStack() as started:
             started.enter_context(silence())
             directory = started.enter_context(folder_of_its_own(self.stack))
-            self._workspace = Workspace(directory, self.stack, engine, self._program)
+            self._workspace = Workspace(
+                directory, self.stack, engine, self._program, started.enter_context(Vault())
+            )
             self._workspace.use(self._checkout)
             self.backend = self._workspace.backend
             started.enter_context(self.builds)

@@ -16,6 +16,7 @@ from engine.command import Engine
 from engine.configuration import Configuration
 from engine.lock import held
 from engine.project import PROJECT_FILE
+from rehearsal.vault import KEY, Vault
 
 # What the program writes for the engine, in the folder that it runs in.
 _WRITTEN: Final = ".build"
@@ -58,18 +59,20 @@ class Workspace(automation.LocalWorkspace):
         name: Name of the stack.
         engine: The engine.
         program: What the engine runs.
+        vault: What keeps the key of its secrets. A passphrase costs each process of the engine a quarter of
+            a second.
 
     Attributes:
         backend: Folder of the engine's backend.
         environment: Variables for the engine on top of this process's own.
     """
 
-    # A process encrypts a secret once: the engine takes a third of a second for it, and each time gives
-    # another text. All workspaces have the same passphrase, so they may have the same salt.
-    _salt: ClassVar[str] = ""
+    # A process encrypts a secret once, as the engine gives another text each time. All have the same key.
     _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
 
-    def __init__(self, directory: Path, name: str, engine: Engine, program: Callable[[], Any]) -> None:
+    def __init__(
+        self, directory: Path, name: str, engine: Engine, program: Callable[[], Any], vault: Vault
+    ) -> None:
         self.backend = directory / "state"
         self.backend.mkdir()
         # The engine logs what it does, encrypted, which is half of its work; it does without where it cannot.
@@ -80,7 +83,7 @@ class Workspace(automation.LocalWorkspace):
         self.environment = {
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_HOME": str(home),
-            "PULUMI_CONFIG_PASSPHRASE": "rehearsal",
+            "VAULT_SERVER_URL": vault.address,
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
             # The state is written once, when an operation ends: after each step is half of the work.
@@ -93,12 +96,12 @@ class Workspace(automation.LocalWorkspace):
         self._name = name
         self._engine = engine
         self._file = directory / f"Pulumi.{name}.yaml"
-        self._file.write_text(yaml.safe_dump({"encryptionsalt": self._salt} if self._salt else {}))
+        self._file.write_text(yaml.safe_dump({"secretsprovider": vault.provider, "encryptedkey": KEY}))
         super().__init__(
             work_dir=str(directory),
             program=program,
             env_vars=self.environment,
-            secrets_provider="passphrase",
+            secrets_provider=vault.provider,
             pulumi_command=engine,
         )
 
@@ -109,7 +112,6 @@ class Workspace(automation.LocalWorkspace):
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
         written: dict[str, Any] = yaml.safe_load(self._file.read_text())
-        Workspace._salt = written["encryptionsalt"]
         secrets = configuration.secret.items()
         known = {key: self._encrypted[key, text] for key, text in secrets if (key, text) in self._encrypted}
         self._file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
