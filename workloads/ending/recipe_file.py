@@ -89,7 +89,7 @@ def _told(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
             yield f"{key} {message}, not {value!r}"
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """Rejects a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
