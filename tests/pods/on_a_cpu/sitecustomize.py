@@ -16,7 +16,7 @@ from typing import Any
 ARGUMENTS = {
     "torchrun": [
         "--processes=2",  # for eight: this machine has two cores
-        "--set=data.rows=96",  # some twenty steps
+        "--set=data.rows=32",  # some twenty steps
         "--set=data.test_rows=8",
         "--set=training.max_length=512",  # of the tiny models' texts, several a row
         "--set=training.batch_size=1",  # so that a step takes part of a second
