@@ -12,7 +12,7 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/iam.securityReviewer": "who has which role, on the project and on each resource",
     "roles/iam.serviceAccountViewer": "the service accounts",
     "roles/run.viewer": "the Cloud Run job and service",
-    "roles/secretmanager.viewer": "that the secret exists, not what is in it",
+    "roles/secretmanager.viewer": "that the secrets exist, not what is in them",
     "roles/serviceusage.serviceUsageViewer": "which APIs are enabled",
     "roles/storage.bucketViewer": "the bucket, not the objects in it",
 }
@@ -28,7 +28,7 @@ DEPLOY: Final[Mapping[str, str]] = {
     "roles/iam.serviceAccountUser": "machines, builds and services that run as those accounts",
     "roles/logging.viewer": "the end of a failed build's log",
     "roles/run.admin": "the Cloud Run job and service, and who calls it",
-    "roles/secretmanager.admin": "the secret with the Hugging Face token, and who reads it",
+    "roles/secretmanager.admin": "the secrets with the training's tokens, and who reads them",
     "roles/serviceusage.serviceUsageAdmin": "enabling APIs",
     "roles/storage.admin": "the bucket, and who uses it; the state",
 }

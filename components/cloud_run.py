@@ -11,7 +11,7 @@ from cloud.machines import GPU_RESOURCE, L4
 from components.component import Args, Component
 from components.execution import Execution
 from components.fingerprint import fingerprint
-from components.hugging_face_token import HuggingFaceToken
+from components.token import Token
 
 # The longest that a task with a GPU may take; the default is ten minutes.
 # https://docs.cloud.google.com/run/docs/configuring/task-timeout, assumption cloud-run-task-hours
@@ -77,7 +77,7 @@ class CloudRunArgs(Args):
     image: pulumi.Input[str]
     command: Sequence[pulumi.Input[str]]
     environment: Mapping[str, str]
-    tokens: Mapping[str, HuggingFaceToken] = field(default_factory=dict)
+    tokens: Mapping[str, Token] = field(default_factory=dict)
     folders: Mapping[str, BucketFolder]
     cpu: int
     memory_gib: int
@@ -134,7 +134,7 @@ class CloudRunArgs(Args):
         }
 
 
-def _secret(name: str, token: HuggingFaceToken) -> dict[str, Any]:
+def _secret(name: str, token: Token) -> dict[str, Any]:
     reference = {"secret": token.secret_id, "version": token.version}
     return {"name": name, "value_source": {"secret_key_ref": reference}}
 

@@ -69,7 +69,7 @@ class RayClusterArgs(Args):
 
     Args:
         service_account: Kubernetes service account of its pods.
-        token_optional: Whether pods start without the secret with the Hugging Face token.
+        tokens: Environment variables of its containers, each out of a Secret.
         bucket: Name of a bucket that all of its pods see as the folder `BUCKET_MOUNT`.
         depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
     """
@@ -79,7 +79,7 @@ class RayClusterArgs(Args):
     image: Image
     service_account: str
     workers: RayWorkers
-    token_optional: bool = False
+    tokens: Sequence[Mapping[str, Any]]
     bucket: pulumi.Input[str] | None = None
     depends_on: Sequence[pulumi.Resource]
 
@@ -94,7 +94,7 @@ class RayClusterArgs(Args):
                 "rayVersion": self.ray_version,
                 "serviceAccount": self.service_account,
                 "image": self.image.uri,
-                "tokenOptional": self.token_optional,
+                "tokens": list(self.tokens),
                 "headAnnotations": {**NOT_EVICTED, **(_sidecar(_HEAD_SIDECAR) if mounted else {})},
                 "workers": workers.group,
                 "replicas": workers.replicas,

@@ -34,6 +34,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "capacity": settings.capacity.pod_selectors(),
                 "eviction": settings.capacity.pod_annotations(),
                 "recipe": settings.recipe,
+                "tokens": ground.tokens,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,
                 "limitArguments": settings.limit_arguments,

@@ -43,6 +43,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         image=ground.image,
         service_account=ground.account.account_name,
         workers=_workers(settings),
+        tokens=ground.tokens,
         depends_on=ground.depends_on,
     )
     run = ground.run(settings.recipe, settings.workers)

@@ -15,7 +15,7 @@ from components.training_code import BucketCode, BucketCodeArgs
 from stacks import pins, training
 from stacks.platform import Name, Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, hugging_face_token, training_image
+from stacks.training import GemmaRecipe, GemmaSettings, tokens_of, training_image
 
 # Cloud Run gives the addresses of a subnet back one to two hours after the last user of it is gone
 # and nothing hurries it; destroy says so after minutes instead of waiting for it.
@@ -104,7 +104,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     trainer = _account(site, "finetune", "Fine-tuning job of")
     server = _account(site, "serve", "vLLM service of")
     bucket = site.bucket({"finetune": trainer}, {"serve": server})
-    token = hugging_face_token(site, settings.hf_token, readers={"finetune": trainer.member})
+    tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
+    readable = [each for token in tokens for each in token.access]
     packages = [training.FINETUNE, training.ENDING]
     code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, packages=packages))
     # The same code on the same libraries is the same run, and resumes.
@@ -124,13 +125,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             ],
             # Whatever is written in a container is kept in its memory; 2 GB of model are welcome there.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
-            tokens={"HF_TOKEN": token},
+            tokens={token.variable: token for token in tokens},
             folders={_CODE: code.folder},
             cpu=8,
             memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
-            depends_on=[*egress, *bucket.access, *token.access, *code.access],
+            depends_on=[*egress, *bucket.access, *readable, *code.access],
         ),
     )
     service = _service(

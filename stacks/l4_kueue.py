@@ -293,6 +293,7 @@ def _fine_tune(
                 "eviction": settings.capacity.pod_annotations(),
                 "image": ground.image.uri,
                 "recipe": settings.recipe,
+                "tokens": ground.tokens,
                 "bucket": ground.bucket.bucket_name,
                 "run": run,
                 "limitArguments": settings.limit_arguments,

@@ -156,7 +156,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         image=ground.image,
         service_account=ground.account.account_name,
         workers=_workers(settings),
-        token_optional=settings.hf_token is None,
+        tokens=ground.tokens,
         bucket=ground.bucket.bucket_name,
         depends_on=[*ground.depends_on, *nodes],
     )

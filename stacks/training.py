@@ -13,9 +13,9 @@ from cloud.machines import Accelerator
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.fingerprint import fingerprint
-from components.hugging_face_token import HuggingFaceToken, HuggingFaceTokenArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
+from components.token import HuggingFaceToken, Token, TokenArgs, WandbKey
 from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.fit import doubt_of
 from stacks.platform import (
@@ -60,6 +60,13 @@ _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
 HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
 
 
+def _one_word(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if text.split() != [text]:
+        raise ValueError("is empty or holds white space")
+    return secret
+
+
 class TrainingSettings(StackSettings):
     """Settings of every scenario that trains."""
 
@@ -89,13 +96,15 @@ class TrainingSettings(StackSettings):
         """Arguments with which a trainer knows how long it may train."""
         return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
 
+    @property
+    def tokens(self) -> dict[type[Token], SecretStr | None]:
+        """What a trainer shows to others, as far as it is set."""
+        return {HuggingFaceToken: self.hf_token}
+
     @field_validator("hf_token")
     @classmethod
     def _is_of_the_hub(cls, token: SecretStr) -> SecretStr:
-        text = token.get_secret_value()
-        if text.split() != [text]:
-            raise ValueError("is empty or holds white space")
-        if not _TOKEN.fullmatch(text):
+        if not _TOKEN.fullmatch(_one_word(token).get_secret_value()):
             raise ValueError("does not begin with hf_, or holds what no token does")
         return token
 
@@ -120,6 +129,14 @@ class GemmaSettings(TrainingSettings):
     hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
         description="Hugging Face read token of an account that accepted the model's licence."
     )
+    wandb_key: Annotated[
+        SecretStr | None, AfterValidator(_one_word), Hint(values="an API key of Weights & Biases")
+    ] = Field(None, description="Key of Weights & Biases, for a recipe that reports to `wandb`.")
+
+    @property
+    def tokens(self) -> dict[type[Token], SecretStr | None]:
+        """The same, and the tracker's."""
+        return {**super().tokens, WandbKey: self.wandb_key}
 
     @field_validator("recipe")
     @classmethod
@@ -174,32 +191,41 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
     ).image
 
 
-def hugging_face_token(
+def tokens_of(
     site: Site,
-    token: SecretStr,
+    settings: TrainingSettings,
     *,
     readers: Mapping[str, pulumi.Input[str]] | None = None,
     namespace: Namespace | None = None,
-) -> HuggingFaceToken:
-    """The token where a workload finds it; for the arguments see `HuggingFaceTokenArgs`."""
-    return HuggingFaceToken(
-        site.name,
-        HuggingFaceTokenArgs(
-            project=site.project_for(HuggingFaceToken),
-            token=pulumi.Output.secret(token.get_secret_value()),
-            secret_id=f"{site.stack}-hugging-face-token",
-            labels=site.labels,
-            readers=readers or {},
-            namespace=namespace,
-        ),
-    )
+) -> list[Token]:
+    """The tokens that are set, where a workload finds them; for the arguments see `TokenArgs`."""
+    return [
+        kind(
+            site.name,
+            TokenArgs(
+                project=site.project_for(kind),
+                token=pulumi.Output.secret(token.get_secret_value()),
+                secret_id=f"{site.stack}-{kind.title}",
+                labels=site.labels,
+                readers=readers or {},
+                namespace=namespace,
+            ),
+        )
+        for kind, token in settings.tokens.items()
+        if token is not None
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ground(GkePlatform):
-    """A platform with all that training on it needs: where pods write, what they run, and in which image."""
+    """A platform with all that training on it needs: where pods write, what they run, and in which image.
+
+    Args:
+        tokens: Environment variables of the containers that train.
+    """
 
     bucket: Bucket
+    tokens: list[dict[str, Any]]
     code: TrainingCode
     image: Image
 
@@ -242,8 +268,8 @@ def lay_ground(
     )
     bucket = site.bucket({platform.account.account_name: platform.account}, hierarchical=tpu)
     platform.depends_on.extend(bucket.access)
-    if settings.hf_token is not None:
-        token = hugging_face_token(site, settings.hf_token, namespace=platform.namespace)
-        platform.depends_on.extend(token.access)
+    tokens = tokens_of(site, settings, namespace=platform.namespace)
+    platform.depends_on.extend(each for token in tokens for each in token.access)
     code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=[package, ENDING]))
-    return Ground(**vars(platform), bucket=bucket, code=code, image=image)
+    variables = [token.in_pods() for token in tokens]
+    return Ground(**vars(platform), bucket=bucket, tokens=variables, code=code, image=image)

@@ -118,7 +118,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
         "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
-        "recipe, scanImages, scenario, serveNotGood, subnet",
+        "recipe, scanImages, scenario, serveNotGood, subnet, wandbKey",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},
@@ -311,8 +311,11 @@ def test_a_token_in_plain_text_is_rejected_and_not_repeated() -> None:
 
 @pytest.mark.parametrize("token", ["", "hf_one\n", "hf one"])
 def test_a_token_that_was_pasted_wrongly_is_rejected_and_not_repeated(token: str) -> None:
-    (problem,) = problems({"llm-stacks:hfToken": token})
+    keys = ("llm-stacks:hfToken", "llm-stacks:wandbKey")
+    problem, other = problems(dict.fromkeys(keys, token), secrets=keys)
     assert problem.startswith("hfToken: is empty or holds white space")
+    assert other.startswith("wandbKey: is empty or holds white space")
+    assert not token.strip() or token.strip() not in other
     assert not token.strip() or token.strip() not in problem
 
 

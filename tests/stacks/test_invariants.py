@@ -16,6 +16,7 @@ from tests import plans
 from tests.once import once
 
 TOKEN = "hf_planted_in_a_test"
+KEY = "key_planted_in_a_test"
 # Roles that can be given on nothing smaller than a project, and who has them.
 WIDE = {
     ("nodes-role", "roles/container.defaultNodeServiceAccount"),
@@ -56,7 +57,7 @@ def life(stack: str) -> Life:
 
 
 def lived(stack: str) -> Life:
-    settings = plans.given(stack, hfToken=TOKEN, imageUri=plans.IMAGE)
+    settings = plans.given(stack, hfToken=TOKEN, wandbKey=KEY, imageUri=plans.IMAGE)
     with Rehearsal(stack, {**settings, "forceDestroy": "false"}) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
@@ -139,18 +140,35 @@ def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) ->
 
 def test_the_token_is_never_in_plain_text_in_plan_or_state(stack: str, life: Life) -> None:
     assert ("secretData" in life.state) == ("hfToken" in plans.settings_of(stack))
-    assert TOKEN not in life.plan.as_json()
-    assert TOKEN not in life.state
+    for secret in (TOKEN, KEY):
+        assert secret not in life.plan.as_json()
+        assert secret not in life.state
 
 
 def test_containers_get_the_token_by_reference(plan: Plan) -> None:
+    secrets = {"HF_TOKEN": "hf-token", "WANDB_API_KEY": "wandb-key"}
     for name, container in plans.containers(plan):
         for variable in container.get("env", []):
-            if variable["name"] == "HF_TOKEN":
+            if secret := secrets.get(variable["name"]):
                 assert "value" not in variable, name
                 reference = variable["valueFrom"]["secretKeyRef"]
-                assert (reference["name"], reference["key"]) == ("hf-token", "token"), name
+                assert (reference["name"], reference["key"]) == (secret, "token"), name
                 assert not reference.get("optional"), name
+
+
+def test_only_what_trains_on_cloud_run_may_read_secret_manager(stack: str, made: Plan) -> None:
+    """Pods have a Kubernetes Secret instead."""
+    secrets = [each.inputs["secretId"] for each in plans.of_type(made, "secretmanager/secret:Secret")]
+    assert len(secrets) == len({"hfToken", "wandbKey"} & plans.settings_of(stack))
+    jobs = plans.of_type(made, "cloudrunv2/job:Job")
+    trainers = [each for job in jobs for each in plans.values(job.inputs, "serviceAccount")]
+    given = {
+        (each.inputs["secretId"], role, each.inputs["member"])
+        for each, role in plans.roles(made)
+        if each.type.startswith("gcp:secretmanager/")
+    }
+    reads = "roles/secretmanager.secretAccessor"
+    assert given == {(secret, reads, f"serviceAccount:{each}") for secret in secrets for each in trainers}
 
 
 # Pods

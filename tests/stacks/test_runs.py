@@ -1,5 +1,6 @@
 """What must hold of every stack that trains: its image, what is run again, how long it runs."""
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -49,21 +50,47 @@ def stack(request: pytest.FixtureRequest) -> str:
     "stack", plans.mostly_slow(["cloudrun-vllm", "a4-accelerate"], quick=["cloudrun-vllm"])
 )
 def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> None:
-    """Both versions are there for a moment, and the one that goes is the old one."""
-    version = "gcp:secretmanager/secretVersion:SecretVersion"
-    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        for number in ("2", "3"):
-            rehearsal.configure({"imageUri": plans.IMAGE, "hfToken": f"hf_{number}_of_somebody_else"})
+    """Both versions are there for a moment, and the one that goes is the old one. On GKE no Job names one."""
+    version, jobs = "gcp:secretmanager/secretVersion:SecretVersion", set[str]()
+    with Rehearsal(stack) as rehearsal:
+        for number in ("1", "2", "3"):
+            tokens = {"hfToken": f"hf_{number}_of_somebody_else", "wandbKey": f"key_{number}_of_theirs"}
+            rehearsal.configure({"imageUri": plans.IMAGE, **tokens})
             rehearsal.up()
-            (kept,) = rehearsal.cloud.of_type(version)
-            assert (kept.inputs["secretData"], kept.outputs["version"]) == (
-                f"hf_{number}_of_somebody_else",
-                number,
-            )
+            kept = list(rehearsal.cloud.of_type(version))
+            assert {each.inputs["secretData"] for each in kept} == set(tokens.values())
+            assert [each.outputs["version"] for each in kept] == [number, number]
+            training = plans.training(plans.made(rehearsal)).inputs
+            jobs.add(json.dumps(training, sort_keys=True))
+            read = list(plans.values(training, "version"))
+            assert read == [number, number] * (stack == "cloudrun-vllm")
             assert not rehearsal.preview().changed
+        assert len(jobs) == (3 if stack == "cloudrun-vllm" else 1)
         rehearsal.destroy()
         assert not rehearsal.cloud.items
+
+
+@pytest.mark.parametrize(
+    "stack", plans.mostly_slow(plans.taking("wandbKey"), quick=["cloudrun-vllm"]), indirect=True
+)
+def test_with_a_key_every_container_that_trains_has_it_from_its_secret_and_without_it_none(
+    stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
+) -> None:
+    without, plan = plans.made(standing), next_plan(wandbKey="key_of_a_test")
+    assert "wandb-key" not in plans.text(without)
+    made = {
+        each.name.removeprefix(f"{stack}-wandb-key") for each in plan.resources if "wandb-key" in each.name
+    }
+    assert made == {"", "-version", "-finetune" if stack == "cloudrun-vllm" else "-for-pods"}
+    training = plans.training(plan)
+    assert training.op in ("update", "replace") and plans.runs(plan) == plans.runs(without)
+    assert [each.op for each in plans.of_type(plan, "cloudrun:Execution")] in ([], ["replace"])
+    for each in plan.resources:
+        if each.type.startswith(("kubernetes:", "gcp:cloudrun")):
+            told = json.dumps(each.inputs).count('{"name": "WANDB_API_KEY", "value')
+            # Ray's head and its workers.
+            containers = 2 if stack in ON_GKE_BY_RAY else 1
+            assert told == containers * (each is training), each.name
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""The token that downloads gated models."""
+"""The tokens that a training shows to others: the Hub, a tracker."""
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
@@ -11,8 +12,8 @@ from components.component import Args, Component
 from components.namespace import Namespace
 
 
-class HuggingFaceTokenArgs(Args):
-    """Arguments of `HuggingFaceToken`.
+class TokenArgs(Args):
+    """Arguments of a `Token`.
 
     Args:
         token: The token, a secret output.
@@ -29,20 +30,31 @@ class HuggingFaceTokenArgs(Args):
     namespace: Namespace | None = None
 
 
-class HuggingFaceToken(Component[HuggingFaceTokenArgs]):
+class Token(Component[TokenArgs]):
     """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
 
     Attributes:
+        title: What it is called in Secret Manager, after the stack.
+        noun: What it is called here, and its Kubernetes Secret.
+        variable: The environment variable in which a workload looks for it.
         version: The version that holds the token.
         access: What a workload that reads the token must wait for.
     """
 
     group = "identity"
     apis = ("secretmanager.googleapis.com",)
+    title: ClassVar[str]
+    noun: ClassVar[str]
+    variable: ClassVar[str]
 
-    def _declare(self, name: str, args: HuggingFaceTokenArgs) -> None:
+    @classmethod
+    def in_pods(cls) -> dict[str, Any]:
+        """The environment variable, as a container has it out of the Kubernetes Secret."""
+        return {"name": cls.variable, "valueFrom": {"secretKeyRef": {"name": cls.noun, "key": "token"}}}
+
+    def _declare(self, name: str, args: TokenArgs) -> None:
         secret = gcp.secretmanager.Secret(
-            f"{name}-hf-token",
+            f"{name}-{self.noun}",
             secret_id=args.secret_id,
             project=args.project,
             labels=args.labels,
@@ -52,7 +64,7 @@ class HuggingFaceToken(Component[HuggingFaceTokenArgs]):
             opts=pulumi.ResourceOptions(parent=self),
         )
         version = gcp.secretmanager.SecretVersion(
-            f"{name}-hf-token-version",
+            f"{name}-{self.noun}-version",
             secret=secret.id,
             secret_data=args.token,
             opts=pulumi.ResourceOptions(parent=self),
@@ -61,7 +73,7 @@ class HuggingFaceToken(Component[HuggingFaceTokenArgs]):
         self.version: pulumi.Output[str] = version.version
         self.access: list[pulumi.Resource] = [
             gcp.secretmanager.SecretIamMember(
-                f"{name}-hf-token-{reader}",
+                f"{name}-{self.noun}-{reader}",
                 project=args.project,
                 secret_id=secret.secret_id,
                 role="roles/secretmanager.secretAccessor",
@@ -73,11 +85,23 @@ class HuggingFaceToken(Component[HuggingFaceTokenArgs]):
         if args.namespace:
             # Name and key as the manifests' secretKeyRef say them.
             for_pods = kubernetes.core.v1.Secret(
-                f"{name}-hf-token-for-pods",
+                f"{name}-{self.noun}-for-pods",
                 metadata=kubernetes.meta.v1.ObjectMetaArgs(
-                    name="hf-token", namespace=args.namespace.namespace
+                    name=self.noun, namespace=args.namespace.namespace
                 ),
                 string_data={"token": args.token},
                 opts=args.namespace.inside(self),
             )
             self.access.append(for_pods)
+
+
+class HuggingFaceToken(Token):
+    """The token that downloads gated models."""
+
+    title, noun, variable = "hugging-face-token", "hf-token", "HF_TOKEN"
+
+
+class WandbKey(Token):
+    """The key with which a training reports to Weights & Biases."""
+
+    title, noun, variable = "wandb-key", "wandb-key", "WANDB_API_KEY"
