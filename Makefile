@@ -57,10 +57,11 @@ test: test-maxtext-quick test-infrastructure test-training ## all tests but the 
 test-all: SLOW = --slow
 test-all: test ## with those that show of every stack what one shows
 
+# Three on two cores: each waits for its engine for a third of the time.
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
-		--ignore tests/pods --numprocesses 2 --dist worksteal $(SLOW)
+		--ignore tests/pods --numprocesses 3 --dist worksteal $(SLOW)
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
