@@ -21,7 +21,7 @@ def share(stage: Stage) -> Iterator[str]:
     stage.waits_for("two servers", lambda: servers(stage) == 2)
     yield "two servers run"
     _serve(stage, 1)
-    stage.waits_for("the Job to go on", lambda: not stage.now()["spec"]["suspend"] and trainers(stage))
+    stage.waits_for("the Job to go on", lambda: len(trainers(stage)) == stage.now()["spec"]["parallelism"])
     yield "serving is scaled to 1: Kueue lets the fine-tune go on"
 
 
