@@ -18,13 +18,13 @@ from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
 from rehearsal.control_plane.programs import KUEUE
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import FakeCloud, Rejected
+from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import RAY_ENDS
 
 _T = TypeVar("_T")
 # For pods to run, for objects to be deleted and the like; each takes a second or two here.
 _TIMEOUT: Final = 60.0
-# Pods that run train, and take their grace periods; Ray's head all of the 100 s in which it drains.
+# Pods that run train, and take their grace periods.
 _LONGEST_RUN: Final = 300.0
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
@@ -110,8 +110,15 @@ class LiveCluster:
         """
         for tree in trees:
             self.api.delete(tree)
-        gone = self._patience * len(trees)
-        self._until(lambda: self._held(trees), lambda: not any(map(self.api.get, trees)), gone)
+
+        def is_gone() -> bool:
+            # With the cluster its nodes have gone, and no pod gets its grace period.
+            for pod in () if any(self._cloud.of_type(CLUSTER)) else self.api.list("v1", "Pod"):
+                if "deletionTimestamp" in pod["metadata"]:
+                    self.api.delete(pod, ended=True)
+            return not any(map(self.api.get, trees))
+
+        self._until(lambda: self._held(trees), is_gone, self._patience * len(trees))
         for tree in trees:
             self._applied.pop(self.api.path_of(tree), None)
 

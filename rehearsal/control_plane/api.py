@@ -180,13 +180,13 @@ class Api:
         return kind.path(name=name, namespace=metadata.get("namespace") or "default")
 
 
-def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float) -> _T:
+def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float = 60.0) -> _T:
     """Calls a function again and again until its result is true, and returns that.
 
     Args:
         what: Describes what is waited for, and how far it is; for the message.
         ask: The function.
-        timeout: Seconds.
+        timeout: Seconds; what the control plane does by itself takes one or two.
 
     Raises:
         WaitError: When the result is not true in time.

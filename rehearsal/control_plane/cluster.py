@@ -18,7 +18,6 @@ from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.errors import RehearsalError
 from rehearsal.workspace import folder_of_its_own
 
-_TIMEOUT: Final = 60.0
 # A port may be taken between being found and being used.
 _TRIES: Final = 3
 # Pods are rejected until the controller manager has made their namespace's service account.
@@ -79,7 +78,7 @@ class ControlPlane:
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
-        until(lambda: "the control plane to be ready", lambda: self._is_ready(folder), _TIMEOUT)
+        until(lambda: "the control plane to be ready", lambda: self._is_ready(folder))
         (folder / "ray").mkdir()
         self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)

@@ -4,7 +4,6 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import urllib3
 import yaml
@@ -14,8 +13,6 @@ from engine import go_build
 from rehearsal.control_plane.api import Api, Object, until
 from rehearsal.control_plane.kwokctl import LOG_LINES
 from rehearsal.errors import RehearsalError
-
-_TIMEOUT: Final = 60.0
 
 
 class Controller:
@@ -77,7 +74,6 @@ class Controller:
             until(
                 lambda: f"{self._program} to be ready; the end of its log:\n{self._tail()}",
                 lambda: self._runs() and prepare() and self._is_ready(health),
-                _TIMEOUT,
             )
         except BaseException:
             self.stop()

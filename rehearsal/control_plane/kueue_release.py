@@ -27,7 +27,6 @@ _VALUES: Final = "values.yaml"
 _GATES: Final = "--feature-gates="
 _VISIBILITY: Final = "VisibilityOnDemand"
 _CRD: Final = "CustomResourceDefinition"
-_TIMEOUT: Final = 60.0
 # What the manager says when its configuration is right and it finds no kubeconfig.
 _VALID: Final = "unable to get kubeconfig"
 
@@ -93,7 +92,7 @@ class KueueRelease:
         self.manager.stop()
         for each in reversed(self._objects):
             self._api.delete(each)
-        until(lambda: f"the deletion of {self._left()}", lambda: not self._left(), _TIMEOUT)
+        until(lambda: f"the deletion of {self._left()}", lambda: not self._left())
         self._objects = []
 
     def _render(self, values: Mapping[str, Any], namespace: str) -> list[Object]:
@@ -156,10 +155,8 @@ class KueueRelease:
             if crd["kind"] == _CRD:
                 with suppress(ApiError):
                     self._api.patch(crd, touched)
-        reasons = (condition(each, "Terminating").get("message") for each in left)
-        return ", ".join(
-            f"{each['metadata']['name']} ({why})" for each, why in zip(left, reasons, strict=True)
-        )
+        whys = (condition(each, "Terminating").get("message") for each in left)
+        return ", ".join(f"{each['metadata']['name']} ({why})" for each, why in zip(left, whys, strict=True))
 
 
 def _adapt(objects: list[Object], health: int, port: int, certificates: Path) -> list[Object]:

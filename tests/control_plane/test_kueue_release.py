@@ -1,6 +1,7 @@
 """The Helm release of Kueue in a stack: its configuration is judged by the manager itself."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -101,7 +102,7 @@ def test_a_kind_that_does_not_go_is_named(plane: ControlPlane, monkeypatch: pyte
     with pytest.raises(ApiError, match='cannot create resource "workloadpriorityclasses"'):
         manager.create(held)  # it has the chart's rights, and no others
     plane.api.create(held)
-    monkeypatch.setattr(kueue_release, "_TIMEOUT", 1.0)
+    monkeypatch.setattr(kueue_release, "until", partial(until, timeout=1.0))
     reason = r"workloadpriorityclasses\.kueue\.x-k8s\.io \(CustomResource deletion is in progress\)"
     with pytest.raises(WaitError, match=reason):
         plane.kueue.uninstall()

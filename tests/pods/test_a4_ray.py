@@ -124,7 +124,6 @@ class Ray:
         self.stage = stage
         self._command = stage.training["spec"]["entrypoint"]
         (self._run,) = re.findall(r"--run (\S+)", self._command)
-        self._more: list[Object] = []
         self.first = Training(stage, stage.training, self._run)
         self.stay(3600)
 
@@ -144,7 +143,6 @@ class Ray:
         metadata = {"name": run, "namespace": tree["metadata"]["namespace"]}
         started = {"apiVersion": tree["apiVersion"], "kind": "RayJob", "metadata": metadata, "spec": spec}
         self.stage.api.create(started)
-        self._more.append(started)
         return Training(self.stage, started, run)
 
     def end(self, training: Training) -> None:
@@ -160,15 +158,6 @@ class Ray:
         self.stage.waits_for("no Ray cluster", lambda: not self.stage.api.list("ray.io/v1", "RayCluster"))
         self.stage.waits_for("no workers", lambda: not self.stage.api.list("v1", "Pod", labels=workers))
 
-    def kill(self) -> None:
-        """Ends all of it at once, as the deletion of its nodes does."""
-        for tree in (*self._more, self.stage.training):
-            self.stage.api.delete(tree)
-        self.stage.waits_for("no pods", lambda: not [self._kill(pod) for pod in self.stage.pods()])
-
-    def _kill(self, pod: Object) -> None:
-        self.stage.api.delete(pod, ended=True)
-
 
 @pytest.fixture(scope="module")
 def ray(plane: ControlPlane, around: Surroundings) -> Iterator[Ray]:
@@ -178,7 +167,6 @@ def ray(plane: ControlPlane, around: Surroundings) -> Iterator[Ray]:
         ray = Ray(stage)
         yield ray
         ray.shut_down()
-        ray.kill()
         stage.stack.destroy()
         assert stage.stack.cloud.items == []
         assert stage.stack.cluster and stage.stack.cluster.left() == []
