@@ -111,6 +111,11 @@ def talk_by_gloo(config: Any) -> None:
     config._TorchBackend.on_start = on_start
 
 
+def keep_weights_unpacked(functional: Any) -> None:
+    """Where a CPU has AVX-512 with bfloat16, bitsandbytes packs 4-bit weights to infer: not those under 64 columns."""
+    functional.has_avx512bf16 = lambda: False
+
+
 def take_turns(node: Any) -> None:
     """Processes of a node have 15 seconds to start, https://github.com/ray-project/ray/issues/65983.
 
@@ -130,6 +135,7 @@ def take_turns(node: Any) -> None:
 # What is changed in a module as soon as it has been imported.
 CHANGES: dict[str, Callable[[Any], None]] = {
     "accelerate.state": shard,
+    "bitsandbytes.functional": keep_weights_unpacked,
     "ray._private.accelerators.nvidia_gpu": name_accelerator,
     "ray._private.node": take_turns,
     "ray.air._internal.device_manager": train_on_cpus,
