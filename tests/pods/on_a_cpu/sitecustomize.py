@@ -112,7 +112,7 @@ def talk_by_gloo(config: Any) -> None:
 
 
 def keep_weights_unpacked(functional: Any) -> None:
-    """Where a CPU has AVX-512 with bfloat16, bitsandbytes packs 4-bit weights to infer: not those under 64 columns."""
+    """To infer on AVX-512 with bfloat16, bitsandbytes packs 4-bit weights: not those under 64 columns."""
     functional.has_avx512bf16 = lambda: False
 
 
