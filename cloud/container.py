@@ -32,18 +32,10 @@ _WINDOWS: Final = ("dailyMaintenanceWindow", "recurringWindow", "recurringMainte
 
 # What an Autopilot cluster decides by itself.
 NOT_ON_AUTOPILOT: Final = (
-    "addonsConfig.networkPolicyConfig",
-    "addonsConfig.dnsCacheConfig",
-    "addonsConfig.statefulHaConfig",
-    "clusterAutoscaling.enabled",
-    "clusterAutoscaling.resourceLimits",
-    "binaryAuthorization.enabled",
-    "enableShieldedNodes",
-    "networkPolicy",
-    "nodePools",
-    "removeDefaultNodePool",
-    "defaultMaxPodsPerNode",
-    "enableIntranodeVisibility",
+    *("addonsConfig.networkPolicyConfig", "addonsConfig.dnsCacheConfig", "addonsConfig.statefulHaConfig"),
+    *("clusterAutoscaling.enabled", "clusterAutoscaling.resourceLimits", "binaryAuthorization.enabled"),
+    *("enableShieldedNodes", "networkPolicy", "nodePools", "removeDefaultNodePool"),
+    *("defaultMaxPodsPerNode", "enableIntranodeVisibility"),
     # Let through by the provider; the platform rejects it or, for nodeConfig, the cluster is replaced
     # on every update (pulumi-gcp issue 2247).
     "nodeConfig",

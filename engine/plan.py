@@ -12,14 +12,8 @@ from engine.secrets import scrubbed
 AUTONAMED: Final = "pulumi.com/autonamed"
 # What a state says of a resource besides its inputs and what it waits for.
 _OPTIONS: Final = (
-    "provider",
-    "protect",
-    "deletedWith",
-    "replaceOnChanges",
-    "ignoreChanges",
-    "retainOnDelete",
-    "customTimeouts",
-    "resourceHooks",
+    *("provider", "protect", "deletedWith", "replaceOnChanges"),
+    *("ignoreChanges", "retainOnDelete", "customTimeouts", "resourceHooks"),
 )
 
 

@@ -30,20 +30,20 @@ class ApplyingKubernetes(FakeKubernetes):
         self._cluster = cluster
         self._written: dict[tuple[str, str, str], Any] = {}
 
-    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
         """Writes the object and waits until it is ready; the outputs are what the API server then has."""
         if len(list(self.cloud.of_type(CLUSTER))) > 1:
             raise Rejected("the stack has several clusters, and a local control plane can be one only")
         item_id, outputs = self.outputs(resource, inputs)
         if resource.type == RELEASE:
             self._cluster.install(inputs)
-            return item_id, outputs
-        live = self._cluster.write(_tree(inputs), new=new, force=_forces(resource))
+            return item_id, outputs, ""
+        live, lacks = self._cluster.write(_tree(inputs), new=new, force=_forces(resource))
         self._written[self.cluster(resource), resource.type, item_id] = _projected(live, inputs)
         outputs["metadata"] |= {key: live["metadata"][key] for key in _IDENTITY if key in live["metadata"]}
         if live.get("status"):
             outputs["status"] = live["status"]
-        return item_id, outputs
+        return item_id, outputs, lacks
 
     def delete(self, resource: Resource, item_id: str) -> None:
         """Deletes the object and waits until it is gone."""

@@ -17,6 +17,14 @@ class Rejected(RehearsalError):
     """The platform rejects an operation; the text is what the platform would say."""
 
 
+class Unready(Rejected):
+    """What has been written is there and not ready: the engine keeps it, and the next `up` waits for it."""
+
+    def __init__(self, reason: str, item_id: str, outputs: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.id, self.outputs = item_id, outputs
+
+
 @dataclass
 class Item:
     """One thing that exists, with its logical name; a Kubernetes object has the `selfLink` of its cluster."""

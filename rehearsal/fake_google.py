@@ -77,7 +77,7 @@ class FakeGoogle(FakeProvider):
             for reason in admission(inputs, self.cloud):
                 raise Rejected(reason)
 
-    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
         """What comes of it besides is the cloud's business."""
         item_id, outputs = self.outputs(resource, inputs)
         if new and resource.type == secretmanager.VERSION.type:
@@ -87,7 +87,7 @@ class FakeGoogle(FakeProvider):
             item_id = f"{item_id[:-1]}{number}"
             outputs |= {"name": item_id, "version": number}
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
-        return item_id, outputs
+        return item_id, outputs, ""
 
     def delete(self, resource: Resource, item_id: str) -> None:
         """Deletion protection and policy as the state has them, then what still depends on it."""

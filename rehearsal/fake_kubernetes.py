@@ -77,17 +77,18 @@ class FakeKubernetes(FakeProvider):
         status = {"status": _STATUS[kind]} if kind in _STATUS else {}
         return path, {**inputs, "metadata": metadata, **status}
 
-    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
         """A job ends as the cloud has it; an end that the program's expression does not name is no end."""
         item_id, outputs = self.outputs(resource, inputs)
+        lacks = ""
         if inputs.get("kind") == "RayJob":
             outputs["status"] = RAY_ENDS[self.cloud.outcome]
             end, expression = outputs["status"]["jobDeploymentStatus"], json.dumps(inputs["metadata"])
             if is_awaited(inputs) and end not in expression:
-                raise Rejected(f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}")
+                lacks = f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}"
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
-            raise Rejected(f"Job {item_id} failed: BackoffLimitExceeded")
-        return item_id, outputs
+            lacks = f"Job {item_id} failed: BackoffLimitExceeded"
+        return item_id, outputs, lacks
 
     def cluster(self, resource: Resource) -> str:
         """The cluster that the provider resource is configured for."""

@@ -15,7 +15,7 @@ from cloud.kubernetes import CUSTOM
 from cloud.record import Problem, Record
 from engine.plan import changed_paths
 from rehearsal import rules
-from rehearsal.fake_cloud import FakeCloud, Item, Rejected
+from rehearsal.fake_cloud import FakeCloud, Item, Rejected, Unready
 from rehearsal.faults import Faults
 
 Inputs = dict[str, Any]
@@ -108,16 +108,18 @@ class FakeProvider(ABC):
             delete_before_replace=bool(replacing) and self.is_fixed(record, olds, news),
         )
 
-    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs]:
-        """Writes the resource; where nothing is written its outputs are all there is to it.
+    def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
+        """Writes the resource, waits for it, and says why it is not ready.
+
+        Where nothing is written its outputs are all there is to it.
 
         Args:
             new: Whether it is created, else updated.
 
         Raises:
-            Rejected: When it cannot be written or does not become ready.
+            Rejected: When it cannot be written.
         """
-        return self.outputs(resource, inputs)
+        return *self.outputs(resource, inputs), ""
 
     def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
         """What will be known of a resource: its inputs, and what was computed before; raises Rejected."""
@@ -144,9 +146,11 @@ class FakeProvider(ABC):
             return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
         self.admit(resource, inputs)
         with self.faults.strike(resource.name, "creation"):
-            item_id, outputs = self.apply(resource, inputs, new=True)
+            item_id, outputs, lacks = self.apply(resource, inputs, new=True)
             cluster = self.cluster(resource)
             self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, cluster))
+        if lacks:
+            raise Unready(lacks, item_id, outputs)
         return item_id, outputs
 
     def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
@@ -165,8 +169,10 @@ class FakeProvider(ABC):
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
         with self.faults.strike(resource.name, "update"):
-            _, item.outputs = self.apply(resource, inputs, new=False)
+            _, item.outputs, lacks = self.apply(resource, inputs, new=False)
             item.inputs = inputs
+        if lacks:
+            raise Unready(lacks, item_id, item.outputs)
         return item.outputs
 
     def delete(self, resource: Resource, item_id: str) -> None:

@@ -60,18 +60,19 @@ class LiveCluster:
         self._stopped.set()
         self.nodes.stop()
 
-    def write(self, tree: Object, *, new: bool, force: bool) -> Object:
-        """Creates or updates an object, and waits for it where Pulumi does; returns it as it is afterwards.
+    def write(self, tree: Object, *, new: bool, force: bool) -> tuple[Object, str]:
+        """Creates or updates an object, and waits for it where Pulumi does.
 
         Args:
             new: Whether it must not be there yet. The provider takes nothing over since 4.29, unless
                 `upsertExistingObjects` says so: https://github.com/pulumi/pulumi-kubernetes/pull/4278.
             force: Whether fields that others have written are taken over.
 
+        Returns:
+            It as it is afterwards, and why it is not ready.
+
         Raises:
             ApiError: With the API server's message.
-            WaitError: When the object does not become ready. A new one is then deleted again, as when it can
-                never become ready, which is Rejected.
         """
         path = self.api.path_of(tree)
         if new and self.api.get(tree):
@@ -81,7 +82,7 @@ class LiveCluster:
         self.written += 1
         missing = readiness.awaited(tree)
         if missing is None:
-            return live
+            return live, ""
 
         def lacks() -> str:
             nonlocal live
@@ -96,11 +97,9 @@ class LiveCluster:
         name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
         try:
             self._until(lambda: f"{name}: {lacks()}", is_up, self._patience)
-        except RehearsalError:
-            if new:
-                self.delete(tree)
-            raise
-        return live
+        except RehearsalError as error:
+            return live, str(error)
+        return live, ""
 
     def delete(self, *trees: Mapping[str, Any]) -> None:
         """Deletes objects and what they own, and waits until all of it is gone.

@@ -16,8 +16,10 @@ from google.protobuf.struct_pb2 import Struct
 from grpc import ServicerContext as Context
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as protocol
+from pulumi.runtime.proto.status_pb2 import Status
 
 from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import Unready
 from rehearsal.fake_provider import Diff, FakeProvider, Resource
 
 # The engine asks for as many operations at once as the program allows; each has a thread of its own.
@@ -166,5 +168,13 @@ def rejecting(context: Context) -> Generator[None]:
     """Ends the call with the text of an error: the platform's own, when it rejects the operation."""
     try:
         yield
+    except Unready as error:
+        text, properties = str(error), to_struct(error.outputs)
+        status = Status(code=grpc.StatusCode.UNKNOWN.value[0], message=text)
+        status.details.add().Pack(
+            protocol.ErrorResourceInitFailed(id=error.id, properties=properties, reasons=[text])
+        )
+        context.set_trailing_metadata([("grpc-status-details-bin", status.SerializeToString())])
+        context.abort(grpc.StatusCode.UNKNOWN, text)
     except RehearsalError as error:
         context.abort(grpc.StatusCode.UNKNOWN, str(error))

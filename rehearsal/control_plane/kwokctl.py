@@ -26,12 +26,8 @@ _PROGRAMS: Final = {
     "kwokControllerBinary": "kwok",
 }
 _PORTS: Final = (
-    "etcdPort",
-    "etcdPeerPort",
-    "kubeApiserverPort",
-    "kubeControllerManagerPort",
-    "kubeSchedulerPort",
-    "kwokControllerPort",
+    *("etcdPort", "etcdPeerPort", "kubeApiserverPort"),
+    *("kubeControllerManagerPort", "kubeSchedulerPort", "kwokControllerPort"),
 )
 _FLAGS: Final = {
     "etcd": {"unsafe-no-fsync": "true"},  # nothing here outlives the process

@@ -271,6 +271,18 @@ def test_up_waits_for_the_training_when_it_is_told_to_and_ends_as_it_does(stack:
         assert rehearsal.cloud.items == []
 
 
+def test_a_job_that_failed_stays_and_fails_the_next_up_too_which_runs_nothing() -> None:
+    with Rehearsal("a4-accelerate", {"imageUri": plans.IMAGE, "waitForTraining": "true"}) as rehearsal:
+        rehearsal.cloud.outcome = "Failed"
+        for _ in range(2):
+            with pytest.raises(RehearsalError, match=r"Job .* failed"):
+                rehearsal.up()
+            (job,) = rehearsal.cloud.of_type("kubernetes:batch/v1:Job")
+            assert plans.changes(rehearsal.preview()) == {job.name: "update"}
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+
+
 @pytest.mark.parametrize(
     ("outcome", "message"),
     [

@@ -18,17 +18,9 @@ RECIPES = Path(__file__).parent / "recipes"
 # Settings that come from the command line or follow from it.
 DRIVER_SETTINGS = frozenset(
     {
-        "base_config",
-        "base_output_directory",
-        "compile_topology",
-        "compile_topology_num_slices",
-        "enable_autocheckpoint",
-        "enable_checkpointing",
-        "hardware",
-        "log_config",
-        "metrics_file",
-        "run_name",
-        "skip_jax_distributed_system",
+        *("base_config", "base_output_directory", "compile_topology", "compile_topology_num_slices"),
+        *("enable_autocheckpoint", "enable_checkpointing", "hardware", "log_config", "metrics_file"),
+        *("run_name", "skip_jax_distributed_system"),
     }
 )
 # What MaxText takes, and does something else with than one thinks.
