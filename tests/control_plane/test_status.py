@@ -23,19 +23,15 @@ def scene(plane: ControlPlane) -> Iterator[Demonstration]:
         stack.destroy()
 
 
-@pytest.fixture
-def google() -> Iterator[GoogleServer]:
-    with GoogleServer() as server:
-        answer = {"name": "c", "status": "RUNNING"}
-        server.plant("container.v1", "container.projects.locations.clusters.get", answer)
-        yield server
-
-
-def look(rehearsal: Rehearsal, plane: ControlPlane, google: GoogleServer) -> Report:
+def look(rehearsal: Rehearsal, plane: ControlPlane) -> Report:
+    """What `status` shows of a stack on the control plane."""
     resources = (Resource(type=item.type, id=item.id, outputs=item.outputs) for item in rehearsal.cloud.items)
-    clients = Clients("rehearsal-project", google.address)
     state = State(resources=tuple(resources))
-    return status.look("l4-kueue", state, clients, from_kubeconfig(plane.kubeconfig))
+    with GoogleServer() as google:
+        answer = {"name": "c", "status": "RUNNING"}
+        google.plant("container.v1", "container.projects.locations.clusters.get", answer)
+        clients = Clients("rehearsal-project", google.address)
+        return status.look(rehearsal.stack, state, clients, from_kubeconfig(plane.kubeconfig))
 
 
 def states(report: Report, kind: str) -> list[str]:
@@ -47,12 +43,10 @@ def reasons(report: Report, kind: str) -> list[str]:
     return [line.why.text for line in lines if line.why]
 
 
-def test_what_serving_takes_from_the_fine_tune_is_said(
-    scene: Demonstration, plane: ControlPlane, google: GoogleServer
-) -> None:
+def test_what_serving_takes_from_the_fine_tune_is_said(scene: Demonstration, plane: ControlPlane) -> None:
     def come_to(kind: str, wanted: list[str]) -> None:
         """The controllers write one object after the other."""
-        scene.comes_to(lambda: states(look(scene.stack, plane, google), kind), wanted)
+        scene.comes_to(lambda: states(look(scene.stack, plane), kind), wanted)
 
     scene.ask_for(SERVING_ALONE)
     come_to("server", ["3 of 4 ready"])
@@ -60,7 +54,7 @@ def test_what_serving_takes_from_the_fine_tune_is_said(
     come_to("pod", ["pending", "running", "running", "running"])
     # The server has the higher priority: it is served first.
     come_to("queue", ["admitted"] * 3 + ["number 1 in the queue", "number 2 in the queue"])
-    report = look(scene.stack, plane, google)
+    report = look(scene.stack, plane)
     assert report.unseen == ()
     assert reasons(report, "pod") == ["waits in the queue: Kueue has not admitted it"]
     assert all("waits for quota in the queue" in reason for reason in reasons(report, "queue"))
@@ -69,10 +63,10 @@ def test_what_serving_takes_from_the_fine_tune_is_said(
     scene.ask_for(ONE_SERVER)
     come_to("job", ["running"])
     come_to("pod", ["running"] * 3)
-    assert reasons(look(scene.stack, plane, google), "queue") == []
+    assert reasons(look(scene.stack, plane), "queue") == []
 
     scene.ask_for(TWO_SERVERS)
     come_to("job", ["suspended"])
     come_to("queue", ["admitted", "admitted", "number 1 in the queue"])
-    (reason,) = reasons(look(scene.stack, plane, google), "queue")
+    (reason,) = reasons(look(scene.stack, plane), "queue")
     assert reason.startswith("pre-empted by a higher priority; waits for quota in the queue")

@@ -1,5 +1,6 @@
 """What pods find around them: images, buckets, a Hub and a metadata server, and the way there."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -58,7 +59,9 @@ class Surroundings:
     def __enter__(self) -> Self:
         """Starts the servers."""
         if not self._models.exists():
-            subprocess.run([*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL)
+            # Torch leaves a folder among the temporary files.
+            beside = {**os.environ, "TMPDIR": str(self._models.parent)}
+            subprocess.run([*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL, env=beside)
         with ExitStack() as started:
             self.folder = Path(tempfile.mkdtemp(prefix="pods-"))
             started.callback(shutil.rmtree, self.folder, ignore_errors=True)

@@ -22,6 +22,7 @@ from tests.pods.surroundings import Surroundings
 STEPS = 24  # on_a_cpu/sitecustomize.py
 # Whatever such a training saves, it does not save for its end or its period.
 ENDLESS = ("--set=training.epochs=9999", "--set=training.save_every_steps=9999")
+SAVE_OFTEN = "--set=training.save_every_steps=6"
 
 
 class Training:
@@ -66,10 +67,10 @@ class Training:
         return "".join(map(self._stage.kubelet.log, submitters))
 
     def losses(self) -> dict[int, float]:
-        """The loss of each step, the last one said of each."""
+        """The loss of each of the first steps, the last one said of each."""
         file = self.folder / "metrics.jsonl"
         lines = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
-        return {line["step"]: line["loss"] for line in lines if "loss" in line}
+        return {line["step"]: line["loss"] for line in lines if "loss" in line and line["step"] <= STEPS}
 
     def checkpoints(self) -> list[int]:
         """Steps that have been saved completely and are kept."""
@@ -187,13 +188,50 @@ def test_the_job_trains_to_its_end_and_leaves_an_adapter(undisturbed: Training) 
     assert all(f"step {step}/{STEPS} " in undisturbed.log() for step in range(1, STEPS + 1))
 
 
-@pytest.mark.parametrize("role", ["worker", pytest.param("head", marks=pytest.mark.slow)])
-def test_what_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
-    undisturbed: Training, ray: Ray, role: str
+@pytest.fixture(scope="module")
+def restarted(undisturbed: Training, ray: Ray) -> Iterator[Training]:
+    """A training without an end whose worker has been killed, come again and trained as far as the other.
+
+    The tests of it stand together: it holds the GPUs until one of them has stopped it.
+    """
+    training = ray.again("worker-killed", "--set=training.epochs=9999", SAVE_OFTEN)
+    training.waits_for("a checkpoint", training.checkpoints)
+    training.kill("worker")
+    training.waits_for("it to begin again", lambda: len(training.begun()) > 1)
+    training.comes_to(STEPS)
+    yield training
+    ray.end(training)
+
+
+def test_a_worker_that_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
+    restarted: Training, undisturbed: Training
 ) -> None:
-    training = ray.again(f"{role}-killed", "--set=training.save_every_steps=6")
-    training.comes_to(8)
-    training.kill(role)
+    first, then = restarted.begun()
+    assert (first, then % 6) == (0, 0)
+    assert 0 < then < STEPS
+    assert restarted.losses() == undisturbed.losses()
+
+
+def test_a_training_that_is_stopped_by_hand_or_by_its_limit_of_hours_is_not_tried_again(
+    restarted: Training, ray: Ray
+) -> None:
+    before = restarted.begun()
+    limited = ray.again("limited", "--max-run-hours=1e-9")  # it waits for the GPUs of the other
+    restarted.stop()
+    assert restarted.ends() == "STOPPED"
+    assert restarted.begun() == before
+    assert limited.ends() == "STOPPED"
+    assert limited.checkpoints() == [1]
+    assert "error: the run has trained for" in limited.log()
+
+
+@pytest.mark.slow
+def test_a_head_that_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
+    undisturbed: Training, ray: Ray
+) -> None:
+    training = ray.again("head-killed", SAVE_OFTEN)
+    training.waits_for("a checkpoint", training.checkpoints)
+    training.kill("head")
     assert training.ends() == "SUCCEEDED"
     assert training.losses() == undisturbed.losses()
     first, then = training.begun()
@@ -209,8 +247,7 @@ def test_a_worker_that_is_deleted_saves_before_it_goes(undisturbed: Training, ra
     training.waits_for("it to begin again", lambda: len(training.begun()) > 1)
     assert training.begun() == [0, *training.checkpoints()]
     training.comes_to(STEPS)
-    same = {step: training.losses()[step] for step in range(1, STEPS + 1)}
-    assert same == undisturbed.losses()
+    assert training.losses() == undisturbed.losses()
     ray.end(training)
 
 
@@ -225,27 +262,12 @@ def test_a_wrong_token_is_told_and_not_tried_again(undisturbed: Training, ray: R
     assert not training.begun()
 
 
-def test_a_training_that_is_stopped_by_hand_is_not_tried_again(undisturbed: Training, ray: Ray) -> None:
-    training = ray.again("stopped", *ENDLESS)
-    training.comes_to(2)
-    training.stop()
-    assert training.ends() == "STOPPED"
-    assert training.begun() == [0]
-
-
-def test_a_limit_of_hours_ends_it_saved_and_not_tried_again(undisturbed: Training, ray: Ray) -> None:
-    training = ray.again("limited", "--max-run-hours=1e-9")
-    assert training.ends() == "STOPPED"
-    assert training.checkpoints() == [1]
-    assert "error: the run has trained for" in training.log()
-
-
 @pytest.mark.slow
 def test_a_try_that_fails_is_followed_by_one_in_a_new_ray_cluster_which_goes_on(
     undisturbed: Training, ray: Ray
 ) -> None:
     ray.shut_down()
-    training = ray.again("failed", "--set=training.save_every_steps=6", own=True)
+    training = ray.again("failed", SAVE_OFTEN, own=True)
     training.comes_to(8)
     cluster = training.status()["rayClusterName"]
     training.fail()

@@ -1,12 +1,14 @@
 """Trouble at the platform's edge, on a4-accelerate: what passes costs nothing, what does not ends at once."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from rehearsal.errors import RehearsalError
+from tests.control_plane.test_status import look
 from tests.pods.conftest import Play
 from tests.pods.stage import Stage
 from tests.pods.test_a4_accelerate import COMPLETE
@@ -63,17 +65,26 @@ def gate(stage: Stage, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("refuse", "why"),
-    [(forget_token, "does not know the token in HF_TOKEN"), (gate, f"https://huggingface.co/{MODEL}")],
+    ("refuse", "why", "in_plain_words"),
+    [
+        (forget_token, "does not know the token in HF_TOKEN", "Hugging Face does not know the token"),
+        (gate, f"https://huggingface.co/{MODEL}", "the model is gated: .*"),
+    ],
 )
-def test_a_hub_that_refuses_ends_the_job_at_once_and_up_says_why(
+def test_a_hub_that_refuses_ends_the_job_at_once_and_up_and_status_say_why(
     play: Play,
     monkeypatch: pytest.MonkeyPatch,
     refuse: Callable[[Stage, pytest.MonkeyPatch], None],
     why: str,
+    in_plain_words: str,
 ) -> None:
     stage = play("a4-accelerate", waitForTraining="true")
     refuse(stage, monkeypatch)
     with pytest.raises(RehearsalError, match=r"failed with exit code 2 matching FailJob rule") as told:
         stage.stack.up()
     assert why in str(told.value)
+    report = look(stage.stack, stage.plane)
+    assert report.unseen == ()
+    (pod,) = [line for line in report.lines if line.kind == "pod"]
+    assert pod.why
+    assert re.fullmatch(in_plain_words, pod.why.text)
