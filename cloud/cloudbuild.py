@@ -8,12 +8,8 @@ API: Final = "cloudbuild.googleapis.com"
 # Regions in which every project may build; in the others some have no quota. As of August 2025.
 # https://docs.cloud.google.com/build/docs/locations#restricted_regions_for_some_projects
 OPEN_REGIONS: Final = (
-    "us-central1",
-    "us-west2",
-    "europe-west1",
-    "asia-east1",
-    "australia-southeast1",
-    "southamerica-east1",
+    *("us-central1", "us-west2", "europe-west1"),
+    *("asia-east1", "australia-southeast1", "southamerica-east1"),
 )
 # CPUs of the builds that run at once in a region: 0 where a project may not build (assumption build-quota).
 CPU_QUOTA: Final = "concurrent_public_pool_build_cpus"

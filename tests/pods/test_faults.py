@@ -16,7 +16,9 @@ from tests.stand_ins.bucket import Fault
 
 MODEL = "google/gemma-3-12b-it"
 BUSY = 3
-STEPS = 4
+# Refusals of a bucket, after which Google's client pauses for 1, 2, 4 ... s: a minute in all. The API server
+# is gone for the first of them, some 20 s.
+MINUTE, TWENTY_SECONDS = 8, 5
 
 
 def signal_api_server(stage: Stage, number: signal.Signals) -> None:
@@ -39,15 +41,14 @@ def test_hub_bucket_and_api_server_fail_for_a_while_and_nothing_is_lost(
     stage.waits_for("a checkpoint", stage.saved)
     assert stage.kubelet.log(stage.pods()[0]).count("429 Too Many Requests; again in 1 s") == BUSY
 
-    stage.around.buckets.faults.append(Fault(status=503, times=BUSY))
-    stage.waits_for("all refusals", lambda: not stage.around.buckets.faults)
-
+    bucket = Fault(status=503, times=MINUTE)
+    stage.around.buckets.faults.append(bucket)
     signal_api_server(stage, signal.SIGSTOP)
     try:
-        done = len(stage.losses())
-        stage.waits_for("more steps", lambda: len(stage.losses()) >= done + STEPS)
+        stage.waits_for("refusals", lambda: bucket.times <= MINUTE - TWENTY_SECONDS)
     finally:
         signal_api_server(stage, signal.SIGCONT)
+    stage.waits_for("all refusals", lambda: not bucket.times)
 
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
     assert len(stage.pods()) == 1

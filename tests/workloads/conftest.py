@@ -77,8 +77,8 @@ def buckets(tmp_path: Path) -> "Iterator[Buckets]":
 
 @pytest.fixture
 def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Google's client gives up after a second."""
-    monkeypatch.setattr("finetune.storage.REQUEST_RETRY_LIMIT", timedelta(seconds=1))
+    """Google's client gives up after a second of a first access."""
+    monkeypatch.setattr("finetune.storage.FIRST_RETRY_LIMIT", timedelta(seconds=1))
 
 
 @pytest.fixture

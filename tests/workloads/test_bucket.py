@@ -139,6 +139,16 @@ def test_an_upload_that_is_served_badly_ends_with_one_object_of_the_same_bytes(
     assert (buckets.folder / "bucket/mine/file").read_bytes() == content
 
 
+def test_a_bucket_that_refuses_for_longer_than_a_start_waits_for_one_answer_loses_nothing(
+    impatient_client: None, buckets: Buckets
+) -> None:
+    folder = Folder("gs://bucket/mine")
+    buckets.faults = [Fault(status=503, times=3)]  # at least 3 seconds
+    folder.write_text("file", "text")
+    assert not buckets.faults
+    assert (buckets.folder / "bucket/mine/file").read_text() == "text"
+
+
 def test_an_exception_in_an_upload_to_a_bucket_publishes_nothing(
     buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

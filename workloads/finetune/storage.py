@@ -15,12 +15,14 @@ from typing import TypeVar
 from pyarrow import NativeFile, fs
 
 from ending.errors import InputError, one_line
-from ending.patience import PATIENCE
+from ending.patience import LIMIT, PATIENCE
 
 T = TypeVar("T")
 
-# By default Google's client retries a request for 15 minutes; a wrong bucket should be reported sooner.
-REQUEST_RETRY_LIMIT = timedelta(minutes=1)
+# For how long Google's client repeats a request that is refused for a while, as by 503. In a start that is
+# told about sooner; later a process holds accelerators, and others wait for it: torch's limit is 10 minutes.
+FIRST_RETRY_LIMIT = timedelta(minutes=1)
+RETRY_LIMIT = timedelta(seconds=LIMIT)
 
 
 class Folder:
@@ -28,7 +30,8 @@ class Folder:
 
     def __init__(self, uri: str):
         """Raises InputError when `uri` is neither gs:// nor a path."""
-        self._files, self.path = _filesystem(uri.rstrip("/"))
+        self._first, _ = _filesystem(uri.rstrip("/"), FIRST_RETRY_LIMIT)
+        self._files, self.path = _filesystem(uri.rstrip("/"), RETRY_LIMIT)
         self._local = isinstance(self._files, fs.LocalFileSystem)
         self.uri = self.path if self._local else uri.rstrip("/")
 
@@ -38,10 +41,13 @@ class Folder:
         Raises InputError for a bucket or directory that does not exist and a disk that cannot be used, and
         PassingError when the time to wait is up.
         """
+        later, self._files = self._files, self._first
         try:
             return PATIENCE.call(f"storage {self.uri}", action, self._may_pass)
         except (OSError, ValueError) as error:
             raise InputError(f"storage {self.uri} cannot be used: {one_line(error)}") from error
+        finally:
+            self._files = later
 
     def _may_pass(self, error: BaseException) -> bool:
         # pyarrow makes FileNotFoundError of 404, ValueError of 400, PermissionError of 401 and 403; another
@@ -123,9 +129,9 @@ class Folder:
             self._files.move(part, path)
 
 
-def _filesystem(uri: str) -> tuple[fs.FileSystem, str]:
+def _filesystem(uri: str, retry_limit: timedelta) -> tuple[fs.FileSystem, str]:
     if uri.startswith("gs://"):
-        return fs.GcsFileSystem(retry_time_limit=REQUEST_RETRY_LIMIT), uri.removeprefix("gs://")
+        return fs.GcsFileSystem(retry_time_limit=retry_limit), uri.removeprefix("gs://")
     if "://" in uri:
         raise InputError(f"--storage must be gs://BUCKET[/FOLDER] or a local path, not {uri}")
     return fs.LocalFileSystem(), str(Path(uri).resolve())
