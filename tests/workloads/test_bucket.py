@@ -139,8 +139,9 @@ def test_an_upload_that_is_served_badly_ends_with_one_object_of_the_same_bytes(
     assert (buckets.folder / "bucket/mine/file").read_bytes() == content
 
 
+@pytest.mark.usefixtures("impatient_client")
 def test_a_bucket_that_refuses_for_longer_than_a_start_waits_for_one_answer_loses_nothing(
-    impatient_client: None, buckets: Buckets
+    buckets: Buckets,
 ) -> None:
     folder = Folder("gs://bucket/mine")
     buckets.faults = [Fault(status=503, times=3)]  # at least 3 seconds
