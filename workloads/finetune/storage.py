@@ -19,8 +19,8 @@ from ending.patience import LIMIT, PATIENCE
 
 T = TypeVar("T")
 
-# For how long Google's client repeats a request that is refused for a while, as by 503. In a start that is
-# told about sooner; later a process holds accelerators, and others wait for it: torch's limit is 10 minutes.
+# For how long Google's client repeats in silence a request that is refused for a while, as by 503. A start
+# tells of it sooner; later another try would cost the steps since the newest checkpoint.
 FIRST_RETRY_LIMIT = timedelta(minutes=1)
 RETRY_LIMIT = timedelta(seconds=LIMIT)
 
@@ -31,7 +31,8 @@ class Folder:
     def __init__(self, uri: str):
         """Raises InputError when `uri` is neither gs:// nor a path."""
         self._first, _ = _filesystem(uri.rstrip("/"), FIRST_RETRY_LIMIT)
-        self._files, self.path = _filesystem(uri.rstrip("/"), RETRY_LIMIT)
+        self._later, self.path = _filesystem(uri.rstrip("/"), RETRY_LIMIT)
+        self._files = self._later
         self._local = isinstance(self._files, fs.LocalFileSystem)
         self.uri = self.path if self._local else uri.rstrip("/")
 
@@ -41,13 +42,13 @@ class Folder:
         Raises InputError for a bucket or directory that does not exist and a disk that cannot be used, and
         PassingError when the time to wait is up.
         """
-        later, self._files = self._files, self._first
+        self._files = self._first
         try:
             return PATIENCE.call(f"storage {self.uri}", action, self._may_pass)
         except (OSError, ValueError) as error:
             raise InputError(f"storage {self.uri} cannot be used: {one_line(error)}") from error
         finally:
-            self._files = later
+            self._files = self._later
 
     def _may_pass(self, error: BaseException) -> bool:
         # pyarrow makes FileNotFoundError of 404, ValueError of 400, PermissionError of 401 and 403; another
