@@ -7,7 +7,7 @@ from typing import Final
 # an object of a bucket, or lets it act as another account.
 PREVIEW: Final[Mapping[str, str]] = {
     "roles/artifactregistry.reader": "the repository of the training image",
-    "roles/compute.viewer": "network, subnet, router and NAT",
+    "roles/compute.viewer": "network, subnet, router and NAT, the reservation",
     "roles/container.viewer": "the cluster, its node pools, and the objects in it",
     "roles/iam.securityReviewer": "who has which role, on the project and on each resource",
     "roles/iam.serviceAccountViewer": "the service accounts",
@@ -23,6 +23,7 @@ DEPLOY: Final[Mapping[str, str]] = {
     "roles/artifactregistry.admin": "the repository of the training image, and who reads it",
     "roles/cloudbuild.builds.editor": "the build of the training image",
     "roles/compute.networkAdmin": "network, subnet, router and NAT",
+    "roles/compute.viewer": "the reservation and the quotas, which `preflight` looks at",
     "roles/container.admin": "the cluster, its node pools, and the objects in it",
     "roles/iam.serviceAccountAdmin": "the service accounts of nodes, builds and Cloud Run",
     "roles/iam.serviceAccountUser": "machines, builds and services that run as those accounts",
@@ -33,10 +34,14 @@ DEPLOY: Final[Mapping[str, str]] = {
     "roles/storage.admin": "the bucket, and who uses it; the state",
 }
 
-# Whoever may give any role has every role. The stacks give two on the project; the condition allows these.
+# Whoever may give any role has every role. The stacks give three on the project; the condition allows these.
 # https://docs.cloud.google.com/iam/docs/setting-limits-on-granting-roles
 GRANTER: Final = "roles/resourcemanager.projectIamAdmin"
-GRANTED: Final = ("roles/container.defaultNodeServiceAccount", "roles/logging.logWriter")
+GRANTED: Final = (
+    "roles/container.defaultNodeServiceAccount",
+    "roles/logging.logWriter",
+    "roles/serviceusage.serviceUsageConsumer",
+)
 
 # On the state's bucket and key alone. A preview reads the state and the stack's secret settings, so it
 # decrypts; it writes neither.

@@ -14,9 +14,15 @@ from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
 
-# Logs, metrics and health of a node, nothing else; instead of the Editor role that the default
-# service account carries.
-_NODE_ROLE: Final = "roles/container.defaultNodeServiceAccount"
+# What a node may do in the project, by the end of the binding's name; instead of the Editor role that the
+# default service account carries.
+_NODE_ROLES: Final[Mapping[str, str]] = {
+    # Logs, metrics and health of the node.
+    "nodes-role": "roles/container.defaultNodeServiceAccount",
+    # Image streaming: without it nodes pull every image whole, or not at all (assumption image-streaming).
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
+    "nodes-usage": "roles/serviceusage.serviceUsageConsumer",
+}
 # What a node's service account may do is said by its roles; these let it ask at all.
 NODE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _RELEASE_CHANNEL: Final = "REGULAR"
@@ -36,7 +42,7 @@ _NO_UPGRADE: Final = gcp.container.ClusterMaintenancePolicyMaintenanceExclusionA
     ),
 )
 
-# With logs and metrics of its Ray clusters.
+# With logs and metrics of its Ray clusters (assumption ray-log-collector-user).
 RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
     enabled=True,
     ray_cluster_logging_config=(
@@ -88,12 +94,13 @@ class Cluster(Component[ClusterArgs]):
     """
 
     group = "cluster"
-    # The cluster, its nodes' identity, and what they pull.
+    # The cluster, its nodes' identity, what they pull, and through what they stream it.
     apis = (
         "container.googleapis.com",
         "iam.googleapis.com",
         "cloudresourcemanager.googleapis.com",
         "artifactregistry.googleapis.com",
+        "containerfilesystem.googleapis.com",
     )
     # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
     reporting_apis: ClassVar = ("logging.googleapis.com", "monitoring.googleapis.com")
@@ -107,13 +114,16 @@ class Cluster(Component[ClusterArgs]):
             display_name=f"Nodes of the {name} cluster",
             opts=pulumi.ResourceOptions(parent=self),
         )
-        node_role = gcp.projects.IAMMember(
-            f"{name}-nodes-role",
-            project=args.project,
-            role=_NODE_ROLE,
-            member=node_account.member,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        node_roles = [
+            gcp.projects.IAMMember(
+                f"{name}-{binding}",
+                project=args.project,
+                role=role,
+                member=node_account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for binding, role in _NODE_ROLES.items()
+        ]
         self.location = args.location
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
@@ -139,7 +149,7 @@ class Cluster(Component[ClusterArgs]):
             deletion_protection=False,
             **self._properties(args),
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[node_role], ignore_changes=self._not_compared
+                parent=self, depends_on=node_roles, ignore_changes=self._not_compared
             ),
         )
         self._provider = self._kubernetes_provider(name, self.resource)

@@ -20,6 +20,7 @@ KEY = "key_planted_in_a_test"
 # Roles that can be given on nothing smaller than a project, and who has them.
 WIDE = {
     ("nodes-role", "roles/container.defaultNodeServiceAccount"),
+    ("nodes-usage", "roles/serviceusage.serviceUsageConsumer"),
     ("builder-log", "roles/logging.logWriter"),
 }
 
@@ -120,14 +121,23 @@ def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(ma
         assert member.rpartition("/subject/")[2] in pods or member.removeprefix("serviceAccount:") in tasks
 
 
-def test_nodes_run_as_an_account_of_their_own_that_pulls_images_and_no_more(made: Plan) -> None:
+def test_nodes_run_as_an_account_of_their_own_that_pulls_and_streams_images_and_no_more(made: Plan) -> None:
     accounts = set(re.findall(r'"serviceAccount": "([^"]*-nodes-[^"]+)"', plans.text(made)))
     assert len(accounts) == int(on_gke(made))
     grants = [each for each, _ in plans.roles(made) if each.inputs["member"].partition(":")[2] in accounts]
-    assert {each.inputs["role"] for each in grants} <= {
-        "roles/container.defaultNodeServiceAccount",
-        "roles/artifactregistry.reader",
+    needed = {"roles/container.defaultNodeServiceAccount", "roles/serviceusage.serviceUsageConsumer"}
+    given = {each.inputs["role"] for each in grants}
+    assert given - {"roles/artifactregistry.reader"} == (needed if accounts else set())
+    apis = {each.inputs["service"] for each in plans.of_type(made, "projects/service:Service")}
+    assert ("containerfilesystem.googleapis.com" in apis) == on_gke(made)
+
+
+def test_no_node_exists_before_its_account_has_every_role_of_a_node(plan: Plan) -> None:
+    roles = {
+        each.urn for each in plans.of_type(plan, "projects/iAMMember:IAMMember") if "-nodes-" in each.name
     }
+    for cluster in plans.of_type(plan, ":Cluster"):
+        assert roles <= {*cluster.dependencies}
 
 
 def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) -> None:
