@@ -1,4 +1,4 @@
-"""A client of one of Google's APIs, made from Google's description of it, and whose credentials it uses.
+"""A client of one of Google's APIs, made from Google's description of it.
 
 `google-api-python-client` for all of them: one library, and the descriptions of the APIs are in it.
 """
@@ -6,13 +6,11 @@
 import logging
 from typing import Any, Final
 
-import google.auth
 import httplib2
 import requests
-from google.auth.credentials import AnonymousCredentials, Credentials
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, TransportError
+from google.auth.credentials import Credentials
+from google.auth.exceptions import GoogleAuthError, TransportError
 from google.auth.transport.requests import AuthorizedSession
-from google.oauth2.credentials import Credentials as UserCredentials
 from googleapiclient.discovery import build_from_document
 from googleapiclient.errors import HttpError
 
@@ -20,13 +18,6 @@ from cloud.discovery import discovery
 
 # Every error that a call can end with: an answer that is one, the credentials, the way there.
 CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
-
-# What the library says when it has found none at all.
-_NONE: Final = "Your default credentials were not found."
-_REMEDY: Final = (
-    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of some"
-)
-_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 
 # It reports every attempt that fails; what comes of a call is said once, by who asked.
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
@@ -70,34 +61,6 @@ def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str |
         client_options={"api_endpoint": endpoint} if endpoint else None,
         http=_Http(credentials, timeout_s),
     )
-
-
-def find_credentials(endpoint: str | None, project: str | None = None) -> Credentials:
-    """Application Default Credentials, or none at all for a server that is not Google's.
-
-    Args:
-        endpoint: Address of a server that answers in Google's place; None for Google.
-        project: Project whose quota the calls of a person's credentials count against, unless these name one
-            themselves; None to leave that to the API.
-
-    Raises:
-        DefaultCredentialsError: Without usable credentials; the message says what to do.
-    """
-    if endpoint and endpoint.startswith("http://"):
-        # A token in plain text is anybody's; what answers on plain HTTP is a local server.
-        return AnonymousCredentials()
-    try:
-        credentials, _ = google.auth.default(scopes=_SCOPES)
-    # The library does not expect every file that may be named to it.
-    except (DefaultCredentialsError, OSError, AttributeError, TypeError) as error:
-        trouble = "there are no Application Default Credentials"
-        if not str(error).startswith(_NONE):
-            trouble = f"the file of the Application Default Credentials cannot be used ({error.args[0]})"
-        raise DefaultCredentialsError(f"{trouble}: {_REMEDY}") from None
-    if project and isinstance(credentials, UserCredentials) and not credentials.quota_project_id:
-        # Some APIs reject a person's credentials that name no project.
-        return credentials.with_quota_project(project)
-    return credentials
 
 
 def is_on_the_way(error: GoogleAuthError) -> bool:

@@ -7,7 +7,8 @@ from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from googleapiclient.errors import HttpError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exponential
 
-from cloud.client import CALL_ERRORS, client, find_credentials, is_on_the_way
+from cloud.client import CALL_ERRORS, client, is_on_the_way
+from cloud.credentials import CredentialSettings, find_credentials
 from components.clock import Clock
 from components.once import OnceError
 
@@ -123,19 +124,20 @@ def _trouble_of(state: RetryCallState) -> Trouble:
     return error
 
 
-def google_api(api: str, endpoint: str | None) -> Any:
+def google_api(api: str, endpoint: str | None, project: str, credentials: CredentialSettings) -> Any:
     """The client of an API such as `run.v2`.
 
     Args:
         endpoint: Address of a server that answers in Google's place, `.../v2/`; None for Google.
+        project: As of `find_credentials`.
 
     Raises:
-        OnceError: Without Application Default Credentials.
+        OnceError: Without usable credentials.
     """
     try:
-        credentials = find_credentials(endpoint)
+        found = find_credentials(endpoint, project, credentials)
     except DefaultCredentialsError as error:
         raise OnceError(str(error)) from None
     # The client library appends the version itself.
     host = endpoint and endpoint.removesuffix(f"{api.partition('.')[2]}/")
-    return client(api, credentials, _TIMEOUT_S, host)
+    return client(api, found, _TIMEOUT_S, host)

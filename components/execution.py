@@ -24,7 +24,8 @@ class ExecutionProvider(OnceProvider):
         # Here and not above, so that a preview does not load Google's client library.
         from components.job_run import run
 
-        return dynamic.CreateResult(run(props["job"], self._endpoints["run"], Clock()), props)
+        execution = run(props["job"], self._endpoints["run"], self._credentials, Clock())
+        return dynamic.CreateResult(execution, props)
 
 
 class Execution(dynamic.Resource, module="cloudrun", name="Execution"):

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from cloud.credentials import CredentialSettings
 from components.calls import NO_PATIENCE, OUTAGE, Calls, Patience, Trouble, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
@@ -9,7 +10,7 @@ from components.once import OnceError
 _RUNNING: Final = ("EXECUTION_RUNNING", "EXECUTION_PENDING")
 
 
-def run(job: str, endpoint: str | None, clock: Clock) -> str:
+def run(job: str, endpoint: str | None, credentials: CredentialSettings, clock: Clock) -> str:
     """Runs a job, and waits for the end.
 
     Args:
@@ -23,7 +24,8 @@ def run(job: str, endpoint: str | None, clock: Clock) -> str:
         OnceError: When it has not. One that is still running is cancelled; where that fails too, the next
             `up` does it.
     """
-    jobs = google_api("run.v2", endpoint).projects().locations().jobs()
+    project = job.split("/")[1]
+    jobs = google_api("run.v2", endpoint, project, credentials).projects().locations().jobs()
     executions, calls = jobs.executions(), Calls(clock, _refused, _say)
     try:
         newest = calls.patiently(jobs.get(name=job)).get("latestCreatedExecution", {})

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from pulumi import dynamic
 
+from cloud.credentials import CredentialSettings
+
 
 class OnceError(Exception):
     """It did not come to a good end; the text says why, where to look and what to do."""
@@ -32,8 +34,9 @@ class OnceProvider(dynamic.ResourceProvider):
     identity: ClassVar[tuple[str, ...]]
 
     def configure(self, req: dynamic.ConfigureRequest) -> None:
-        """Takes the addresses of the APIs; credentials are looked up when they are used."""
+        """Takes the addresses of the APIs, and what says whose credentials are looked up when one is used."""
         self._endpoints = {api: req.config.get(key) for api, key in self.servers.items()}
+        self._credentials = CredentialSettings.read(req.config.get)
         traceback.format_exc = _message_or_traceback  # ty: ignore[invalid-assignment]
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:

@@ -9,7 +9,8 @@ from google.auth.transport.requests import Request
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
-from cloud.client import CALL_ERRORS, client, find_credentials, is_on_the_way
+from cloud.client import CALL_ERRORS, client, is_on_the_way
+from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
 from operations.errors import CallError, OperationError
 
@@ -25,6 +26,7 @@ class Clients:
     Args:
         project: Project that the calls of a person's own credentials count for.
         endpoint: A server that answers in Google's place under `ENDPOINT/API/`; None for Google.
+        settings: What the stack's configuration says of credentials.
         timeout_s: Seconds until a call without an answer is given up.
 
     Attributes:
@@ -32,13 +34,20 @@ class Clients:
         unreached: Places that lists left out because they did not answer; whoever cares empties it before.
 
     Raises:
-        OperationError: Without Application Default Credentials.
+        OperationError: Without usable credentials.
     """
 
-    def __init__(self, project: str, endpoint: str | None = None, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        project: str,
+        endpoint: str | None = None,
+        *,
+        settings: CredentialSettings = NO_SETTINGS,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
         self.endpoint = endpoint.rstrip("/") if endpoint else None
         try:
-            self._credentials = find_credentials(self.endpoint, project)
+            self._credentials = find_credentials(self.endpoint, project, settings)
         except DefaultCredentialsError as error:
             raise OperationError(str(error)) from None
         self._timeout_s = timeout_s

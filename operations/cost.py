@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from operations import plan
-from operations.clients import Clients
+from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
@@ -94,8 +94,10 @@ def run(options: argparse.Namespace) -> int:
 def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | None) -> Estimate:
     """The plan's quantities with prices; without them when nobody can be asked."""
     try:
-        asked = prices or catalog_prices(Clients(planned.project, options.endpoint), planned.region)
-        return _priced(planned, options.hours, asked)
+        if prices is None:
+            clients = clients_of(planned.stack, planned.project, options.endpoint)
+            prices = catalog_prices(clients, planned.region)
+        return _priced(planned, options.hours, prices)
     except OperationError as error:
         return _priced(planned, options.hours, lambda *_: Price(None, "not asked"), str(error))
 

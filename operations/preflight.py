@@ -16,6 +16,7 @@ from operations.checks.names import check_names
 from operations.checks.places import check_network, check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.clients import Clients
+from operations.credentials import clients_of
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
 from operations.options import add_set, add_shared
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints every finding; 1 with a problem, 2 when something could not be looked at, else 0."""
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned = plan.load(options.stack, options.set)
-        clients = Clients(planned.project, options.endpoint)
+        clients = clients_of(planned.stack, planned.project, options.endpoint)
         found = []
         for topic in CHECKS:
             status.update(f"checking {topic}")

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from types import ModuleType
 
 import pulumi
+from google.auth.exceptions import DefaultCredentialsError
 
+from cloud.credentials import CredentialSettings, find_credentials
 from components.retries import wait_out_refusals
 from stacks.reader import ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
 
@@ -40,13 +42,27 @@ def build() -> Outputs:
 
     Raises:
         SettingsError: With every problem of the configuration; nothing has been registered then.
-        pulumi.RunError: When the engine is too old.
+        pulumi.RunError: When the engine is too old, or in an `up` without credentials for Google.
     """
     config = ConfigReader.of_program()
     scenario = scenario_of(config)
     settings = config.read(scenario.Settings)
     wait_out_refusals()
+    _require_credentials(config)
     return scenario.build(settings)
+
+
+def _require_credentials(config: ConfigReader) -> None:
+    """Ends an `up` without credentials here, and not at the build or the job, after 80 resources.
+
+    A preview needs none: the pipelines of merge requests from forks have none.
+    """
+    if pulumi.runtime.is_dry_run():
+        return
+    try:
+        find_credentials(None, settings=CredentialSettings.read(config.text))
+    except DefaultCredentialsError as error:
+        raise pulumi.RunError(str(error)) from None
 
 
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

@@ -30,7 +30,7 @@ class CloudBuildProvider(OnceProvider):
         # Here and not above, so that a preview does not load Google's client library.
         from components.cloud_build.run import BuildRun
 
-        results = BuildRun(props, self._endpoints, Clock()).run()
+        results = BuildRun(props, self._endpoints, self._credentials, Clock()).run()
         return dynamic.CreateResult(results["build"], {**props, **results})
 
 

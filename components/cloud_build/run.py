@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from cloud.cloudbuild import OPEN_REGIONS
+from cloud.credentials import CredentialSettings
 from components.calls import NO_PATIENCE, Calls, Patience, Trouble, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
@@ -77,18 +78,25 @@ class BuildRun:
         servers: Addresses of servers that answer in Google's place, by `cloud_build` and `logging`.
 
     Raises:
-        OnceError: Without Application Default Credentials.
+        OnceError: Without usable credentials.
     """
 
-    def __init__(self, inputs: Mapping[str, Any], servers: Mapping[str, str | None], clock: Clock) -> None:
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        servers: Mapping[str, str | None],
+        credentials: CredentialSettings,
+        clock: Clock,
+    ) -> None:
         self._inputs = inputs
         self._image: str = inputs["image"]
         self._status = ""
         self._calls = Calls(clock, _refused, self._log)
-        self._parent = f"projects/{inputs['project']}/locations/{inputs['location']}"
-        build = google_api("cloudbuild.v1", servers["cloud_build"])
+        project: str = inputs["project"]
+        self._parent = f"projects/{project}/locations/{inputs['location']}"
+        build = google_api("cloudbuild.v1", servers["cloud_build"], project, credentials)
         self._builds = build.projects().locations().builds()
-        self._entries = google_api("logging.v2", servers["logging"]).entries()
+        self._entries = google_api("logging.v2", servers["logging"], project, credentials).entries()
 
     def run(self) -> dict[str, str]:
         """Builds, and prints how far it is.

@@ -19,10 +19,8 @@ from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
 from cloud.secretmanager import SECRET
-from engine import lookup
-from engine.errors import EngineError
-from engine.project import ROOT, project_name, stack_file
 from operations.clients import Clients
+from operations.credentials import decrypted
 from operations.errors import OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.machines import containers_of
@@ -132,19 +130,8 @@ def _readable(
 
 
 def read_token(stack: str) -> str:
-    """The stack's Hugging Face token, as `pulumi config set --secret hfToken` stored it.
-
-    Raises:
-        OperationError: When there is none, or it cannot be decrypted here; says which.
-    """
-    if f"{project_name()}:hfToken" not in stack_file(stack):
-        raise OperationError("the stack has no hfToken")
-    try:
-        engine = lookup.find(lambda _text: None)
-        return "".join(engine.output(["config", "get", "hfToken", "--stack", stack], ROOT).split())
-    except EngineError:
-        # The engine's message may hold more than anybody should read.
-        raise OperationError("the stack's hfToken could not be decrypted here") from None
+    """The stack's Hugging Face token; errors as of `decrypted`."""
+    return "".join(decrypted(stack, "hfToken").split())
 
 
 def _may_pass(error: BaseException) -> bool:

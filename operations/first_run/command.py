@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from operations import findings, plan
-from operations.clients import Clients
+from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.first_run.assumptions import Assumption, assumptions
 from operations.first_run.measurements import MEASUREMENTS, Ground
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned, state = plan.load(options.stack), Backend(options.stack).now()
         given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
-        clients = Clients(planned.project, options.endpoint)
+        clients = clients_of(planned.stack, planned.project, options.endpoint)
         ground = Ground(plan=planned, state=state, clients=clients, given=given)
         rows = []
         for id in assumptions():

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from operations import plan
 from operations.clients import Clients
+from operations.credentials import clients_of
 from operations.errors import CallError, OperationError
 from operations.findings import exit_status, folding
 from operations.leftovers.footprint import Footprint, footprint
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if options.yes and not options.delete:
         raise OperationError("--yes without --delete: there is nothing to say yes to")
     stack = plan.load(options.stack, options.set)
-    clients = Clients(stack.project, options.endpoint)
+    clients = clients_of(options.stack, stack.project, options.endpoint)
     backend = Backend(options.stack)
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)

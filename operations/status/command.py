@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from operations.clients import Clients
+from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.findings import folding
 from operations.options import add_kubeconfig, add_shared
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if not project:
         raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
     given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
-    looks = partial(look, options.stack, state, Clients(project, options.endpoint), given)
+    looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), given)
     if options.follow:
         return follow(looks, Console(), time.sleep)
     report = looks()

@@ -17,6 +17,7 @@ import pytest
 from google.auth.exceptions import DefaultCredentialsError
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
+from cloud.credentials import NO_SETTINGS
 from components.calls import OUTAGE, Calls, Trouble
 from components.clock import Clock, Interrupted
 from components.cloud_build import CloudBuildProvider
@@ -69,7 +70,7 @@ class Bench:
             "cloud_build": found["gcp:cloudBuildCustomEndpoint"],
             "logging": found["gcp:loggingCustomEndpoint"],
         }
-        return BuildRun(PROPERTIES, servers, self.clock).run()
+        return BuildRun(PROPERTIES, servers, NO_SETTINGS, self.clock).run()
 
     def failure(self) -> str:
         with pytest.raises(OnceError) as failed:
@@ -239,7 +240,7 @@ def test_without_credentials_the_message_says_how_to_get_some(monkeypatch: pytes
 
     monkeypatch.setattr(google.auth, "default", none)
     with pytest.raises(OnceError, match="gcloud auth application-default login"):
-        BuildRun(PROPERTIES, {"cloud_build": None, "logging": None}, FakeClock())
+        BuildRun(PROPERTIES, {"cloud_build": None, "logging": None}, NO_SETTINGS, FakeClock())
 
 
 def test_plain_http_never_carries_a_token(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

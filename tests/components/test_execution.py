@@ -7,6 +7,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import RefreshError, TransportError
 
+from cloud.credentials import NO_SETTINGS
 from components.job_run import run
 from components.once import OnceError
 from rehearsal.fake_cloud import FakeCloud
@@ -28,7 +29,7 @@ class Bench:
 
     def run(self) -> str:
         endpoint = self.server.configuration["gcp:cloudRunV2CustomEndpoint"]
-        return run(NAME, endpoint, self.clock)
+        return run(NAME, endpoint, NO_SETTINGS, self.clock)
 
     def failure(self) -> str:
         with pytest.raises(OnceError) as failed:
