@@ -5,7 +5,7 @@ from typing import Final
 from cloud.record import Minutes, Record, verbs
 
 API: Final = "cloudbuild.googleapis.com"
-# Regions in which every project may build; in the others some have no quota. As of August 2025.
+# Regions in which every project may build; in the others some have no quota (assumption build-region).
 # https://docs.cloud.google.com/build/docs/locations#restricted_regions_for_some_projects
 OPEN_REGIONS: Final = (
     *("us-central1", "us-west2", "europe-west1"),
@@ -13,6 +13,12 @@ OPEN_REGIONS: Final = (
 )
 # CPUs of the builds that run at once in a region: 0 where a project may not build (assumption build-quota).
 CPU_QUOTA: Final = "concurrent_public_pool_build_cpus"
+
+
+def build_region(region: str) -> str:
+    """Where to build for a region: there, if every project may build there, else where every project may."""
+    return region if region in OPEN_REGIONS else OPEN_REGIONS[0]
+
 
 BUILD: Final = Record(
     type="pulumi-python:dynamic/cloudbuild:Build",

@@ -23,6 +23,10 @@ DEFAULT: Final = "e2-medium"
 
 Zones = Mapping[str, tuple[str, ...]]
 
+# Families whose CPUs have a quota of their own, such as N2_CPUS; those of the others are CPUS.
+# https://docs.cloud.google.com/compute/docs/reference/rest/v1/regions
+_OWN_CPU_QUOTA: Final = frozenset(["a2", "c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d"])
+
 # Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice they are taken from; CPUs that it
 # keeps of a shared-core machine (assumption gke-node-allocatable).
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
@@ -140,6 +144,13 @@ class Machine:
     def is_tpu(self) -> bool:
         """Whether the accelerators are TPU chips."""
         return self.model is V6E
+
+    @property
+    def cpu_quota(self) -> str:
+        """Metric of the quota that its CPUs count for; empty for none (assumption accelerator-cpu-quota)."""
+        if self.model in (B200, V6E):
+            return ""
+        return f"{self.family}_cpus" if self.family in _OWN_CPU_QUOTA else "cpus"
 
     @property
     def resource(self) -> str:

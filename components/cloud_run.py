@@ -11,6 +11,7 @@ from cloud.machines import GPU_RESOURCE, L4
 from components.component import Args, Component
 from components.execution import Execution
 from components.fingerprint import fingerprint
+from components.identity import EVERYBODY
 from components.token import Token
 
 # The longest that a task with a GPU may take; the default is ten minutes.
@@ -173,7 +174,8 @@ class CloudRunServiceArgs(CloudRunArgs):
         minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
         maximum: Instances at most; each counts in the region's quota of GPUs.
         requests: Requests that one instance works on at the same time.
-        invokers: IAM members who may call it, besides those who may by a role on the project.
+        invokers: IAM members who may call it, besides those who may by a role on the project; `EVERYBODY`
+            opens it to the internet.
     """
 
     port: int
@@ -196,11 +198,14 @@ class CloudRunService(Component[CloudRunServiceArgs]):
             # Reachable from everywhere, so that the people who may call it need no VPN; who may is
             # checked by IAM at every request.
             ingress="INGRESS_TRAFFIC_ALL",
-            invoker_iam_disabled=False,
+            # For everybody the check is switched off. A binding of `allUsers` would do the same, but
+            # organisations since May 2024 refuse it by default (constraint iam.allowedPolicyMemberDomains).
+            # https://docs.cloud.google.com/run/docs/authenticating/public
+            invoker_iam_disabled=EVERYBODY in args.invokers,
             template=_template(args),
             **args.resource(self),
         )
-        for member in args.invokers:
+        for member in (member for member in args.invokers if member != EVERYBODY):
             gcp.cloudrunv2.ServiceIamMember(
                 f"{name}-invoker-{member}",
                 project=service.project,

@@ -8,13 +8,16 @@ from typing import Any, Final
 from cloud import run
 from cloud.container import CLUSTER, NODE_POOL
 from cloud.inputs import at, texts
-from cloud.machines import GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL, TPU_RESOURCE, Machine
+from cloud.machines import DEFAULT, GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL, TPU_RESOURCE, Machine
 from cloud.quantity import quantity
 from components.capacity import CapacityType, Reservation
 from engine.plan import Planned
 from operations.plan import StackPlan
 
 _GIB: Final = 2**30
+# What a node pool has by default. https://docs.cloud.google.com/kubernetes-engine/docs/concepts/types-of-clusters
+_REGION_ZONES: Final = 3
+_DEFAULT_DISK_GB: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +152,35 @@ def machines_of(plan: StackPlan) -> list[Machines]:
     if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
         found += [made for pods in pods_of(plan) if (made := _for_pods(pods))]
     return found
+
+
+def first_pools_of(plan: StackPlan) -> list[Machines]:
+    """The pools that GKE makes Standard clusters with, which are removed before the plan's own are made.
+
+    Each has one machine in every zone of its cluster, of the type and with the disk that GKE chooses.
+    """
+    return [
+        Machines(
+            resource=cluster.name,
+            type=MACHINES[DEFAULT],
+            type_name=DEFAULT,
+            kept=0,
+            most=int(cluster.inputs.get("initialNodeCount") or 1) * _zones_of(cluster),
+            zones=(),
+            capacity=CapacityType.ON_DEMAND,
+            reservation=None,
+            disk_gb=_DEFAULT_DISK_GB,
+        )
+        for cluster in plan.of_type(CLUSTER.type)
+        if not cluster.inputs.get("enableAutopilot") and cluster.inputs.get("removeDefaultNodePool")
+    ]
+
+
+def _zones_of(cluster: Planned) -> int:
+    """Zones that a cluster's nodes are in: of a region three, unless the cluster names others besides."""
+    named = len([*texts(cluster.inputs, "nodeLocations[]")])
+    in_zone = str(cluster.inputs["location"]).count("-") > 1
+    return named + 1 if in_zone else named or _REGION_ZONES
 
 
 def _of_pool(pool: Planned) -> Machines:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 import pulumi
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from cloud import cloudbuild
 from cloud.machines import Accelerator
 from components.bucket import Bucket
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
@@ -84,8 +85,8 @@ class TrainingSettings(StackSettings):
     build_region: Annotated[str | None, Hint(values="a region such as us-central1 (not a zone)")] = Field(
         None,
         pattern=REGION,
-        description="Region in which Cloud Build builds the image, for a project that may build in some "
-        "only; by default the stack's, where the image is kept in any case.",
+        description="Region in which Cloud Build builds the image; by default the stack's if every project "
+        f"may build there, else {cloudbuild.OPEN_REGIONS[0]}. The image is kept in the stack's in any case.",
     )
     scan_images: bool = Field(
         False, description="Whether Artifact Registry scans the image that is built; it bills scans."
@@ -182,7 +183,7 @@ def training_image(site: Site, settings: TrainingSettings, context: Path) -> Ima
         ImageBuildArgs(
             project=site.project_for(ImageBuild),
             location=settings.region,
-            build_region=settings.build_region or settings.region,
+            build_region=settings.build_region or cloudbuild.build_region(settings.region),
             context=context,
             repository=repository,
             image_name=context.name,

@@ -17,7 +17,7 @@ from components.cloud_build.run import MACHINE
 from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown, warning
-from operations.machines import Machines, cloud_run_of, machines_of
+from operations.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of
 from operations.plan import StackPlan
 
 # Granted by itself with the first deployment on a GPU in a region.
@@ -56,18 +56,10 @@ class Quota:
 
 
 def needs_of(plan: StackPlan) -> Counter[Quota]:
-    """How much of each quota the plan takes at most.
-
-    A reservation has taken its quota already: https://docs.cloud.google.com/compute/docs/instances/reservations-overview
-    """
+    """How much of each quota the plan takes at most at one moment."""
     needs: Counter[Quota] = Counter()
     for machines in machines_of(plan):
         needs.update(_of_machines(machines))
-    for pods in cloud_run_of(plan):
-        needs[Quota(service=RUN, metric="cpu_allocation")] += round(pods.cpus * 1000) * pods.most
-        needs[Quota(service=RUN, metric="mem_allocation")] += round(pods.memory_gib * _GIB) * pods.most
-        if pods.accelerators:
-            needs[Quota(service=RUN, metric=_L4_ON_RUN)] += pods.accelerators * pods.most
     for build in plan.of_type(BUILD.type):
         # Cloud Build's machines have their CPUs in the name, such as E2_HIGHCPU_8.
         cpus = int(MACHINE.rpartition("_")[2])
@@ -77,10 +69,32 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
         record = records.every().get(resource.type)
         if record and record.quota:
             needs[Quota(metric=record.quota, everywhere=True)] += 1
+    # The larger of two that are not there at once: GKE takes a cluster's first pool away before the others
+    # come, and Cloud Run compares every service for itself. A job has ended when the service starts.
+    for first in first_pools_of(plan):
+        needs |= _of_machines(first)
+    for pods in cloud_run_of(plan):
+        needs |= _of_instances(pods)
+    return needs
+
+
+def _of_instances(pods: Pods) -> Counter[Quota]:
+    needs = Counter(
+        {
+            Quota(service=RUN, metric="cpu_allocation"): round(pods.cpus * 1000) * pods.most,
+            Quota(service=RUN, metric="mem_allocation"): round(pods.memory_gib * _GIB) * pods.most,
+        }
+    )
+    if pods.accelerators:
+        needs[Quota(service=RUN, metric=_L4_ON_RUN)] = pods.accelerators * pods.most
     return needs
 
 
 def _of_machines(machines: Machines) -> Counter[Quota]:
+    """What machines take; of a reservation's only the disks, as the reservation has taken the rest.
+
+    https://docs.cloud.google.com/compute/docs/instances/reservations-overview
+    """
     needs: Counter[Quota] = Counter()
     if machines.type is None or not machines.most:
         return needs
@@ -90,15 +104,19 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
         # Balanced disks count as SSDs, hyperdisks for themselves: assumption v6e-disk-quota.
         disks = HYPERDISKS.lower() if machines.type.disk_type.startswith("hyperdisk") else "ssd_total_storage"
         needs[Quota(metric=disks)] += machines.disk_gb * machines.most
-    if not accelerator:
-        needs[Quota(metric="cpus")] += machines.type.cpus * machines.most
-    elif machines.capacity in (CapacityType.SPOT, CapacityType.FLEX_START):
-        needs[Quota(metric=accelerator.preemptible_quota)] += accelerators
-    elif machines.capacity is CapacityType.ON_DEMAND:
+    if machines.capacity is CapacityType.RESERVATION:
+        return needs
+    if machines.type.cpu_quota:
+        cpus = machines.type.cpus * machines.most
+        needs[Quota(metric=machines.type.cpu_quota)] += cpus
+        needs[Quota(metric="cpus_all_regions", everywhere=True)] += cpus
+    if accelerator and machines.capacity is CapacityType.ON_DEMAND:
         family = accelerator.quota_family
         needs[Quota(metric=accelerator.quota, family=family)] += accelerators
         if family is None:
             needs[Quota(metric="gpus_all_regions", everywhere=True)] += accelerators
+    elif accelerator:
+        needs[Quota(metric=accelerator.preemptible_quota)] += accelerators
     return needs
 
 

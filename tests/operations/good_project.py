@@ -22,7 +22,8 @@ WHOAMI: Final = "huggingface/api/whoami-v2"
 _GIB: Final = 2**30
 
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
-    "CPUS": (72.0, 8.0),
+    "CPUS": (144.0, 8.0),
+    "N2_CPUS": (72.0, 0.0),
     "SSD_TOTAL_GB": (2000.0, 100.0),
     "HDB_TOTAL_GB": (2000.0, 0.0),
     "NVIDIA_L4_GPUS": (8.0, 0.0),
@@ -32,6 +33,7 @@ GLOBAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
     "NETWORKS": (15.0, 1.0),
     "SUBNETWORKS": (175.0, 40.0),
     "ROUTERS": (20.0, 0.0),
+    "CPUS_ALL_REGIONS": (144.0, 8.0),
     "GPUS_ALL_REGIONS": (8.0, 0.0),
 }
 
@@ -126,8 +128,12 @@ class GoodProject:
         self.server.plant("compute.v1", method, {"items": scopes}, project=project)
 
     def quotas(self, **limits: int) -> None:
-        """Quotas that Service Usage has; `limits` replace those of metrics, by name."""
-        project = {"name": PROJECT, "quotas": _quotas(GLOBAL_QUOTAS)}
+        """Quotas that Service Usage has, and in capitals those of Compute Engine's own list for all regions.
+
+        `limits` replace those of metrics, by name.
+        """
+        listed = {name: (float(limit), 0.0) for name, limit in limits.items() if name.isupper()}
+        project = {"name": PROJECT, "quotas": _quotas({**GLOBAL_QUOTAS, **listed})}
         self.server.plant("compute.v1", "compute.projects.get", project)
         usual = {
             "preemptible_nvidia_b200_gpus": 16,

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cloud.container import NODE_POOL
+from cloud.container import CLUSTER, NODE_POOL
+from operations.checks.capacity import needs_of
 from operations.findings import Level
 from operations.plan import StackPlan
 from tests.operations.conftest import Check
@@ -12,6 +13,7 @@ from tests.operations.good_project import GoodProject
 from tests.operations.planned import RESERVATION
 
 OK, PROBLEM = Level.FINE, Level.PROBLEM
+RESERVED = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
 
 
 def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
@@ -39,9 +41,44 @@ def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
     assert found.level is (PROBLEM if "32" in quota else OK)
 
 
+@pytest.mark.parametrize(
+    ("machine", "node", "wanted"),
+    [
+        (
+            "g2-standard-24",
+            {},
+            {"cpus": 96, "cpus_all_regions": 96, "nvidia_l4_gpus": 8, "gpus_all_regions": 8},
+        ),
+        (
+            "g2-standard-24",
+            {"spot": True},
+            {"cpus": 96, "cpus_all_regions": 96, "preemptible_nvidia_l4_gpus": 8},
+        ),
+        ("n2-standard-8", {}, {"n2_cpus": 32, "cpus_all_regions": 32}),
+        ("g2-standard-24", {"reservationAffinity": RESERVED}, {}),
+    ],
+)
+def test_cpus_count_where_those_of_their_family_do_and_in_all_regions_together_but_not_reserved_ones(
+    machine: str, node: dict[str, object], wanted: dict[str, int], good: GoodProject
+) -> None:
+    needs = needs_of(pool(good.plan("a4-ray"), machine, **node))
+    assert {quota.metric: need for quota, need in needs.items()} == wanted
+
+
+@pytest.mark.parametrize(("location", "zones"), [("us-central1", 3), ("us-central1-a", 1)])
+def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_those_that_follow_it(
+    location: str, zones: int, good: GoodProject
+) -> None:
+    plan = pool(good.plan("a4-ray"), "e2-standard-4", diskSizeGb=50)
+    inputs = {"location": location, "initialNodeCount": 1, "removeDefaultNodePool": True}
+    cluster = replace(plan.resources[0], type=CLUSTER.type, name="cluster", inputs=inputs)
+    needs = needs_of(replace(plan, resources=(*plan.resources, cluster)))
+    found = {quota.metric: need for quota, need in needs.items()}
+    assert found == {"cpus": 16, "cpus_all_regions": 16, "ssd_total_storage": max(200, 100 * zones)}
+
+
 def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
-    reserved = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
-    plan = pool(good.plan("a4-ray"), "a4-highgpu-8g", reservationAffinity=reserved)
+    plan = pool(good.plan("a4-ray"), "a4-highgpu-8g", reservationAffinity=RESERVED)
     assert check(plan, "quotas") == []
     assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
 

@@ -145,11 +145,19 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.quotas(concurrent_public_pool_build_cpus=0), PROBLEM, "set buildRegion us-central1"),
         (lambda it: it.region(NVIDIA_L4_GPUS=(8.0, 3.0)), PROBLEM, "6 needed, limit 8, 3 in use"),
         (lambda it: it.region(SSD_TOTAL_GB=(500.0, 0.0)), PROBLEM, "700 GB needed, limit 500 GB, 0 GB in"),
+        # Three g2-standard-24 and two e2-standard-4, on the usual quotas of new projects.
+        (lambda it: it.region(CPUS=(24.0, 0.0)), PROBLEM, "/cpus in us-central1: 80 needed, limit 24, 0 in"),
+        (
+            lambda it: it.quotas(CPUS_ALL_REGIONS=32),
+            PROBLEM,
+            "in all regions: 80 needed, limit 32",
+        ),
     ],
     ("dev", "quotas"): [
-        (lambda it: it.quotas(cpu_allocation=8000), PROBLEM, "12 vCPU needed, limit 8 vCPU"),
-        (lambda it: it.quotas(mem_allocation=40 * 2**30), PROBLEM, "48 GiB needed, limit 40 GiB"),
-        (lambda it: it.quotas(**{GPUS_OF_RUN: 1}), PROBLEM, f"{GPUS_OF_RUN} in us-central1: 2 needed"),
+        (lambda it: it.quotas(cpu_allocation=7000), PROBLEM, "8 vCPU needed, limit 7 vCPU"),
+        # What new projects have is enough: the job has ended when the service starts.
+        (lambda it: it.quotas(mem_allocation=40 * 2**30), OK, "32 GiB needed, limit 40 GiB"),
+        (lambda it: it.quotas(**{GPUS_OF_RUN: 1}), OK, f"{GPUS_OF_RUN} in us-central1: 1 needed"),
         (lambda it: it.quotas(**{GPUS_OF_RUN: 0}), WARNING, "grants 3 with the first deployment"),
         (lambda it: it.quotas(cpu_allocation=-1), OK, "run.googleapis.com/cpu_allocation: no limit"),
         (
@@ -157,6 +165,11 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             UNKNOWN,
             "cpu_allocation: Google lists no value",
         ),
+    ],
+    # Every instance that a service may have counts.
+    ("dev maxInstances=3", "quotas"): [
+        (lambda it: it.quotas(mem_allocation=40 * 2**30), PROBLEM, "48 GiB needed, limit 40 GiB"),
+        (lambda it: it.quotas(**{GPUS_OF_RUN: 2}), PROBLEM, f"{GPUS_OF_RUN} in us-central1: 3 needed"),
     ],
     ("a4-ray", "Hugging Face"): [
         (nothing, OK, "the stack's hfToken is jane's"),

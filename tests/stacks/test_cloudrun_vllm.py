@@ -62,10 +62,17 @@ def test_invokers_may_call_the_service_and_nothing_more(plan_with: Callable[...,
     assert {binding["role"] for binding in given} == {"roles/run.invoker"}
 
 
-def test_only_the_word_all_users_makes_it_public(plan: Plan, plan_with: Callable[..., Plan]) -> None:
+def test_only_the_word_all_users_makes_it_public_also_where_no_stranger_may_have_a_role(
+    plan: Plan, plan_with: Callable[..., Plan]
+) -> None:
     assert "allUsers" not in plans.text(plan) and not plans.of_type(plan, ":ServiceIamMember")
-    (binding,) = plans.of_type(plan_with(invokers="allUsers"), ":ServiceIamMember")
-    assert binding.inputs["member"] == "allUsers"
+    assert plans.only(plan, "cloudrunv2/service:Service").inputs["invokerIamDisabled"] is False
+    public = plan_with(invokers='["allUsers", "user:me@example.com"]')
+    assert plans.only(public, "cloudrunv2/service:Service").inputs["invokerIamDisabled"] is True
+    # An organisation that lets in its own domain alone refuses any role of allUsers.
+    assert "allUsers" not in plans.text(public)
+    (binding,) = plans.of_type(public, ":ServiceIamMember")
+    assert binding.inputs["member"] == "user:me@example.com"
 
 
 # Settings

@@ -73,6 +73,24 @@ def test_cluster_and_nodes_are_in_the_zone_of_the_slice(plan_with: Callable[...,
         assert (pool.inputs["location"], pool.inputs["nodeLocations"]) == ("us-east5-a", ["us-east5-a"])
 
 
+@pytest.mark.parametrize(
+    ("settings", "region"),
+    [
+        # The stack's own region, us-east5, refuses new projects.
+        ({}, "us-central1"),
+        ({"buildRegion": "us-east5"}, "us-east5"),
+        ({"gcp:region": "us-central1", "zone": "us-central1-b"}, "us-central1"),
+    ],
+)
+def test_the_image_is_built_where_new_projects_may_build_and_kept_beside_the_slice(
+    settings: dict[str, str], region: str
+) -> None:
+    plan = plans.previewed("tpu-maxtext", settings)
+    assert plans.only(plan, "cloudbuild:Build").inputs["location"] == region
+    (repository,) = plans.of_type(plan, ":Repository")
+    assert repository.inputs["location"] == settings.get("gcp:region", "us-east5")
+
+
 def test_flex_start_makes_the_whole_slice_when_pods_ask_for_it(plan_with: Callable[..., Plan]) -> None:
     pool = slice_pool(plan_with(capacity_type="flexStart"))
     assert "nodeCount" not in pool
