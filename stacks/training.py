@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 from cloud import cloudbuild
 from cloud.machines import Accelerator
 from components.bucket import Bucket
+from components.capacity import CapacityType
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.fingerprint import fingerprint
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
@@ -255,6 +256,12 @@ def lay_ground(
         package: Folder of the Python package that the pods get as their code.
         tpu: Whether it is trained on a TPU slice, whose hosts write to the bucket as to a disk.
     """
+    if settings.capacity_type is CapacityType.SPOT:
+        # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+        pulumi.log.warn(
+            "capacity.type spot: when Google takes a node back, its pods have 25 seconds at most, whatever "
+            "grace they ask for; what a run cannot save in them it trains again, from its newest checkpoint"
+        )
     image = training_image(site, settings, folder)
     platform = gke_platform(
         site,

@@ -192,7 +192,8 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
         text = f"some projects may not build in {where}, only in {', '.join(OPEN_REGIONS)}"
         return warning(text, f"if the build is refused: {elsewhere}")
     if not limit and quota.metric == _L4_ON_RUN and need <= _GRANTED_L4:
-        text = f"{quota}: none for {where} yet; Google grants {_GRANTED_L4} with the first deployment there"
+        text = f"{quota}: none for {where} yet; Google grants {_GRANTED_L4} with the first deployment "
+        text += "there, though not to every project, and an increase takes days"
         return warning(text, f"if `pulumi up` fails: {console}")
     if limit is None:
         return unknown(f"{quota}: Google lists no value for {where}; {needed} needed", console)
