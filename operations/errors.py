@@ -17,6 +17,7 @@ class CallError(OperationError):
 
     def __init__(self, method: str, reason: str, status: int | None = None, disabled: str = "") -> None:
         super().__init__(f"{method}: {f'{status} ' if status else ''}{reason}")
+        self.method = method
         self.status = status
         self.disabled = disabled
 

@@ -91,6 +91,7 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
             what = f"{error.disabled} is not enabled"
             remedy = f"gcloud services enable {error.disabled} --project {planned.project}"
         elif error.forbidden:
-            remedy = "ask for roles/viewer on the project, then again"
+            role = "roles/compute.viewer" if error.method.startswith("compute.") else "roles/viewer"
+            remedy = f"ask for {role} on the project, then again"
         found.append(findings.unknown(what, remedy))
     return [replace(finding, topic=topic) for finding in found]

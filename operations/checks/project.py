@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from cloud import iam, records
+from cloud import iam, records, run
 from cloud.serviceusage import SERVICE
 from operations.clients import Clients
 from operations.errors import CallError
@@ -66,10 +66,13 @@ def needed(plan: StackPlan) -> dict[str, str]:
     """The permissions that the plan's resources need, each with the role that brings it."""
     known = records.every()
     found = [known[each.type] for each in plan.resources if each.type in known]
+    open_to_all = any(service.inputs.get("invokerIamDisabled") for service in plan.of_type(run.SERVICE.type))
     return {
         **{permission: record.role for record in found for permission in record.permissions},
         # Every scenario starts nodes, builds or instances as an account that it has made.
         **iam.ACT_AS,
+        # https://docs.cloud.google.com/run/docs/authenticating/public
+        **({"run.services.setIamPolicy": run.SERVICE.role} if open_to_all else {}),
     }
 
 

@@ -1,15 +1,19 @@
 """`preflight` asks for accelerators where their kind of capacity is: quotas and reservations."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from bootstrap import roles
 from cloud.container import CLUSTER, NODE_POOL
+from engine.project import ROOT
 from operations.checks.capacity import needs_of
 from operations.findings import Level
 from operations.plan import StackPlan
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject
+from tests.operations.google_server import REFUSED
 from tests.operations.planned import RESERVATION
 
 OK, PROBLEM = Level.FINE, Level.PROBLEM
@@ -92,3 +96,13 @@ def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_ow
     (found,) = check(plan, "reservation")
     assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
     assert found.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
+
+
+def test_who_may_not_look_at_the_reservation_is_told_the_role_of_the_first_page(
+    good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("a4-ray")
+    good.server.fail("compute.v1", "compute.reservations.aggregatedList", REFUSED)
+    (found,) = check(plan, "reservation")
+    (role,) = re.findall(r"ask for (\S+) on the project", found.remedy)
+    assert role in roles.DEPLOY and role in (ROOT / "docs" / "first-run.md").read_text()

@@ -1,6 +1,5 @@
 """Everything that a stack needs: found where it is there, told with its remedy where it is not."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Level
 from stacks import pins
-from tests.operations.conftest import HF_TOKEN, Check, Command, Ran
+from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import (
     MANAGER,
     METRICS,
@@ -23,16 +22,14 @@ from tests.operations.good_project import (
 )
 from tests.operations.google_server import (
     A_PAGE,
-    CUT,
     NOT_FOUND,
     REFUSED,
     UNAVAILABLE,
     Fault,
-    GoogleServer,
     Page,
     disabled,
 )
-from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned, planned_once
+from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned
 
 GATED, MISSING = {"X_Error_Code": "GatedRepo"}, {"X_Error_Code": "RepoNotFound"}
 ASK = "Access to this model is restricted and you are not in the authorized list."
@@ -103,6 +100,10 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     ("l4-kueue", "permissions"): [
         (lambda it: it.permissions("container.clusters.create"), PROBLEM, "--role roles/container.admin"),
         (lambda it: it.permissions("iam.serviceAccounts.actAs"), PROBLEM, "missing: iam.serviceAccounts.act"),
+    ],
+    # Whoever opens a service to all changes who may call it, as one who gives a role.
+    ("dev invokers=allUsers", "permissions"): [
+        (lambda it: it.permissions("run.services.setIamPolicy"), PROBLEM, "--role roles/run.admin"),
     ],
     ("dev", "names"): [
         (nothing, OK, "my-bucket"),
@@ -332,7 +333,7 @@ def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
 @pytest.mark.parametrize(
     ("fault", "what", "remedy"),
     [
-        (REFUSED, ": 403 Permission denied on the resource.", "ask for roles/viewer on the project"),
+        (REFUSED, ": 403 Permission denied on the resource.", "viewer on the project, then again"),
         (UNAVAILABLE, ": 503 The service is currently unavailable.", "try again later"),
         (A_PAGE, ": the answer is not JSON, or not all of it", "try again later"),
         (
@@ -351,56 +352,3 @@ def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
     (found,) = check(plan, topic)
     assert found.level is UNKNOWN
     assert found.what.endswith(what) and remedy in found.remedy
-
-
-# The command
-
-
-@pytest.fixture
-def run(google: GoogleServer, command: Command) -> Command:
-    def run(stack: str, *words: str) -> Ran:
-        with planned_once():
-            return command("preflight", "--stack", stack, "--endpoint", google.address, *words)
-
-    return run
-
-
-def test_the_command_shows_all_findings_and_its_status_says_how_it_went(
-    good: GoodProject, run: Command
-) -> None:
-    good.plan("dev")
-    ran = run("dev", "--json")
-    shown = json.loads(ran.out)
-    assert (ran.status, shown["stack"], shown["project"]) == (0, "dev", "my-project")
-    assert {each["topic"] for each in shown["findings"]} >= {"project", "quotas", "images"}
-    good.project(billing=False)
-    ran = run("dev")
-    assert ran.status == 1
-    assert "billing" in ran.out and "1 problem" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["a5-ray"], "there is no stack a5-ray; known: a4-accelerate"),
-        (["dev"], "stack dev has no value for gcp:project: pulumi config set gcp:project VALUE"),
-        (["dev", "--set", "gcp:project=my-project", "--set", "maxRunHours=0"], "maxRunHours: '0'"),
-        (["dev", "--set", "nonsense"], "--set nonsense: write key=value"),
-    ],
-    ids=["no such stack", "no project", "bad setting", "bad option"],
-)
-def test_a_command_that_cannot_look_says_why_without_a_traceback(
-    words: list[str], text: str, command: Command
-) -> None:
-    ran = command("preflight", "--stack", *words)
-    assert (ran.status, ran.out) == (2, "")
-    assert text in ran.err
-    assert "Traceback" not in ran.err
-
-
-def test_a_google_that_nobody_is_behind_is_told_in_a_line(google: GoogleServer, run: Command) -> None:
-    google.fail_all(CUT)
-    ran = run("dev")
-    assert (ran.status, ran.out) == (2, "")
-    assert "Google could not be asked: cloudresourcemanager.projects.get" in ran.err
-    assert len(ran.err.splitlines()) == 1
