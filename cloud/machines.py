@@ -101,8 +101,9 @@ V6E: Final = Accelerator(
     zones=_zones(
         "asia-northeast1-b europe-west4-a southamerica-west1-a us-central1-b us-east1-d us-east5-ba"
     ),
-    # https://docs.cloud.google.com/tpu/docs/request-using-flex-start
-    flex_start_zones=_zones("asia-northeast1-b us-east5-a"),
+    # https://docs.cloud.google.com/tpu/docs/request-using-flex-start. That us-east5-b has it too:
+    # assumption v6e-flex-start-zones.
+    flex_start_zones=_zones("asia-northeast1-b us-east5-ab"),
     quota="tpus_per_tpu_family",
     quota_family=("tpu_family", "CT6E"),
     preemptible_quota="preemptible_tpu_v6e",

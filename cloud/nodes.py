@@ -33,6 +33,18 @@ def node_labels(inputs: Inputs) -> Mapping[str, str]:
     return {}
 
 
+def node_limits(inputs: Inputs) -> tuple[int, int]:
+    """The fewest and the most nodes that a pool has in all its zones together."""
+    zones = max(1, len(list(at(inputs, "nodeLocations[]"))))
+    for scaling in objects(inputs, "autoscaling"):
+        by_zone = (int(scaling.get(f"{end}NodeCount") or 0) * zones for end in ("min", "max"))
+        total = (int(scaling.get(f"total{end}NodeCount") or 0) for end in ("Min", "Max"))
+        least, most = (one or other for one, other in zip(total, by_zone, strict=True))
+        return least, most
+    fixed = int(inputs.get("nodeCount") or 0) * zones
+    return fixed, fixed
+
+
 def node_zones(inputs: Inputs) -> Iterator[Problem]:
     """Nodes are in zones of their cluster's region."""
     for location in texts(inputs, "location"):
@@ -127,6 +139,7 @@ def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
             continue
         if not given(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
             yield _AFFINITY, f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION"
+        yield from _limits_by_zone(inputs)
         for disk in texts(inputs, "nodeConfig.diskType"):
             if not disk.startswith("hyperdisk-"):
                 yield "nodeConfig.diskType", f"{machine.name} takes no {disk}: give {machine.disk_type}"
@@ -153,10 +166,24 @@ def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]
                     yield path, reason
 
 
+def _limits_by_zone(inputs: Inputs) -> Iterator[Problem]:
+    """Autoscaled chips have limits by zone: a slice is in one zone, and never spread over several.
+
+    Assumption tpu-limits-by-zone.
+    https://github.com/GoogleCloudPlatform/cluster-toolkit/pull/5111
+    """
+    for limit, instead in (("totalMinNodeCount", "minNodeCount"), ("totalMaxNodeCount", "maxNodeCount")):
+        if given(inputs, f"autoscaling.{limit}"):
+            yield f"autoscaling.{limit}", f"a pool of TPU chips has limits by zone: give {instead}"
+    if given(inputs, "autoscaling.locationPolicy"):
+        yield "autoscaling.locationPolicy", "a pool of TPU chips is in one zone: remove it"
+
+
 def _scaled(inputs: Inputs, topology: str, hosts: int) -> Iterator[Problem]:
-    """Multi-host slices come and go as a whole."""
+    """Multi-host slices come and go as a whole, in one zone."""
+    if len(list(at(inputs, "nodeLocations[]"))) > 1:
+        yield "nodeLocations", f"a {topology} slice is in one zone"
     for scaling in objects(inputs, "autoscaling"):
-        most = scaling.get("totalMaxNodeCount", scaling.get("maxNodeCount"))
-        least = scaling.get("totalMinNodeCount", scaling.get("minNodeCount", 0))
+        most, least = scaling.get("maxNodeCount"), scaling.get("minNodeCount", 0)
         if isinstance(most, int) and isinstance(least, int) and (most != hosts or least not in (0, hosts)):
             yield "autoscaling", f"a {topology} slice has 0 or {hosts} nodes, never {least} to {most}"

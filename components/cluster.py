@@ -90,6 +90,7 @@ class Cluster(Component[ClusterArgs]):
         nodes: What a pod that runs on any node must wait for; nothing where the cluster creates nodes
             for pods.
         connect: Command that makes kubectl talk to it.
+        monitoring: Address of the console's page with its metrics, those of its GPUs or TPUs too.
         workload_pool: Workload identity pool that its service accounts live in.
     """
 
@@ -158,6 +159,12 @@ class Cluster(Component[ClusterArgs]):
             "gcloud container clusters get-credentials {0} --location {1} --project {2}",
             self.resource.name,
             self.resource.location,
+            self.resource.project,
+        )
+        self.monitoring: pulumi.Output[str] = pulumi.Output.format(
+            "https://console.cloud.google.com/kubernetes/clusters/details/{0}/{1}/observability?project={2}",
+            self.resource.location,
+            self.resource.name,
             self.resource.project,
         )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")

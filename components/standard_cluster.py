@@ -66,6 +66,11 @@ class NodePool(Component[NodePoolArgs]):
         autoscaling = gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
         )
+        if args.tpu_topology:
+            # A slice is in one zone, and GKE takes limits by zone alone (assumption tpu-limits-by-zone).
+            autoscaling = gcp.container.NodePoolAutoscalingArgs(
+                min_node_count=args.minimum, max_node_count=args.maximum
+            )
         # Node by node: without a spare one where there may be none, such as beside a full reservation.
         spare = 0 if scarce else 1
         wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)

@@ -9,6 +9,7 @@ from cloud import run
 from cloud.container import CLUSTER, NODE_POOL
 from cloud.inputs import at, texts
 from cloud.machines import DEFAULT, GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL, TPU_RESOURCE, Machine
+from cloud.nodes import node_limits
 from cloud.quantity import quantity
 from components.capacity import CapacityType, Reservation
 from engine.plan import Planned
@@ -184,16 +185,16 @@ def _zones_of(cluster: Planned) -> int:
 
 
 def _of_pool(pool: Planned) -> Machines:
-    node, scaling = pool.inputs["nodeConfig"], pool.inputs.get("autoscaling") or {}
+    node = pool.inputs["nodeConfig"]
     zones = tuple(texts(pool.inputs, "nodeLocations[]"))
-    fixed = int(pool.inputs.get("nodeCount") or 0) * max(1, len(zones))
+    kept, most = node_limits(pool.inputs)
     named = next(texts(node, "reservationAffinity.values[]"), None)
     return Machines(
         resource=pool.name,
         type=MACHINES[node["machineType"]],
         type_name=node["machineType"],
-        kept=int(scaling.get("totalMinNodeCount") or 0) if scaling else fixed,
-        most=int(scaling.get("totalMaxNodeCount") or 0) if scaling else fixed,
+        kept=kept,
+        most=most,
         zones=zones,
         capacity=_capacity(spot=bool(node.get("spot")), flex=bool(node.get("flexStart")), reserved=named),
         reservation=Reservation.parse(named) if named else None,

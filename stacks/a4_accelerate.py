@@ -45,4 +45,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
-    return {"connect": ground.cluster.connect, **job.commands(), **ground.bucket.commands(run)}
+    return {
+        "connect": ground.cluster.connect,
+        "openMonitoring": ground.cluster.monitoring,
+        **job.commands(),
+        **ground.bucket.commands(run),
+    }

@@ -65,6 +65,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": ground.cluster.connect,
+        "openMonitoring": ground.cluster.monitoring,
         **job.commands(),
         **ground.bucket.commands(run),
         "result": job.result,

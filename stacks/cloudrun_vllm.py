@@ -53,10 +53,17 @@ _VLLM_ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
     # The driver that Cloud Run mounts, not the one of the image: that one and an older kernel module
     # are an "unsupported display driver / cuda driver combination".
-    # https://github.com/gpustack/gpustack/issues/4678
+    # https://github.com/gpustack/gpustack/issues/4678. Assumption vllm-cuda-on-cloud-run has the other way.
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# Prints the text of an answer; of any other answer, all of it, and fails.
+_SHOW_ANSWER: Final = (
+    "python3 -c 'import json, sys; said = sys.stdin.read(); "
+    'found = json.loads(said) if said.startswith("{") else {}; '
+    'sys.exit(said or "no answer") if "choices" not in found else '
+    'print(found["choices"][0]["message"]["content"])\''
+)
 
 
 class Settings(GemmaSettings):
@@ -216,10 +223,10 @@ def _outputs(
     return {
         "url": service.url,
         "ask": pulumi.Output.concat(
-            "curl --fail-with-body ",
+            "curl --silent --show-error ",
             service.url,
             '/v1/chat/completions --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
-            f"--header 'Content-Type: application/json' --data '{question}'",
+            f"--header 'Content-Type: application/json' --data '{question}' | {_SHOW_ANSWER}",
         ),
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),

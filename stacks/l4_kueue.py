@@ -187,6 +187,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
     return {
         "connect": ground.cluster.connect,
+        "openMonitoring": ground.cluster.monitoring,
         "watchQueue": f"{kubectl} get workloads --watch",
         "watchServing": f"{kubectl} get pods --selector app={server.server_name} --watch",
         "openServing": f"{kubectl} port-forward service/{server.server_name} 8000:8000",

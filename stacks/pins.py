@@ -9,9 +9,9 @@ from typing import Final
 # renovate: datasource=pypi depName=ray
 RAY_VERSION: Final = "2.60.0"
 
-# The vLLM that serves, v0.29.0-cu129: an index for amd64 and arm64. CUDA 12.9 runs on the drivers of
-# CUDA 12 and 13; Google documents one of CUDA 12.2 for Cloud Run's L4, on which images for CUDA 13,
-# such as the plain v0.29.0, do not start.
+# The vLLM that serves, v0.29.0-cu129: an index for amd64 and arm64. Google documents a
+# driver of CUDA 12.2 for Cloud Run's L4: images for CUDA 13, such as the plain v0.29.0, do not start on it,
+# and one for CUDA 12.9 does (assumption vllm-cuda-on-cloud-run).
 # renovate: datasource=docker depName=vllm/vllm-openai currentValue=v0.29.0-cu129
 VLLM_IMAGE: Final = (
     "docker.io/vllm/vllm-openai@sha256:7ef5a35d1ef8ce2cf9d671dd91eec6e367c5849262e0362b4d3d4a26be0d87d2"

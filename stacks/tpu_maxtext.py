@@ -178,6 +178,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": ground.cluster.connect,
+        "openMonitoring": ground.cluster.monitoring,
         **job.commands(),
         **ground.bucket.commands(run, result="checkpoints"),
         "result": job.result,

@@ -11,7 +11,7 @@ from math import floor
 from typing import Any, Final
 
 from cloud.machines import DEFAULT, GPU_LABEL, MACHINES, TPU_LABEL, Machine, Slice, allocatable_disk_gib
-from cloud.nodes import node_labels
+from cloud.nodes import node_labels, node_limits
 from cloud.quantity import quantity
 
 # GKE's default boot disk, in GB.
@@ -177,9 +177,10 @@ def _zones(location: str) -> list[str]:
 def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
     """Nodes in all zones together: how many are kept, how many there may be."""
     fixed = int(inputs.get("nodeCount") or inputs.get("initialNodeCount") or 0) * zones
-    scaling = inputs.get("autoscaling") or {}
-    most = int(scaling.get("totalMaxNodeCount") or fixed)
-    return min(max(int(scaling.get("totalMinNodeCount") or 0), fixed), most), most
+    if not inputs.get("autoscaling"):
+        return fixed, fixed
+    least, most = node_limits(inputs)
+    return min(max(least, fixed), most), most
 
 
 def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:

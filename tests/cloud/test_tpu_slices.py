@@ -34,7 +34,7 @@ WRONG_POOLS: list[tuple[str, Any, str]] = [
 
 
 def scaled(least: int, most: int) -> dict[str, Any]:
-    limits = {"totalMinNodeCount": least, "totalMaxNodeCount": most}
+    limits = {"minNodeCount": least, "maxNodeCount": most}
     return {
         **{key: value for key, value in right.SLICE_POOL.items() if key != "nodeCount"},
         "autoscaling": limits,
@@ -70,6 +70,22 @@ def test_half_a_slice_never_comes_or_goes(least: int, most: int) -> None:
     assert f"a 4x4 slice has 0 or 4 nodes, never {least} to {most}" in reasons(
         right.NODE_POOL, scaled(least, most)
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"totalMinNodeCount": 0, "totalMaxNodeCount": 4}, "has limits by zone: give maxNodeCount"),
+        ({"minNodeCount": 0, "maxNodeCount": 4, "locationPolicy": "ANY"}, "is in one zone: remove it"),
+    ],
+)
+def test_a_slice_is_not_scaled_over_all_zones(limits: dict[str, Any], message: str) -> None:
+    assert message in reasons(right.NODE_POOL, {**scaled(0, 4), "autoscaling": limits})
+
+
+def test_a_scaled_slice_is_in_one_zone() -> None:
+    pool = {**scaled(0, 4), "nodeLocations": ["us-east5-a", "us-east5-b"]}
+    assert "a 4x4 slice is in one zone" in reasons(right.NODE_POOL, pool)
 
 
 def test_machines_of_one_host_slices_come_in_any_number() -> None:

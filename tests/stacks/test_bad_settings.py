@@ -225,8 +225,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         f"zone: us-east5-c has no TPU v6e; it is in {V6E}",
     ),
     (
-        {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-b", "llm-stacks:capacity.type": "flexStart"},
-        "zone: us-east5-b has no TPU v6e with flex-start; it is in asia-northeast1-b, us-east5-a",
+        {**TPU_MAXTEXT, "gcp:region": "us-central1", "llm-stacks:capacity.type": "flexStart"},
+        "zone: us-central1 has no TPU v6e with flex-start; it is in asia-northeast1-b, us-east5-a, "
+        "us-east5-b",
     ),
     (
         {**TPU_MAXTEXT, "gcp:region": "us-west1"},

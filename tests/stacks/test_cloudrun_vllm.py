@@ -260,3 +260,30 @@ def test_the_curl_command_asks_for_the_model_that_is_served(standing: Rehearsal)
     asked = json.loads(words[words.index("--data") + 1])
     assert asked["model"] == served[served.index("--served-model-name") + 1]
     assert all(outputs.values())
+
+
+ANSWER = '{"choices": [{"message": {"content": "\\ud83c\\udf4c \\"for\\" breakfast"}}]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "out", "err"),
+    [
+        (ANSWER, 0, '\N{BANANA} "for" breakfast\n', ""),
+        ('{"error": {"message": "no such model"}}', 1, "", '{"error": {"message": "no such model"}}\n'),
+        ("<title>403 Forbidden</title>", 1, "", "<title>403 Forbidden</title>\n"),
+        ("", 1, "", "no answer\n"),
+    ],
+    ids=["answer", "error", "no JSON", "nothing"],
+)
+def test_ask_prints_the_answer_alone_and_every_error(
+    body: str, status: int, out: str, err: str, standing: Rehearsal, tmp_path: Path
+) -> None:
+    """The command as a shell runs it, with a stand-in for curl."""
+    (tmp_path / "body").write_text(body)
+    for program, text in (("curl", f"cat {tmp_path}/body"), ("gcloud", "echo token")):
+        (tmp_path / program).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / program).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
+    command = ["bash", "-c", plans.outputs(standing)["ask"]]
+    ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (status, out, err)

@@ -361,3 +361,14 @@ def test_nothing_is_destroyed_without_force_destroy(stack: str, life: Life) -> N
 
 def test_everything_is_destroyed_with_it(life: Life) -> None:
     assert life.left == []
+
+
+@pytest.mark.parametrize("stack", ["a4-accelerate", "a4-ray", "l4-kueue", "tpu-maxtext"])
+def test_the_console_shows_the_cluster_that_the_stack_made(stack: str) -> None:
+    outputs = plans.outputs(plans.standing(stack))
+    (name, location), *_ = re.findall(r"get-credentials (\S+) --location (\S+)", outputs["connect"])
+    place = f"{location}/{name}"
+    assert outputs["openMonitoring"] == (
+        f"https://console.cloud.google.com/kubernetes/clusters/details/{place}/observability"
+        "?project=rehearsal-project"
+    )

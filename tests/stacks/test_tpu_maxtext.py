@@ -94,7 +94,7 @@ def test_the_image_is_built_where_new_projects_may_build_and_kept_beside_the_sli
 def test_flex_start_makes_the_whole_slice_when_pods_ask_for_it(plan_with: Callable[..., Plan]) -> None:
     pool = slice_pool(plan_with(capacity_type="flexStart"))
     assert "nodeCount" not in pool
-    assert (pool["autoscaling"]["totalMinNodeCount"], pool["autoscaling"]["totalMaxNodeCount"]) == (0, 4)
+    assert pool["autoscaling"] == {"minNodeCount": 0, "maxNodeCount": 4}
     assert pool["nodeConfig"]["flexStart"] is True
     assert pool["nodeConfig"]["maxRunDuration"] == "604800s"
     assert pool["management"]["autoRepair"] is False
