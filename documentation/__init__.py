@@ -1,1 +1,1 @@
-"""What `make docs` writes: the picture of every scenario, the reference of the settings, what is assumed."""
+"""What `make docs` writes: pictures, dollars and minutes of the scenarios, the settings, what is assumed."""

@@ -11,7 +11,7 @@ from cloud import records
 from cloud.machines import B200, L4
 from cloud.record import ANY_CALL
 from components.retries import what_to_do
-from documentation import picture, settings_reference
+from documentation import figures, picture, settings_reference
 from documentation.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
 from engine.project import ROOT
@@ -43,13 +43,17 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     for folder, model in ((gemma.RECIPES, gemma.Recipe), (maxtext.RECIPES, maxtext.Recipe)):
         # Each recipe names it in its first line, and an editor completes and checks what is written.
         found[folder / "recipe.schema.json"] = json.dumps(model.model_json_schema(), indent=2) + "\n"
-    for scenario in scenarios():
+    plans = {scenario: plan_of(scenario) for scenario in scenarios()}
+    for scenario, plan in plans.items():
         found[page_of(scenario)] = _filled(
-            page_of(scenario), {"plan": picture.section(scenario, plan_of(scenario))}
+            page_of(scenario),
+            {"costs": figures.section(scenario, plan), "plan": picture.section(scenario, plan)},
         )
+    operations = DOCS / "operations.md"
+    found[operations] = _filled(operations, {"list prices": figures.prices()})
     drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
-    pictures = {f"plan of {stack}": picture.section(stack, plan_of(stack)) for stack in drawn}
-    found[README] = _filled(README, {"stacks": _stacks(), **pictures})
+    pictures = {f"plan of {stack}": picture.section(stack, plans[stack]) for stack in drawn}
+    found[README] = _filled(README, {"stacks": _stacks(plans), **pictures})
     minutes, faults = (
         _minutes(),
         ([f"`{kind}`", said, what_to_do(said, "STACK") or "-"] for kind, said in KINDS.items()),
@@ -73,8 +77,8 @@ def _memory() -> str:
     """GB of a GPU's memory that a step of each recipe takes."""
     parts: dict[str, float] = {}
     rows = []
-    for name, figures in json.loads(gemma.FIT.read_text()).items():
-        for point in figures["points"]:
+    for name, sizes in json.loads(gemma.FIT.read_text()).items():
+        for point in sizes["points"]:
             parts = {part: size / 1e9 for part, size in point["bytes"].items()}
             needed = sum(parts.values())
             shares = (f"{needed / gpu.memory_gb:.0%}" for gpu in (L4, B200))
@@ -98,16 +102,17 @@ def _minutes() -> dict[str, str]:
     }
 
 
-def _stacks() -> str:
-    """The stacks of every scenario with the title of its page."""
+def _stacks(plans: Mapping[str, Plan]) -> str:
+    """The stacks of every scenario with the title of its page, what it costs and how long it takes."""
     rows = (
         [
             ", ".join(f"[`{stack}`]({page_of(scenario).relative_to(ROOT)})" for stack in stacks),
             _title(scenario),
+            *figures.row(scenario, plans[scenario]),
         ]
         for scenario, stacks in scenarios().items()
     )
-    return table("stack", "what it runs", rows=rows)
+    return table("stack", "what it runs", *figures.COLUMNS, rows=rows) + figures.UNDER_THE_TABLE
 
 
 def _title(scenario: str) -> str:

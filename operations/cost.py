@@ -1,4 +1,4 @@
-"""What a stack costs: quantities from its plan, list prices from Google's catalog or a file."""
+"""What a stack costs: quantities from its plan, prices from Google's catalog, its public lists or a file."""
 
 import argparse
 import json
@@ -17,7 +17,15 @@ from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
-from operations.prices import Price, Prices, catalog_prices, file_prices
+from operations.prices import (
+    ListPrice,
+    Price,
+    Prices,
+    catalog_prices,
+    file_prices,
+    in_place_of_a_reservation,
+    or_list_prices,
+)
 from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
 HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
@@ -31,6 +39,7 @@ class Line(Quantity):
 
     price: float | None
     source: str
+    listed: ListPrice | None
     per_hour: float | None
     per_run: float | None
     per_month: float | None
@@ -47,7 +56,7 @@ class Estimate:
 
     Args:
         hours: Hours of training in a run, and where they come from; None when nobody says.
-        trouble: Why no price could be asked for, empty otherwise.
+        trouble: Why Google's catalog could not be asked, empty otherwise.
         lines: What is billed by time.
         by_use: What is billed by use, with price and source.
         totals: By column the dollars of the lines that have a price, and how many have none.
@@ -77,7 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the estimate; 2 when no price could be asked for, else 0."""
+    """Prints the estimate; 2 when Google's catalog could not be asked, else 0."""
     if options.hours is not None and not options.hours > 0:
         raise OperationError(f"--hours {options.hours}: give a number above 0")
     prices = file_prices(options.prices) if options.prices else None
@@ -85,21 +94,31 @@ def run(options: argparse.Namespace) -> int:
         planned = plan.load(options.stack, options.set)
         found = _estimate(planned, options, prices)
     if options.json:
-        print(json.dumps({"currency": "USD", **asdict(found)}, indent=2))
+        print(json.dumps({"currency": "USD", **asdict(found)}, indent=2, default=str))
     else:
         _show(found, Console(width=None if sys.stdout.isatty() else 120))
     return 2 if found.trouble else 0
 
 
 def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | None) -> Estimate:
-    """The plan's quantities with prices; without them when nobody can be asked."""
+    """The plan's quantities with prices: those of the file, or the catalog's and list prices."""
     try:
         if prices is None:
             clients = clients_of(planned.stack, planned.project, options.endpoint)
-            prices = catalog_prices(clients, planned.region)
+            prices = or_list_prices(catalog_prices(clients, planned.region))
         return _priced(planned, options.hours, prices)
     except OperationError as error:
-        return _priced(planned, options.hours, lambda *_: Price(None, "not asked"), str(error))
+        return listed_estimate(planned, options.hours, str(error))
+
+
+def listed_estimate(planned: StackPlan, hours: float | None, trouble: str = "") -> Estimate:
+    """The plan's quantities with list prices alone.
+
+    Args:
+        hours: Hours of training in a run; None for the limit in the configuration.
+        trouble: Why Google's catalog could not be asked, if it was to be asked.
+    """
+    return _priced(planned, hours, or_list_prices(lambda *_: Price(None, "no list price is known")), trouble)
 
 
 def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: str = "") -> Estimate:
@@ -117,8 +136,11 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         trouble=trouble,
         lines=lines,
         by_use=[
-            {"key": each.key, "what": each.what, "unit": each.unit, "price": dollars, "source": source}
-            for each, (dollars, source) in used
+            {
+                **{"key": each.key, "what": each.what, "unit": each.unit},
+                **{"price": price.dollars, "source": price.source, "listed": price.listed},
+            }
+            for each, price in used
         ],
         totals={
             column: {"dollars": sum(filter(None, found), 0.0), "lines_without_price": found.count(None)}
@@ -135,6 +157,7 @@ def _line(quantity: Quantity, price: Price, hours: float | None) -> Line:
         **asdict(quantity),
         price=price.dollars,
         source=price.source,
+        listed=price.listed,
         per_hour=dollars(quantity.most),
         per_run=None if hours is None else dollars(quantity.run * hours),
         per_month=dollars(quantity.kept * HOURS_PER_MONTH),
@@ -149,9 +172,13 @@ def _show(found: Estimate, console: Console) -> None:
         table.add_column(name, justify="left" if name == "unit" else "right")
     for line in found.lines:
         amounts = (_text(each, 2) for each in line.amounts)
-        table.add_row(escape(line.what), f"{line.most:.4g}", line.unit, _text(line.price, 5), *amounts)
+        table.add_row(
+            escape(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
+        )
     for used in found.by_use:
-        table.add_row(escape(used["what"]), "by use", used["unit"], _text(used["price"], 5), "", "", "")
+        table.add_row(
+            escape(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]), "", "", ""
+        )
     table.add_section()
     table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in _COLUMNS))
     console.print(table)
@@ -169,15 +196,44 @@ def _text(dollars: float | None, digits: int) -> str:
     return "no price" if dollars is None else f"{dollars:,.{digits}f}"
 
 
+def _price(dollars: float | None, listed: ListPrice | None) -> str:
+    return _text(dollars, 5) + ("*" if listed else "")
+
+
+def reserved(found: Estimate) -> float | None:
+    """What an hour of that which reservations pay would cost on demand, by list prices; None for nothing."""
+    prices = [(line.most, in_place_of_a_reservation(line.key)) for line in found.lines]
+    dollars = [amount * price.dollars for amount, price in prices if price]
+    return sum(dollars) if dollars else None
+
+
+def about_list_prices(found: Estimate) -> str:
+    """When and where the list prices were read that an estimate was made with; empty for none."""
+    listed = [*(line.listed for line in found.lines), *(used["listed"] for used in found.by_use)]
+    listed += [in_place_of_a_reservation(line.key) for line in found.lines]
+    days = sorted({each.day for each in listed if each})
+    if not days:
+        return ""
+    regions = sorted({each.region for each in listed if each} - {"all"})
+    when = f"of {days[0]}" if len(days) == 1 else f"of {days[0]} to {days[-1]}"
+    return f"Google's public list prices {when}" + (f", in {' and '.join(regions)}" if regions else "")
+
+
 def _notes(found: Estimate) -> list[str]:
-    notes = [f"Without prices: {found.trouble}"] if found.trouble else []
+    notes = [f"The Cloud Billing Catalog gave no prices: {found.trouble}"] if found.trouble else []
+    if listed := about_list_prices(found):
+        notes.append(f"* {listed}, not those of your account; other regions differ, by a tenth and more.")
+    if (dollars := reserved(found)) is not None:
+        notes.append(
+            "A reservation is billed by its contract, used or not. What is used of it here would cost "
+            f"{dollars:,.2f} per hour at the list price on demand."
+        )
     if found.hours:
         notes.append(f"The hours of a run are from {found.hours_from}.")
     else:
         notes.append("How long a run takes is not known: give --hours, or set maxRunHours.")
     notes.append("A month forgotten: the stack is up, its training has ended, nobody sends requests.")
-    if not found.trouble:
-        missing = (line for line in found.lines if line.price is None)
-        notes += dict.fromkeys(f"No price for {line.what} ({line.key}): {line.source}." for line in missing)
-        notes.append("List prices, without free amounts, discounts, taxes and what is billed by use.")
+    missing = (line for line in found.lines if line.price is None)
+    notes += dict.fromkeys(f"No price for {line.what} ({line.key}): {line.source}." for line in missing)
+    notes.append("List prices, without free amounts, discounts, taxes and what is billed by use.")
     return notes

@@ -1,7 +1,9 @@
-"""Prices in US dollars: of Google's Cloud Billing Catalog, or of a file."""
+"""Prices in US dollars: of Google's Cloud Billing Catalog, of a file, or of its public lists."""
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,10 +28,22 @@ class Price(NamedTuple):
 
     Attributes:
         dollars: For one of its units; None when it is not known.
-        source: Which SKU or file says so, or why nobody does.
+        source: Which SKU, file or list says so, or why nobody does.
+        listed: Where it is of the file of list prices.
     """
 
     dollars: float | None
+    source: str
+    listed: "ListPrice | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListPrice:
+    """A price that Google shows to everybody; the head of list_prices.yaml says what its fields hold."""
+
+    dollars: float
+    region: str
+    day: date
     source: str
 
 
@@ -93,6 +107,34 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
         return Price(rate, f"SKU {sku.get('skuId', '')} {sku['description']}")
 
     return price
+
+
+@cache
+def list_prices() -> dict[str, ListPrice]:
+    """The list prices that have a source, by key."""
+    rows = yaml.safe_load(Path(__file__).with_name("list_prices.yaml").read_text())
+    return {key: ListPrice(**row) for key, row in rows.items()}
+
+
+def or_list_prices(prices: Prices) -> Prices:
+    """Prices, and where there is none the list price."""
+
+    def price(key: str, unit: str) -> Price:
+        found = prices(key, unit)
+        listed = list_prices().get(key)
+        if found.dollars is not None or not listed:
+            return found
+        return Price(
+            listed.dollars, f"list price of {listed.day} in {listed.region}: {listed.source}", listed
+        )
+
+    return price
+
+
+def in_place_of_a_reservation(key: str) -> ListPrice | None:
+    """For the key of what a reservation pays, the list price on demand; None for any other key."""
+    accelerator, _, kind = key.rpartition(".")
+    return list_prices().get(f"{accelerator}.onDemand") if kind == "reservation" else None
 
 
 @cache

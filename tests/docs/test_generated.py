@@ -13,6 +13,9 @@ from documentation import picture, settings_reference
 from documentation.pages import README, page_of, pages
 from documentation.parts import DocumentationError, scenarios
 from engine.plan import Plan, Planned
+from operations.cost import listed_estimate
+from operations.plan import StackPlan
+from rehearsal.schedule import phases
 from stacks import a4_ray
 from stacks.reader import keys_of
 from tests import plans
@@ -85,6 +88,44 @@ def test_an_editor_checks_a_recipe_by_the_schema_that_it_names(recipe: Path) -> 
     jsonschema.validate(tree, schema)
     with pytest.raises(jsonschema.ValidationError, match="of_no_recipe"):
         jsonschema.validate({**tree, "of_no_recipe": 1}, schema)
+
+
+# The figures
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_page_readme_and_command_have_the_same_dollars(scenario: str, generated: dict[Path, str]) -> None:
+    planned = StackPlan(
+        stack=scenario,
+        project="my-project",
+        region="us-central1",
+        configuration={},
+        resources=plans.shipped(scenario).resources,
+    )
+    found = listed_estimate(planned, None)
+    dollars = found.totals["per_month"]["dollars"]
+    month = f"{dollars:,.0f}" if dollars >= 100 else f"{dollars:,.2f}"
+    (row,) = re.findall(rf"^\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
+    assert month in row.split(" | ")[-1]
+    (said,) = re.findall(r"^\| a month forgotten.* \| (.*) \|$", generated[page_of(scenario)], re.MULTILINE)
+    assert said == row.split(" | ")[-1].removesuffix(" |")
+    for line in found.lines:
+        if line.per_hour is not None:
+            assert f"| {line.what} | " in generated[page_of(scenario)]
+
+
+@pytest.mark.parametrize("scenario", scenarios())
+def test_page_and_readme_have_the_minutes_that_the_clock_computes(
+    scenario: str, generated: dict[Path, str]
+) -> None:
+    first = plans.shipped(scenario).resources
+    again = [resource for resource in first if not resource.type.endswith("cloudbuild:Build")]
+    (row,) = re.findall(rf"^\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
+    minutes = [phases(resources)[0].minutes for resources in (first, again)]
+    assert row.split(" | ")[2] == f"{minutes[0]:.0f}"
+    page = " ".join(generated[page_of(scenario)].split())
+    said = "`up` takes {:.1f} minutes with the image's first build and {:.1f} once it exists".format(*minutes)
+    assert said in page
 
 
 # The picture

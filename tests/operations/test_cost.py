@@ -1,7 +1,9 @@
 """What a stack costs: quantities of the plan, and no figure that nobody gave."""
 
 import json
+import re
 from collections import defaultdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from engine.project import known_stacks
 from operations import prices
 from operations.clients import Clients
+from operations.cost import listed_estimate, reserved
 from operations.errors import OperationError
-from operations.prices import Prices, catalog_prices, file_prices
+from operations.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
 from operations.quantities import by_use, quantities
 from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
@@ -156,6 +159,32 @@ def test_a_price_file_that_is_none_is_rejected(tmp_path: Path, text: str | None,
     assert "\n" not in str(rejected.value)
 
 
+def test_a_list_price_stands_in_for_what_the_catalog_does_not_have_and_for_nothing_else(
+    google: GoogleServer, catalog: Prices
+) -> None:
+    plant(google, sku("Nvidia L4 GPU running in Americas", 990_000_000))
+    price = or_list_prices(catalog)
+    assert price("nvidia-l4.onDemand", "GPU-hour") == catalog("nvidia-l4.onDemand", "GPU-hour")
+    core = price("g2.cpu.onDemand", "vCPU-hour")
+    assert core.dollars == 0.024988
+    assert core.source.startswith("list price of 2026-11-25 in us-central1: ")
+
+
+@pytest.mark.parametrize(("key", "price"), list_prices().items())
+def test_a_list_price_has_a_known_key_a_day_and_a_source(key: str, price: ListPrice) -> None:
+    assert key in prices.known()
+    assert price.dollars > 0 and price.source
+    assert date(2026, 1, 1) < price.day <= date(2026, 11, 25)
+    assert price.region == "all" or re.fullmatch(r"[a-z]+-[a-z]+\d", price.region)
+
+
+def test_no_price_of_a_reservation_is_made_up() -> None:
+    found = listed_estimate(planned("a4-ray"), 1)
+    (line,) = [line for line in found.lines if line.key == "nvidia-b200.reservation"]
+    assert line.price is None
+    assert reserved(found) == pytest.approx(16 * 16.11)
+
+
 # The command
 
 
@@ -182,14 +211,17 @@ def test_the_command_adds_up_hour_run_and_forgotten_month(run: Command, tmp_path
 
 
 @pytest.mark.parametrize("fault", [REFUSED, EXHAUSTED, UNAVAILABLE, HALF, CUT, Fault(body=b'{"skus": 1}')])
-def test_without_prices_the_quantities_are_shown_and_the_status_says_so(
+def test_without_the_catalog_list_prices_are_shown_and_the_status_says_so(
     fault: Fault, google: GoogleServer, run: Command
 ) -> None:
     google.fail("cloudbilling.v1", SKUS, fault)
     ran = run("dev")
     assert ran.status == 2
-    assert "Without prices: cloudbilling.services.skus.list" in " ".join(ran.out.split())
-    assert "no price" in ran.out
+    said = " ".join(ran.out.split())
+    assert "The Cloud Billing Catalog gave no prices: cloudbilling.services.skus.list" in said
+    assert "Google's public list prices of 2026-08-03 to 2026-11-25, in us-central1" in said
+    assert "not those of your account" in said
+    assert "0.67212*" in said
     assert "Traceback" not in ran.err
 
 
@@ -197,3 +229,10 @@ def test_hours_that_are_none_are_rejected(run: Command) -> None:
     ran = run("dev", "--hours", "0")
     assert ran.status == 2
     assert "--hours 0.0: give a number above 0" in ran.err
+
+
+def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, run: Command) -> None:
+    google.fail("cloudbilling.v1", SKUS, REFUSED)
+    said = " ".join(run("a4-ray").out.split())
+    assert "A reservation is billed by its contract, used or not." in said
+    assert "257.76 per hour at the list price on demand" in said
