@@ -8,6 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.component import Args, Component
+from components.fingerprint import PartlyKnown
 from components.identity import Identity
 
 # objectUser reads, writes and deletes objects, objectViewer only reads them; legacyBucketReader
@@ -47,6 +48,7 @@ class Bucket(Component[BucketArgs]):
 
     Attributes:
         bucket_name: Its name, without `gs://`.
+        name_in_command: The same for what runs once: a name that is set counts for its digest.
         access: What a workload that uses it must wait for.
     """
 
@@ -89,6 +91,7 @@ class Bucket(Component[BucketArgs]):
             for what, role in roles.items()
         ]
         self.bucket_name: pulumi.Output[str] = bucket.name
+        self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
 
     def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
         """Commands that read what a training run has written, by the name of the stack's output.

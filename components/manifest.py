@@ -3,7 +3,7 @@
 A hole is `${name}`. A scalar that is nothing but a hole becomes the value itself (an output, a
 number, a mapping); inside a longer text the value is inserted as text; a key that is a hole takes
 in the entries of a mapping, and an item of a list that is a hole those of a list. Values that are outputs
-stay outputs, so that a preview shows every other field.
+stay outputs, so that a preview shows every other field, and a digest counts every word beside them.
 """
 
 import re
@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import pulumi
 import yaml
+
+from components.fingerprint import joined, resolved
 
 # Manifests that every user of a component needs; a scenario's own are under workloads/.
 MANIFESTS: Final = Path(__file__).parent / "manifests"
@@ -38,6 +40,9 @@ class Manifest:
     Args:
         values: A value for every hole of the file, and no other.
 
+    Attributes:
+        tree: The object; what is partly known (components.fingerprint) is still so in it.
+
     Raises:
         ManifestError: For a hole without a value or a value without a hole.
     """
@@ -56,7 +61,7 @@ class Manifest:
         version = self.tree["apiVersion"]
         group = version if "/" in version else f"core/{version}"
         kind = f"kubernetes:{group}:{self.tree['kind']}"
-        return KubernetesObject(kind, name, {**self.tree, "status": None}, opts)
+        return KubernetesObject(kind, name, {**resolved(self.tree), "status": None}, opts)
 
     def _fill(self, node: Any) -> Any:
         if isinstance(node, dict):
@@ -88,17 +93,11 @@ class Manifest:
         pieces = _HOLE.split(text)
         if len(pieces) == 1:
             return text
-        pieces[1::2] = [_as_text(self._value(name)) for name in pieces[1::2]]
-        if any(isinstance(piece, pulumi.Output) for piece in pieces):
-            return pulumi.Output.concat(*pieces)
-        return "".join(pieces)
+        pieces[1::2] = [self._value(name) for name in pieces[1::2]]
+        return joined(*pieces)
 
     def _value(self, name: str) -> Any:
         if name not in self._values:
             raise ManifestError(f"{self._path}: no value for ${{{name}}}")
         self._used.add(name)
         return self._values[name]
-
-
-def _as_text(value: Any) -> Any:
-    return value.apply(str) if isinstance(value, pulumi.Output) else str(value)

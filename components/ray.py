@@ -8,7 +8,7 @@ import pulumi
 
 from components.capacity import NOT_EVICTED, Capacity
 from components.component import Args, Component
-from components.fingerprint import hashed_name
+from components.fingerprint import PartlyKnown, hashed_name
 from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.namespace import Namespace
@@ -80,7 +80,7 @@ class RayClusterArgs(Args):
     service_account: str
     workers: RayWorkers
     tokens: Sequence[Mapping[str, Any]]
-    bucket: pulumi.Input[str] | None = None
+    bucket: PartlyKnown | None = None
     depends_on: Sequence[pulumi.Resource]
 
     def filled(self, name: str) -> Manifest:
@@ -137,7 +137,7 @@ def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
     return {"gke-gcsfuse/volumes": "true", **sizes}
 
 
-def _volume(bucket: pulumi.Input[str] | None) -> dict[str, Any]:
+def _volume(bucket: PartlyKnown | None) -> dict[str, Any]:
     attributes = {"bucketName": bucket, "mountOptions": _MOUNT_OPTIONS}
     return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 
@@ -146,15 +146,14 @@ class RayJobArgs(RunArgs):
     """Arguments of `RayJob`, besides those of every `Run`.
 
     Args:
+        entrypoint: The command.
         code: The job's working directory.
         cluster: A cluster of its own, shut down when the job ends, or a shared one.
-        alone: Whether there are machines for one such job only: what replaces it begins when it has gone.
     """
 
-    entrypoint: pulumi.Input[str]
+    entrypoint: str | PartlyKnown
     code: TrainingCode
     cluster: RayClusterArgs | RayCluster
-    alone: bool = False
 
 
 class RayJob(Run[RayJobArgs]):
@@ -176,8 +175,6 @@ class RayJob(Run[RayJobArgs]):
             "cluster": _cluster_fields(cluster),
         }
         options = namespace.running_in(self, [args.code.access, *needed])
-        # Created first, and waited for, its successor would wait for the machines that this one holds.
-        options.delete_before_replace = args.alone
         waits = {"annotations": {"pulumi.com/waitFor": _ENDED}} if args.wait else {}
         manifest = MANIFESTS / "ray-job.yaml"
         job = self._start(f"{name}-ray-job", args, namespace, manifest, values, waits, options)

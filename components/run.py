@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 import pulumi
 
 from components.component import A, Args, Component
-from components.fingerprint import hashed_name
+from components.fingerprint import hashed_name, outputs_in
 from components.manifest import KubernetesObject, Manifest, Values
 from components.namespace import Namespace
 
@@ -51,9 +51,15 @@ class Run(Component[A]):
         hours = args.deadline_hours
         limit = {} if hours is None else {"activeDeadlineSeconds": hours * 3600}
         values = {**values, "namespace": namespace.namespace, "limit": limit}
-        content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}})
-        self.job_name = hashed_name(args.job_name, self._longest_name, content.tree)
+        content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}}).tree
+        self.job_name = hashed_name(args.job_name, self._longest_name, content)
         self._kubectl = namespace.kubectl
+        # `pulumi up --replace` makes a job of the same name, which must be free. For another name it is the
+        # machines that must be free: two jobs at a time would wait for each other, and write one run.
+        opts.delete_before_replace = True
+        # The digest does not tell what outputs have become, such as the automatic name of a bucket, and Ray's
+        # operator ignores an update of a job that it has begun.
+        opts.replacement_trigger = list(outputs_in(content))
         if args.wait:
             opts.custom_timeouts = _LONGEST_RUN
         named = Manifest(manifest, {**values, "name": self.job_name, "annotations": annotations})

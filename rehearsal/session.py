@@ -150,25 +150,31 @@ class Rehearsal:
             raise RehearsalError("\n".join(wrong))
         return found
 
-    def up(self) -> Result:
+    def up(self, **options: Any) -> Result:
         """Makes the stack as the program says.
+
+        Args:
+            options: As of the Automation API's `Stack.up`, such as `replace=[URN]`.
 
         Raises:
             RehearsalError: With the engine's message.
         """
-        return self._operate(self._stack.up)
+        return self._operate(self._stack.up, **options)
 
     def refresh(self) -> Result:
         """Reads what exists into the state; its result's `changed` is the drift."""
         return self._operate(self._stack.refresh)
 
-    def destroy(self) -> Result:
+    def destroy(self, **options: Any) -> Result:
         """Deletes everything in the stack, after the preview that `pulumi destroy` begins with too.
 
         The preview rejects protected resources before anything is deleted.
+
+        Args:
+            options: As of the Automation API's `Stack.destroy`, such as `exclude_protected=True`.
         """
-        self._run(self._stack.destroy, preview_only=True)
-        destroyed = self._operate(self._stack.destroy)
+        self._run(self._stack.destroy, preview_only=True, **options)
+        destroyed = self._operate(self._stack.destroy, **options)
         if self.cluster and not any(self.cloud.of_type(CLUSTER)):
             self.cluster.sweep()
         return destroyed
@@ -192,8 +198,8 @@ class Rehearsal:
         self.cluster = LiveCluster(self._plane, self.cloud)
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
 
-    def _operate(self, operation: Callable[..., Any]) -> Result:
-        self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True)
+    def _operate(self, operation: Callable[..., Any], **options: Any) -> Result:
+        self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True, **options)
         return self.last
 
     def _run(self, operation: Callable[..., Any], **options: Any) -> Any:

@@ -35,7 +35,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "eviction": settings.capacity.pod_annotations(),
                 "recipe": settings.recipe,
                 "tokens": ground.tokens,
-                "bucket": ground.bucket.bucket_name,
+                "bucket": ground.bucket.name_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
                 "code": ground.code.volume,

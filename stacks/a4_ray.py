@@ -6,6 +6,7 @@ import pulumi
 from pydantic import Field
 
 from cloud.machines import GPU_LABEL, GPU_RESOURCE
+from components.fingerprint import joined
 from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.a4 import A4Settings
@@ -51,11 +52,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         site.name,
         RayJobArgs(
             job_name=settings.recipe,
-            entrypoint=pulumi.Output.concat(
+            entrypoint=joined(
                 f"python -m finetune ray --recipe {settings.recipe} --storage gs://",
-                ground.bucket.bucket_name,
-                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200"
-                + "".join(f" {argument}" for argument in settings.limit_arguments),
+                ground.bucket.name_in_command,
+                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
+                *(f" {argument}" for argument in settings.limit_arguments),
             ),
             code=ground.code,
             cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
@@ -82,7 +83,7 @@ def _workers(settings: Settings) -> RayWorkers:
         # pod that asks for too much is never scheduled.
         size={
             "cpu": "160",
-            "memory": "1024Gi",
+            "memory": "1Ti",
             "ephemeral-storage": "240Gi",  # assumption b200-ephemeral-storage
             GPU_RESOURCE: str(GPUS_PER_WORKER),
         },

@@ -295,7 +295,7 @@ def _fine_tune(
                 "image": ground.image.uri,
                 "recipe": settings.recipe,
                 "tokens": ground.tokens,
-                "bucket": ground.bucket.bucket_name,
+                "bucket": ground.bucket.name_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
                 "pods": TRAINING_PODS,

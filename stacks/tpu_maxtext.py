@@ -157,7 +157,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         service_account=ground.account.account_name,
         workers=_workers(settings),
         tokens=ground.tokens,
-        bucket=ground.bucket.bucket_name,
+        bucket=ground.bucket.name_in_command,
         depends_on=[*ground.depends_on, *nodes],
     )
     run = ground.run(settings.recipe, tpu_slice.topology, settings.overrides)
@@ -173,7 +173,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             cluster=ray,
             wait=settings.wait_for_training,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
-            alone=True,
         ),
     )
     return {

@@ -23,6 +23,8 @@ IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a'
 
 # Stacks of a scenario's own name: the others run one of these with other values.
 STACKS: Final = [stack for stack in known_stacks() if stack_file(stack)["scenario"] == stack]
+# What runs once: an update in place runs nothing.
+_ONCE: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrun:Execution")
 # Whatever trains, in a stack that does.
 _TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
 _stood: Final[dict[Rehearsal, Plan]] = {}
@@ -73,6 +75,12 @@ def outputs(rehearsal: Rehearsal) -> dict[str, str]:
 def training(plan: Plan) -> Planned:
     """The one resource of a plan that trains."""
     (found,) = [each for each in plan.resources if each.type.endswith(_TRAININGS)]
+    return found
+
+
+def run_once(plan: Plan) -> Planned:
+    """The one resource of a plan that runs the training once: a Job, or on Cloud Run an execution of one."""
+    (found,) = [each for each in plan.resources if each.type.endswith(_ONCE)]
     return found
 
 

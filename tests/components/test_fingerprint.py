@@ -5,7 +5,7 @@ import re
 import pulumi
 import pytest
 
-from components.fingerprint import fingerprint, hashed_name
+from components.fingerprint import PartlyKnown, fingerprint, hashed_name, joined, outputs_in
 
 
 def test_the_same_content_has_the_same_digest_in_any_order_of_keys() -> None:
@@ -20,6 +20,21 @@ def test_what_is_not_known_yet_does_not_make_the_digest_unknown() -> None:
     assert fingerprint({"a": pulumi.Output.from_input("x")}) == fingerprint(
         {"a": pulumi.Output.from_input("y")}
     )
+
+
+def test_words_beside_what_is_not_known_yet_count() -> None:
+    unknown = pulumi.Output.from_input("x")
+    texts = (("run --hours=", 4, " in ", unknown), ("run --hours=", 8, " in ", unknown))
+    assert len({fingerprint({"command": joined(*parts)}) for parts in texts}) == 2
+    assert fingerprint(joined("a", unknown)) == fingerprint(joined("a", pulumi.Output.from_input("y")))
+    names = (PartlyKnown(unknown, "mine"), PartlyKnown(unknown, "theirs"), PartlyKnown(unknown, None))
+    assert len({fingerprint(joined("gs://", name)) for name in names}) == 3
+
+
+def test_the_outputs_in_a_value_are_found_at_any_depth() -> None:
+    first, second = pulumi.Output.from_input("x"), pulumi.Output.from_input("y")
+    tree = {"a": [first, {"b": PartlyKnown(second, ["known"])}], "c": "text"}
+    assert list(outputs_in(tree)) == [first, second]
 
 
 def test_a_value_that_is_no_data_is_rejected() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.fingerprint import fingerprint, resolved
 from components.manifest import Manifest, ManifestError
 
 TEXT = """
@@ -45,8 +46,10 @@ def test_values_go_in_whole_inside_texts_and_as_entries(path: Path) -> None:
 @pulumi.runtime.test
 def test_an_output_stays_an_output_and_leaves_its_neighbours_known(path: Path) -> Any:
     bucket = pulumi.Output.from_input("unknown-yet")
-    spec = Manifest(path, {**VALUES, "bucket": bucket}).tree["spec"]
+    tree = Manifest(path, {**VALUES, "bucket": bucket}).tree
+    spec = resolved(tree)["spec"]
     assert spec["whole"] == 7
+    assert fingerprint(tree) != fingerprint(Manifest(path, {**VALUES, "bucket": bucket, "name": "m"}).tree)
     return spec["inside"].apply(lambda text: _equal(text, "gs://unknown-yet/n"))
 
 

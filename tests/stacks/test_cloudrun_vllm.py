@@ -221,16 +221,25 @@ def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
         assert revision(plans.made(rehearsal)) != served
 
 
-def test_no_up_succeeds_over_a_service_that_did_not_start_and_a_change_repairs_it() -> None:
-    failed = {"state": "CONDITION_FAILED", "message": "no memory"}
+def test_no_up_succeeds_over_a_service_that_did_not_start_and_what_the_message_says_repairs_it() -> None:
+    failed_condition = {"state": "CONDITION_FAILED", "message": "no memory"}
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         (service,) = (item for item in rehearsal.cloud.items if item.name == SERVICE)
-        for conditions, why in (([failed], "no memory"), ([], "it was never ready")):
+        for conditions, why in (([failed_condition], "no memory"), ([], "it was never ready")):
             service.outputs["terminalConditions"] = conditions
             rehearsal.refresh()
-            with pytest.raises(RehearsalError, match=f"did not start: {why}.*--replace 'urn:.*{SERVICE}'"):
+            with pytest.raises(
+                RehearsalError, match=f"did not start: {why}.*--replace 'urn:.*{SERVICE}'"
+            ) as failed:
                 rehearsal.up()
+            urn = re.findall(r"`pulumi up --refresh --replace '(urn:.*?)'`", str(failed.value))
+            rehearsal.up(refresh=True, replace=urn)
+            assert ("create-replacement", SERVICE) in rehearsal.last.steps
+            assert not rehearsal.preview().changed
+            (service,) = (item for item in rehearsal.cloud.items if item.name == SERVICE)
+        service.outputs["terminalConditions"] = [failed_condition]
+        rehearsal.refresh()
         rehearsal.configure({"imageUri": plans.IMAGE, "maxInstances": "2"})
         assert rehearsal.preview().changed == 1
         rehearsal.up()

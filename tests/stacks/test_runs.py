@@ -14,6 +14,7 @@ from engine.plan import Plan
 from engine.project import ROOT
 from operations.previews.stack_inputs import stack_file
 from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import BUCKET
 from rehearsal.session import Rehearsal
 from stacks import pins
 from tests import inventory, plans
@@ -83,8 +84,7 @@ def test_with_a_key_every_container_that_trains_has_it_from_its_secret_and_witho
     }
     assert made == {"", "-version", "-finetune" if stack == "cloudrun-vllm" else "-for-pods"}
     training = plans.training(plan)
-    assert training.op in ("update", "replace") and plans.runs(plan) == plans.runs(without)
-    assert [each.op for each in plans.of_type(plan, "cloudrun:Execution")] in ([], ["replace"])
+    assert plans.run_once(plan).op == "replace" and plans.runs(plan) == plans.runs(without)
     for each in plan.resources:
         if each.type.startswith(("kubernetes:", "gcp:cloudrun")):
             told = json.dumps(each.inputs).count('{"name": "WANDB_API_KEY", "value')
@@ -224,6 +224,51 @@ def test_who_takes_spot_is_told_how_little_time_a_run_has_to_save(next_plan: Cal
     assert not next_plan().warnings
 
 
+@pytest.mark.parametrize("stack", ON_GKE)
+@pytest.mark.parametrize("capacity", ["spot", "flexStart"])
+def test_every_word_of_a_command_that_is_known_in_advance_is_in_the_name_of_the_job(
+    stack: str, capacity: str
+) -> None:
+    """No deadline of Kubernetes tells them apart, and what stands beside them in the command is an output."""
+    settings = [
+        {},
+        {"maxRunHours": "8"},
+        {"maxRunHours": "100"},
+        {"bucketName": "one"},
+        {"bucketName": "two"},
+    ]
+    names = [
+        plans.training(plans.shipped(stack, imageUri=plans.IMAGE, capacity_type=capacity, **each)).inputs[
+            "metadata"
+        ]["name"]
+        for each in settings
+    ]
+    own = stack_file(stack).get("maxRunHours")
+    assert len({*names}) == len(settings) - (str(own) in ("8", "100"))
+
+
+def test_another_bucket_runs_the_training_again(stack: str, next_plan: Callable[..., Plan]) -> None:
+    """What was written into the old one is gone, and the new one is empty."""
+    plan = next_plan(bucketName="bucket-of-a-test")
+    assert plans.only(plan, ":Bucket").op == "replace"
+    assert plans.run_once(plan).op == "replace"
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
+def test_a_bucket_that_somebody_deleted_comes_back_with_a_training(stack: str) -> None:
+    """It has another automatic name, which nobody knows in advance."""
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        before = plans.run_once(plans.made(rehearsal))
+        (bucket,) = rehearsal.cloud.of_type(BUCKET)
+        rehearsal.cloud.remove(bucket)
+        rehearsal.refresh()
+        assert plans.run_once(rehearsal.preview()).op == "replace"
+        rehearsal.up()
+        assert ("create-replacement", before.name) in rehearsal.last.steps
+        assert not rehearsal.preview().changed
+
+
 # What ends a Job
 
 
@@ -325,7 +370,7 @@ def test_a_run_knows_how_long_it_may_train_and_with_another_limit_it_is_the_same
     for each, limit in ((plans.made(standing), hours), (plan, "100")):
         told = re.findall(r"--max-run-hours=(\d+)", str(plans.training(each).inputs))
         assert told == ([str(limit)] if limit else [])
-    assert plans.training(plan).op in ("update", "replace")
+    assert plans.run_once(plan).op == "replace"
     assert plans.runs(plan) == plans.runs(plans.made(standing))
 
 

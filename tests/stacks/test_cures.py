@@ -1,0 +1,79 @@
+"""The commands of `pulumi` that documents, messages and `status` print as a cure work to their end."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from engine.project import ROOT
+from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import BUCKET
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.stacks.test_runs import AWAITABLE, ON_GKE
+
+PRINTED_IN: Final = ("README.md", "docs", "components", "stacks", "operations", "workloads")
+# Commands with options that are printed as a cure, and where a test runs them.
+TRIED: Final = {
+    "pulumi up --replace": "test_the_training_is_run_again",
+    "pulumi up --refresh --replace": "test_cloudrun_vllm.py",
+    "pulumi up --refresh": "test_faults.py",
+    "pulumi refresh --clear-pending-creates": "test_faults.py",
+    "pulumi destroy --exclude-protected": "test_a_bucket_that_is_protected",
+}
+
+
+def printed(file: Path) -> set[str]:
+    """Commands with options that a file tells of; its line breaks are blanks."""
+    # What looks and changes nothing is no cure.
+    options = r"(?: --(?!stack|help|diff|yes|preview-only|json)[a-z-]+)+"
+    return {
+        *re.findall(rf"pulumi (?:up|destroy|refresh|state \w+){options}", " ".join(file.read_text().split()))
+    }
+
+
+def test_every_cure_that_is_printed_is_one_that_a_test_runs() -> None:
+    files = [file for place in PRINTED_IN for file in [ROOT / place, *(ROOT / place).rglob("*")]]
+    texts = [file for file in files if file.suffix in (".md", ".py", ".yaml")]
+    assert set.union(*map(printed, texts)) == {*TRIED}
+
+
+@pytest.mark.parametrize("stack", ON_GKE)
+def test_the_training_is_run_again(stack: str) -> None:
+    """After a mistyped token, a licence that was not accepted or wrong input, one more job is made."""
+    settings = {"imageUri": plans.IMAGE, "hfToken": "hf_mistyped"}
+    awaited = {"waitForTraining": "true"} if stack in AWAITABLE else {}
+    with Rehearsal(stack, settings | awaited) as rehearsal:
+        rehearsal.cloud.outcome = "Failed"
+        if awaited:
+            with pytest.raises(RehearsalError, match="failed"):
+                rehearsal.up()
+        else:
+            rehearsal.up()
+        rehearsal.cloud.outcome = "Complete"
+        rehearsal.configure(settings | awaited | {"hfToken": "hf_right"})
+        job = plans.run_once(plans.made(rehearsal))
+        rehearsal.up(replace=[job.urn])
+        again = [step for step, name in rehearsal.last.steps if name == job.name]
+        assert again == ["delete-replaced", "replace", "create-replacement"]
+        assert plans.run_once(plans.made(rehearsal)).inputs["metadata"] == job.inputs["metadata"]
+        assert not rehearsal.preview().changed
+        rehearsal.destroy()
+        assert not rehearsal.cloud.items
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm"]))
+def test_a_bucket_that_is_protected(stack: str) -> None:
+    kept = plans.given(stack, imageUri=plans.IMAGE, forceDestroy="false")
+    with Rehearsal(stack, kept) as rehearsal:
+        rehearsal.up()
+        with pytest.raises(RehearsalError, match="protect"):
+            rehearsal.destroy()
+        rehearsal.destroy(exclude_protected=True)
+        left = {each.type for each in rehearsal.cloud.items}
+        assert BUCKET in left and not {each for each in left if each.startswith("kubernetes:")}
+        rehearsal.configure({**kept, "forceDestroy": "true"})
+        rehearsal.up()
+        rehearsal.destroy()
+        assert not rehearsal.cloud.items
