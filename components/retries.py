@@ -10,6 +10,8 @@ from typing import Final
 import pulumi
 from pulumi.runtime import register_stack_transformation
 
+from components.remedies import what_to_do
+
 # Engines before 3.219 have no error hooks, those before May 2026 ask them about creations alone that half
 # succeeded (https://github.com/pulumi/pulumi/pull/23347); this is the oldest that the project is tested with.
 OLDEST_ENGINE: Final = "3.259.0"
@@ -61,30 +63,6 @@ _REFUSALS: Final = (
     ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),
 )
 
-# What a refusal that ends the `up` asks for: what the message has in it, and what its reader does.
-_REMEDIES: Final = (
-    (
-        r"[Qq]uota",
-        "a quota is used up, {quota}: ask for more at https://console.cloud.google.com/iam-admin/quotas, "
-        "then `pulumi up`",
-    ),
-    (
-        "already exists",
-        "it is there and not in the stack's state: delete it, or `pulumi import` it, then `pulumi up`",
-    ),
-    (
-        "Error 403|[Ff]orbidden|[Pp]ermission",
-        "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack {stack}` lists "
-        "what is missing, then `pulumi up`",
-    ),
-    (
-        "[Tt]imeout|[Tt]imed out|deadline exceeded",
-        "it may be done all the same: `pulumi up --refresh` looks first and goes on where it was",
-    ),
-    ("Error (409|429|5..)", "it passes: `pulumi up` goes on where it was"),
-)
-_QUOTA: Final = re.compile(r"[Qq]uota (?:metric )?'([^']+)'|[Qq]uota exceeded for ([\w ]+)")
-
 
 def wait_out_refusals() -> None:
     """Lets every resource that is declared from now on be tried again after a refusal that passes.
@@ -116,7 +94,7 @@ async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
     told = why_it_passes(failed.type, failed.errors[0])
     tries = _TRIES.get(_package(failed.type), 0)
     if not told or len(failed.errors) > tries:
-        if remedy := what_to_do(failed.errors[0], failed.urn.split(":")[2]):
+        if remedy := what_to_do(failed.type, failed.errors[0], failed.urn.split(":")[2]):
             pulumi.log.warn(f"{failed.name}: {remedy}")
         return False
     pause_s = float(os.environ.get(_PAUSE_VARIABLE, _PAUSE_S))
@@ -139,14 +117,6 @@ def why_it_passes(kind: str, message: str) -> str:
         return ""
     meant = (each for each in _REFUSALS if each[0] == _package(kind) and re.search(each[1], message))
     return next((told for _, _, told in meant), "")
-
-
-def what_to_do(message: str, stack: str) -> str:
-    """What the reader of a refusal does about it; nothing of one that is not in the table."""
-    named = _QUOTA.search(message)
-    quota = (named and (named[1] or named[2])) or "its name is in the message"
-    found = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, message))
-    return next(found, "").format(quota=quota, stack=stack)
 
 
 def _package(kind: str) -> str:

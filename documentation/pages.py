@@ -10,7 +10,7 @@ from typing import Final
 from cloud import records
 from cloud.machines import B200, L4
 from cloud.record import ANY_CALL
-from components.retries import what_to_do
+from components.remedies import what_to_do
 from documentation import figures, picture, settings_reference
 from documentation.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
@@ -22,6 +22,8 @@ from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
+# A type of resource whose provider says what faults say.
+_ASKED: Final = "gcp:compute/network:Network"
 
 
 def page_of(scenario: str) -> Path:
@@ -56,7 +58,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
     found[README] = _filled(README, {"stacks": _stacks(plans), **pictures})
     minutes, faults = (
         _minutes(),
-        ([f"`{kind}`", said, what_to_do(said, "STACK") or "-"] for kind, said in KINDS.items()),
+        ([f"`{kind}`", said, what_to_do(_ASKED, said, "STACK") or "-"] for kind, said in KINDS.items()),
     )
     kinds = table("kind", "what the platform says", "what `up` adds", rows=faults)
     for page, column, texts in (("gotchas", "otherwise", {}), ("rehearsal", "in minutes", minutes)):

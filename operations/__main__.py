@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",
+    "explain": "operations.explain",
 }
 
 

@@ -8,13 +8,16 @@ from typing import Final, Literal
 from rehearsal.errors import RehearsalError
 
 Operation = Literal["creation", "update", "deletion"]
-# What the platform says, by the kind of fault.
+# What Google says, in its own words, by the kind of fault; the first two are the rehearsal's own.
 KINDS: Final[Mapping[str, str]] = {
     "refused": "the rehearsal lets the {operation} of {name} fail",
     "orphan": "the rehearsal loses the answer to the {operation} of {name}, which is done all the same",
     "403": "googleapi: Error 403: The caller does not have permission, forbidden",
-    "409": "googleapi: Error 409: Another operation on {name} is under way, conflict",
-    "429": "googleapi: Error 429: Too many requests of this minute, rateLimitExceeded",
+    "409": "googleapi: Error 409: There were concurrent policy changes. Please retry the whole "
+    "read-modify-write with exponential backoff., aborted",
+    "429": "googleapi: Error 429: Quota exceeded for quota metric 'Read requests' and limit 'Read requests "
+    "per minute' of service 'cloudresourcemanager.googleapis.com' for consumer 'project_number:1234567890'., "
+    "rateLimitExceeded",
     "quota": "googleapi: Error 403: Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 32.0 globally., quotaExceeded",
     "time-out": "timeout while waiting for state to become 'DONE' (last state: 'RUNNING', timeout: 20m0s)",
 }

@@ -1,6 +1,5 @@
 """What an `up` waits for, and what it does not."""
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -13,7 +12,6 @@ from pulumi.runtime.proto import engine_pb2_grpc
 
 from components import retries
 from rehearsal.errors import RehearsalError
-from rehearsal.faults import KINDS
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Small
@@ -118,15 +116,6 @@ def test_what_does_not_pass_is_told_at_once_with_its_remedy(
         rehearsal.up()
     assert rehearsal.faults.waiting == {"network"}
     assert any(f"network: {remedy}" in line for line in said)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_ends_an_up_names_the_next_command_where_there_is_one(kind: str) -> None:
-    remedy = retries.what_to_do(KINDS[kind], "mine")
-    assert bool(re.search("`pulumi (up|import|up --refresh)`", remedy)) == (kind not in ("refused", "orphan"))
-    assert "import" in retries.what_to_do(
-        "Error 409: gcp:storage/bucket:Bucket 'mine' already exists", "mine"
-    )
 
 
 def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Rehearsal) -> None:

@@ -1,0 +1,257 @@
+"""What the reader of an error that ended an `up` or a `destroy` does about it.
+
+A message is compared with the sentences that Google, Kubernetes and the two providers write. The words of
+an address say nothing: an unreachable API server is named with `?timeout=32s`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+GOOGLE: Final = "gcp"
+KUBERNETES: Final = "kubernetes"
+# Our own resources that build images and run jobs call Google's APIs.
+_SPEAKS_LIKE: Final = {"pulumi-python": GOOGLE}
+
+_ADDRESS: Final = re.compile(r"https?://[^\s\"'<>]+")
+_QUOTA_NAME: Final = re.compile(
+    r"[Qq]uota '([^']+)' exceeded|[Qq]uota exceeded for quota metric '([^']+)'"
+    r"|[Ii]nsufficient regional quota to satisfy request: resource \"([^\"]+)\""
+    r"|[Qq]uota exceeded for ([\w :-]+?)(?: per project| limit|\.|,|$)|[Qq]uota limit '([^']+)'"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """A row of the table.
+
+    Args:
+        sentence: Regular expression for what the message says, without its addresses.
+        action: What its reader does; `{quota}` is the name of a quota, `{stack}` the stack's, `{again}` the
+            command that ended.
+        package: Package of the resources whose provider says it; empty where all of them may.
+    """
+
+    sentence: str
+    action: str
+    package: str = ""
+
+
+_LOG_IN: Final = (
+    "your login at Google is missing or has expired: `gcloud auth application-default login`, then `{again}`"
+)
+_CLUSTER_OUT_OF_REACH: Final = (
+    "the cluster's API server cannot be reached from here: check network, proxy and login (`kubectl get "
+    "namespaces` after the stack's command `connect`), then `{again}`"
+)
+_IN_THE_WAY: Final = (
+    "it exists and is not in the stack's state: delete it, or `pulumi import` it, then `{again}`"
+)
+_LOOK_FIRST: Final = "it may be done all the same: `{again} --refresh` looks first and goes on where it was"
+_PASSES: Final = "it passes: `{again}` goes on where it was"
+_ASK_PREFLIGHT: Final = (
+    "whoever runs `{again}` may not do this: `python -m operations preflight --stack {stack}` lists what "
+    "is missing, then `{again}`"
+)
+
+# The first row that matches is the answer, so a sentence that others contain stands below them.
+_REMEDIES: Final = (
+    # Who asks.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"gke-gcloud-auth-plugin.* not found|executable gke-gcloud-auth-plugin",
+        action="kubectl's plugin for GKE is missing: `gcloud components install gke-gcloud-auth-plugin`, "
+        "then `{again}`",
+    ),
+    Remedy(
+        sentence=r"invalid_rapt|invalid_grant|reauth related error|could not find default credentials"
+        r"|no Application Default Credentials|[Tt]oken has been expired or revoked|Error 401",
+        action=_LOG_IN,
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"requires a quota project",
+        action="your login names no project that calls count for: `gcloud auth application-default "
+        "set-quota-project PROJECT`, then `{again}`",
+    ),
+    # The way there.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"x509: ",
+        action="the API server shows a certificate that is not the cluster's: look for a proxy in between. "
+        "If the cluster was made anew, `{again} --refresh` reads its new certificate",
+    ),
+    # Before "unreachable": the API server answers, and what it asks does not.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"failed calling webhook",
+        action="an admission webhook does not answer: `kubectl get pods --all-namespaces` shows whether "
+        "its pods run (Kueue's are in kueue-system), then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"cluster is unreachable|no such host|connection refused|network is unreachable|i/o "
+        r"timeout",
+        action=_CLUSTER_OUT_OF_REACH,
+    ),
+    Remedy(
+        sentence=r"no such host|network is unreachable|connection refused",
+        action="Google's API cannot be reached from here: check network, name server and proxy, then "
+        "`{again}`",
+    ),
+    Remedy(
+        sentence=r"connection reset by peer|unexpected EOF|TLS handshake timeout|i/o timeout",
+        action="the connection broke in between: `{again} --refresh` looks first what was done, and goes on",
+    ),
+    # The project and its organisation. VPC Service Controls speak of an organization's policy too.
+    # https://docs.cloud.google.com/vpc-service-controls/docs/troubleshooting
+    Remedy(
+        package=GOOGLE,
+        sentence=r"vpcServiceControlsUniqueIdentifier|VPC Service Controls|SECURITY_POLICY_VIOLATED",
+        action="a perimeter of VPC Service Controls refuses this call: its administrator finds the reason "
+        "by the identifier in the message, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"do not belong to a permitted customer",
+        action="the organisation gives roles to members of its own domains alone "
+        "(iam.allowedPolicyMemberDomains): take the other member out of `invokers` or ask for an "
+        "exception, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Cc]onstraint '?\"?(constraints/|[a-z]+\.)|violates constraint|orgpolicy"
+        r"|[Oo]rgani[sz]ation(al)?('s)? [Pp]olicy|[Oo]rg [Pp]olicy",
+        action="a policy of the organisation forbids this: its name is in the message. Ask its "
+        "administrator for an exception, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Bb]illing (is |must be |to be |has not been )?(disabled|enabled)|BILLING_DISABLED"
+        r"|[Bb]illing account .{0,80}(disabled|closed|not found|not open)"
+        r"|UREQ_PROJECT_BILLING_NOT_(FOUND|OPEN)|delinquent state",
+        action="the project has no billing account that is open: link one at "
+        "https://console.cloud.google.com/billing/projects, then `{again}`",
+    ),
+    # How often, and how much. https://docs.cloud.google.com/docs/quotas/view-manage
+    Remedy(
+        package=GOOGLE,
+        sentence=r"rateLimitExceeded|RATE_LIMIT_EXCEEDED|[Rr]ate [Ll]imit|per minute|per \d+ seconds",
+        action="Google limits how often an API is called; it passes within minutes: `{again}` goes on "
+        "where it was",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"ZONE_RESOURCE_POOL_EXHAUSTED|RESOURCE_POOL_EXHAUSTED|GCE_STOCKOUT"
+        r"|does not have enough resources available|currently unavailable in the .* zone",
+        action="the zone has no such machines left: wait and `{again}`, or choose another zone, region or "
+        "`capacity.type`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Qq]uota .{0,200}exceeded|quotaExceeded|[Qq]uota exceeded|QUOTA_EXCEEDED"
+        r"|[Ii]nsufficient regional quota",
+        action="a quota is used up, {quota}: ask for more at "
+        "https://console.cloud.google.com/iam-admin/quotas, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"exceeded quota:",
+        action="a ResourceQuota of the namespace is used up: `kubectl describe resourcequota "
+        "--all-namespaces` shows by what; make room, then `{again}`",
+    ),
+    # What is asked for.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Yy]ou already own (this|it)|already own this bucket",
+        action="this project has a bucket of that name, which the state does not know: set another "
+        "`bucketName`, or `pulumi import` it, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"bucket name is not available|bucket namespace is shared",
+        action="somebody else has a bucket of that name: set another `bucketName`, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"has not been used in project|API is not enabled|SERVICE_DISABLED|should enable service",
+        action="its Google API was enabled a moment ago; it passes: `{again} --refresh` goes on where it was",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"incompatible operation|[Oo]peration .{0,80}(is in progress|under way|is currently)"
+        r"|currently (creating|deleting|undergoing|being)|resourceNotReady",
+        action="another change of it is under way; it passes when that ends: `{again}` goes on where it was",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"resourceInUseByAnotherResource|is already being used by",
+        action="something still uses it. Cloud Run gives addresses back one to two hours after their last "
+        "user, a cluster its network endpoint groups within minutes: `{again}` later. `python -m "
+        "operations leftovers --stack {stack}` lists what else there is",
+    ),
+    Remedy(sentence=r"already exists|alreadyExists|ALREADY_EXISTS", action=_IN_THE_WAY),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"violates PodSecurity",
+        action="the namespace's Pod Security level refuses the pod: the message lists the fields. Change "
+        "the manifest, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"admission webhook .* denied the request",
+        action="a rule of the cluster refuses the object: the message says which and why. Change the "
+        "setting or the manifest, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"no matches for kind",
+        action="what defines this kind of object is not installed yet: `{again}` goes on where it was",
+    ),
+    Remedy(
+        package=GOOGLE, sentence=r"Error 403|PERMISSION_DENIED|[Pp]ermission .*denied", action=_ASK_PREFLIGHT
+    ),
+    Remedy(package=KUBERNETES, sentence=r"is forbidden|[Ff]orbidden", action=_ASK_PREFLIGHT),
+    # The platform itself.
+    Remedy(
+        sentence=r"[Tt]imeout while waiting|[Tt]imed out|deadline exceeded|DEADLINE_EXCEEDED|[Tt]imeout "
+        r"waiting",
+        action=_LOOK_FIRST,
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"Error 5\d\d|HTTP response code 5\d\d|backendError|[Ii]nternal error|INTERNAL",
+        action="Google's side failed; it passes: `{again} --refresh` looks first what was done, and goes on",
+    ),
+    Remedy(package=GOOGLE, sentence=r"Error (409|429)", action=_PASSES),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"the server is currently unable|etcdserver: |[Tt]oo many requests|the object has been "
+        r"modified",
+        action=_PASSES,
+    ),
+)
+
+
+def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") -> str:
+    """The remedy for a message; empty where the table has none.
+
+    Args:
+        kind: Type token of the resource that the message is about.
+        message: What its provider says.
+        stack: Name of the stack, for commands.
+        again: The command that ended, and that is typed again.
+    """
+    package = kind.partition(":")[0]
+    package = _SPEAKS_LIKE.get(package, package)
+    said = _ADDRESS.sub("", message)
+    for remedy in _REMEDIES:
+        if remedy.package in ("", package) and re.search(remedy.sentence, said):
+            return remedy.action.format(quota=_quota_in(said), stack=stack, again=again)
+    return ""
+
+
+def _quota_in(message: str) -> str:
+    """Name of the quota that a message is about, or where to find it."""
+    named = _QUOTA_NAME.search(message)
+    return next((name for name in named.groups() if name), "") if named else "its name is in the message"

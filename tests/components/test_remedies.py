@@ -1,0 +1,312 @@
+"""Every error that is known from Google, Kubernetes and their providers is answered with its own remedy."""
+
+import re
+
+import pytest
+
+from components.remedies import what_to_do
+from rehearsal.faults import KINDS
+
+BUCKET, CLUSTER, POOL = (
+    "gcp:storage/bucket:Bucket",
+    "gcp:container/cluster:Cluster",
+    "gcp:container/nodePool:NodePool",
+)
+NETWORK, SERVICE, MEMBER = (
+    "gcp:compute/network:Network",
+    "gcp:cloudrunv2/service:Service",
+    "gcp:projects/iAMMember:IAMMember",
+)
+NAMESPACE, JOB, QUEUE = (
+    "kubernetes:core/v1:Namespace",
+    "kubernetes:batch/v1:Job",
+    "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue",
+)
+BUILD = "pulumi-python:dynamic/cloudbuild:Build"
+UNREACHABLE = (
+    "configured Kubernetes cluster is unreachable: unable to load schema information from the API server: "
+    'Get "https://10.0.0.2/openapi/v2?timeout=32s": '
+)
+
+# Type of the resource, what its provider says, the words of the remedy that tell it from all others.
+TEXTS = [
+    # The login.
+    (
+        NETWORK,
+        'Post "https://compute.googleapis.com/compute/v1/projects/p/global/networks?alt=json": oauth2: '
+        '"invalid_grant" "reauth related error (invalid_rapt)" '
+        '"https://support.google.com/a/answer/9368756"',
+        "login at Google",
+    ),
+    (
+        NETWORK,
+        "google: could not find default credentials. See https://cloud.google.com/docs",
+        "login at Google",
+    ),
+    (
+        MEMBER,
+        "googleapi: Error 401: Request had invalid authentication credentials., authError",
+        "login at Google",
+    ),
+    (
+        MEMBER,
+        "googleapi: Error 403: Your application is authenticating by using local Application Default "
+        "Credentials. The cloudresourcemanager.googleapis.com API requires a quota project, which is not "
+        "set by default., forbidden",
+        "set-quota-project",
+    ),
+    # The network between here and there.
+    (
+        NETWORK,
+        'Get "https://compute.googleapis.com/x": dial tcp: lookup compute.googleapis.com: no such host',
+        "Google's API cannot be reached",
+    ),
+    (
+        NETWORK,
+        'Get "https://compute.googleapis.com/x?timeout=9s": read tcp 10.0.0.1:1->1.2.3.4:443: read: '
+        "connection "
+        "reset by peer",
+        "the connection broke",
+    ),
+    (
+        NAMESPACE,
+        UNREACHABLE + "getting credentials: exec: executable gke-gcloud-auth-plugin not found",
+        "gcloud components install gke-gcloud-auth-plugin",
+    ),
+    (
+        NAMESPACE,
+        UNREACHABLE + "dial tcp 10.0.0.2:443: connect: connection refused",
+        "API server cannot be reached",
+    ),
+    (
+        NAMESPACE,
+        UNREACHABLE + "dial tcp: lookup gke-x.gke.goog: no such host",
+        "API server cannot be reached",
+    ),
+    (NAMESPACE, UNREACHABLE + "dial tcp 10.0.0.2:443: i/o timeout", "API server cannot be reached"),
+    (
+        NAMESPACE,
+        UNREACHABLE + "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+        "certificate that is not the cluster's",
+    ),
+    # The organisation and its project.
+    (
+        BUCKET,
+        "googleapi: Error 403: Request is prohibited by organization's policy. "
+        "vpcServiceControlsUniqueIdentifier: 1a2b3c, forbidden",
+        "VPC Service Controls",
+    ),
+    (
+        BUCKET,
+        "googleapi: Error 412: 'us-central1' violates constraint 'constraints/gcp.resourceLocations', "
+        "conditionNotMet",
+        "policy of the organisation",
+    ),
+    (
+        SERVICE,
+        "Error code 9, message: Operation denied by org policy on resource 'projects/p': "
+        '["constraints/run.managed.requireInvokerIam"]',
+        "policy of the organisation",
+    ),
+    (
+        NETWORK,
+        "googleapi: Error 412: Constraint constraints/compute.restrictCloudNATUsage violated for "
+        "projects/p., conditionNotMet",
+        "policy of the organisation",
+    ),
+    (
+        SERVICE,
+        "googleapi: Error 400: One or more users named in the policy do not belong to a permitted "
+        "customer., failedPrecondition",
+        "members of its own domains",
+    ),
+    (
+        NETWORK,
+        "googleapi: Error 403: This API method requires billing to be enabled. Please enable billing on "
+        "project #123 by visiting https://console.developers.google.com/billing/enable?project=123, then "
+        "retry., forbidden",
+        "no billing account that is open",
+    ),
+    (
+        BUCKET,
+        "googleapi: Error 403: The billing account for the owning project is disabled in state absent, "
+        "accountDisabled",
+        "no billing account that is open",
+    ),
+    (
+        "gcp:projects/service:Service",
+        "googleapi: Error 400: Billing account for project '123' is not found. Billing must be enabled for "
+        "activation of service(s) 'compute.googleapis.com' to proceed., failedPrecondition, "
+        "UREQ_PROJECT_BILLING_NOT_FOUND",
+        "no billing account that is open",
+    ),
+    # How often.
+    (
+        MEMBER,
+        "googleapi: Error 429: Quota exceeded for quota metric 'Read requests' and limit 'Read requests "
+        "per minute' of service 'cloudresourcemanager.googleapis.com' for consumer 'project_number:123'., "
+        "rateLimitExceeded",
+        "how often an API is called",
+    ),
+    (
+        NETWORK,
+        "googleapi: Error 403: Quota exceeded for quota group 'default' and limit 'Queries per 100 "
+        "seconds' of service 'compute.googleapis.com' for consumer 'project_number:123'., "
+        "rateLimitExceeded",
+        "how often an API is called",
+    ),
+    # How much.
+    (
+        NETWORK,
+        "googleapi: Error 403: Quota 'NETWORKS' exceeded.  Limit: 5.0 globally., quotaExceeded",
+        "NETWORKS:",
+    ),
+    (
+        POOL,
+        "googleapi: Error 403: Insufficient regional quota to satisfy request: resource "
+        '"NVIDIA_B200_GPUS": '
+        "request requires '16.0' and is short '16.0'. project has a quota of '0.0' with '0.0' available., "
+        "forbidden",
+        "NVIDIA_B200_GPUS:",
+    ),
+    (
+        SERVICE,
+        "Error code 8, message: Quota exceeded for total allowable count of GPUs per project per region.",
+        "total allowable count of GPUs:",
+    ),
+    (
+        POOL,
+        "Error waiting for creating GKE NodePool: error creating NodePool: Google Compute Engine: "
+        "ZONE_RESOURCE_POOL_EXHAUSTED: Instance 'gke-x' creation failed: The zone 'us-east5-b' does not "
+        "have enough resources available to fulfill the request.",
+        "no such machines left",
+    ),
+    (
+        JOB,
+        'pods "x-1" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: 8, '
+        "limited: 8",
+        "ResourceQuota",
+    ),
+    # Names.
+    (
+        BUCKET,
+        "googleapi: Error 409: Your previous request to create the named bucket succeeded and you already "
+        "own it., conflict",
+        "this project has a bucket of that name",
+    ),
+    (
+        BUCKET,
+        "googleapi: Error 409: The requested bucket name is not available. The bucket namespace is shared "
+        "by all users of the system. Please select a different name and try again., conflict",
+        "somebody else has a bucket",
+    ),
+    (
+        CLUSTER,
+        "googleapi: Error 409: Already exists: projects/p/locations/r/clusters/c., alreadyExists",
+        "not in the stack's state",
+    ),
+    (JOB, 'jobs.batch "x" already exists', "not in the stack's state"),
+    # Rights.
+    (
+        NETWORK,
+        "googleapi: Error 403: Required 'compute.networks.create' permission for "
+        "'projects/p/global/networks/n', forbidden",
+        "preflight --stack mine",
+    ),
+    (
+        NAMESPACE,
+        'namespaces is forbidden: User "a@b.c" cannot create resource "namespaces" in API group "" at the '
+        "cluster "
+        "scope",
+        "preflight --stack mine",
+    ),
+    (
+        JOB,
+        'pods "x" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false',
+        "Pod Security level",
+    ),
+    (
+        QUEUE,
+        'admission webhook "vclusterqueue.kb.io" denied the request: spec.resourceGroups: Invalid value',
+        "a rule of the cluster",
+    ),
+    (
+        QUEUE,
+        'Internal error occurred: failed calling webhook "mclusterqueue.kb.io": failed to call webhook: '
+        'Post "https://kueue-webhook-service.kueue-system.svc:443/mutate?timeout=10s": connect: connection '
+        "refused",
+        "admission webhook does not answer",
+    ),
+    # What passes.
+    (
+        BUCKET,
+        "googleapi: Error 403: Cloud Storage JSON API has not been used in project 123 before or it is "
+        "disabled. Enable it by visiting https://console.developers.google.com/apis/api/x?project=123 then "
+        "retry.",
+        "enabled a moment ago",
+    ),
+    (
+        POOL,
+        "googleapi: Error 400: Cluster is running incompatible operation "
+        "operation-1700000000000-1a2b3c4d., failedPrecondition",
+        "another change of it",
+    ),
+    (
+        SERVICE,
+        "got HTTP response code 503 with body: <html><title>503 Service Temporarily "
+        "Unavailable</title></html>",
+        "Google's side failed",
+    ),
+    (NETWORK, "googleapi: Error 502: Bad Gateway, backendError", "Google's side failed"),
+    (
+        CLUSTER,
+        "timeout while waiting for state to become 'DONE' (last state: 'RUNNING', timeout: 40m0s)",
+        "it may be done all the same",
+    ),
+    (
+        MEMBER,
+        "googleapi: Error 409: There were concurrent policy changes. Please retry the whole "
+        "read-modify-write with exponential backoff., aborted",
+        "it passes: `pulumi up`",
+    ),
+    (
+        NETWORK,
+        "googleapi: Error 400: The network resource 'projects/p/global/networks/n' is already being used "
+        "by 'projects/p/regions/r/addresses/serverless-ipv4-1', resourceInUseByAnotherResource",
+        "something still uses it",
+    ),
+    (BUILD, "403 PERMISSION_DENIED: The caller does not have permission", "preflight --stack mine"),
+]
+
+
+@pytest.mark.parametrize(("kind", "message", "words"), TEXTS)
+def test_an_error_is_answered_with_its_own_remedy_and_no_other(kind: str, message: str, words: str) -> None:
+    remedy = what_to_do(kind, message, "mine")
+    assert words in remedy
+    others = {other for _, _, other in TEXTS if other != words}
+    assert not [other for other in others if other in remedy]
+
+
+@pytest.mark.parametrize("word", ["?timeout=32s", "/quota/forbidden", "#Error%20403", "/already%20exists"])
+def test_the_words_of_an_address_say_nothing(word: str) -> None:
+    assert what_to_do(NETWORK, f'Get "https://compute.googleapis.com/a{word}": EOFish', "mine") == ""
+    unreachable = f'cluster is unreachable: Get "https://1.2.3.4/b{word}": dial tcp: connection refused'
+    assert "API server cannot be reached" in what_to_do(NAMESPACE, unreachable, "mine")
+
+
+def test_the_next_command_is_the_one_that_ended() -> None:
+    message = "timeout while waiting for state to become 'DONE'"
+    assert "`pulumi up --refresh`" in what_to_do(CLUSTER, message, "mine")
+    assert "`pulumi destroy --refresh`" in what_to_do(CLUSTER, message, "mine", "pulumi destroy")
+
+
+def test_what_nobody_knows_gets_no_advice() -> None:
+    for kind in (NETWORK, NAMESPACE, BUILD):
+        assert what_to_do(kind, "the rehearsal lets the creation of x fail", "mine") == ""
+
+
+@pytest.mark.parametrize("fault", KINDS)
+def test_every_fault_of_a_rehearsal_but_ours_is_answered_with_the_next_command(fault: str) -> None:
+    remedy = what_to_do(NETWORK, KINDS[fault], "mine")
+    is_googles = fault not in ("refused", "orphan", "partial")
+    assert bool(re.search("`pulumi (up|import|up --refresh)`", remedy)) == is_googles
