@@ -28,19 +28,21 @@ MEMBER: Final = re.compile("|".join(_MEMBERS))
 _ROLE: Final = re.compile(r"(projects/[^/]+/|organizations/\d+/)?roles/[A-Za-z0-9._]+")
 
 
-def member_of(of: Record, type: str, path: str, named_by: str = "") -> Record:
+def member_of(of: Record, type: str, path: str, named_by: str = "", *, deletes_first: bool = False) -> Record:
     """The record of an IAM member: one role of one principal on one resource.
 
     Args:
         of: The record of the resource; its first permission tells what it is called in the others.
         path: Template of the resource's path, with which the member's id begins.
         named_by: The input that names the resource; empty where that may be none of the stack's.
+        deletes_first: As of `Record`.
     """
     return Record(
         type=type,
         api=of.api,
         id=path + "/{role}/{member}",
         replaced_by=EVERY_INPUT,
+        deletes_first=deletes_first,
         references={named_by: of.type} if named_by else {},
         rules=(_principal,),
         admission=(_known,),
@@ -89,6 +91,7 @@ _PROJECT_MEMBER: Final = member_of(
     ),
     "gcp:projects/iAMMember:IAMMember",
     "{project}",
+    deletes_first=True,  # `DeleteBeforeReplace` in pulumi-gcp's provider/resources.go
 )
 _ACCOUNT_MEMBER: Final = member_of(
     ACCOUNT, "gcp:serviceaccount/iAMMember:IAMMember", "{serviceAccountId}", "serviceAccountId"

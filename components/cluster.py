@@ -65,7 +65,7 @@ class ClusterArgs(Args):
         images: Images that the nodes pull; the node identity may read their repositories.
         ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
         hold_upgrades: Whether GKE, by itself, upgrades neither the minor version nor nodes.
-        cluster_name: Fixed name; by default Pulumi makes a unique one.
+        cluster_name: Start of its name, at most 32 characters; Pulumi adds seven hexadecimal digits.
     """
 
     project: pulumi.Input[str]
@@ -129,9 +129,11 @@ class Cluster(Component[ClusterArgs]):
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
         self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
+        # Not the input `name`: where the program states it, the old cluster must go before the new one comes,
+        # and before it the objects in it, to which the engine has closed its connection by then. An automatic
+        # name begins with the logical one. https://github.com/pulumi/pulumi/issues/14650
         self.resource = gcp.container.Cluster(
-            f"{name}-cluster",
-            name=args.cluster_name,
+            args.cluster_name or f"{name}-cluster",
             project=args.project,
             location=args.location,
             network=args.network,

@@ -39,9 +39,9 @@ class FakeGoogle(FakeProvider):
         return {name.input: kept or made, "__defaults": [name.input]}
 
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether the input of the name is there and no default."""
+        """Whether the program states the new name; the bridge does not ask what the old one was."""
         key = record.name.input if record.name and record.name.longest else "name"
-        return key in news and key not in news.get("__defaults", ()) and olds.get(key) == news[key]
+        return record.deletes_first or (key in news and key not in news.get("__defaults", ()))
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """As the record computes them."""

@@ -31,8 +31,8 @@ Name = Annotated[
 ]
 _ClusterName = Annotated[
     str | None,
-    Field(pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$"),
-    Hint(values="3 to 40 lower-case letters, digits and hyphens that start with a letter"),
+    Field(pattern=r"^[a-z][a-z0-9-]{1,30}[a-z0-9]$"),
+    Hint(values="3 to 32 lower-case letters, digits and hyphens that start with a letter"),
 ]
 CapacityKind = Annotated[
     CapacityType, Field(alias="capacity.type", description="Where the accelerator nodes come from.")
@@ -47,10 +47,15 @@ class StackSettings(GoogleSettings):
     )
     force_destroy: bool = Field(
         False,
-        description="Whether `pulumi destroy` may delete the bucket with what runs have written; with false "
-        "it refuses before it has deleted anything.",
+        description="Whether `pulumi destroy`, or an `up` that replaces the bucket, may delete it with "
+        "what runs have written; with false both are refused before anything is deleted.",
     )
-    bucket_name: Name = Field(None, description="Name of the bucket; by default Pulumi makes a unique one.")
+    bucket_name: Name = Field(
+        None,
+        description="Name of the bucket; by default Pulumi makes a unique one. Another name on a stack "
+        "that is up replaces the bucket: the old one goes first, with what runs have written; with "
+        "`forceDestroy` false that is refused.",
+    )
     max_run_hours: int | None = Field(
         None,
         ge=1,
@@ -77,7 +82,9 @@ class GkeSettings(StackSettings):
         "`reservation` only, and then required.",
     )
     cluster_name: _ClusterName = Field(
-        None, description="Name of the GKE cluster; by default Pulumi makes a unique one."
+        None,
+        description="Start of the GKE cluster's name, to which Pulumi adds seven digits; by default the "
+        "stack's. Another start is another cluster: the new one is made before the old one goes.",
     )
     hold_upgrades: bool = Field(
         True,

@@ -18,6 +18,8 @@ from tests.rehearsal.right import (
     SUBNETWORK,
 )
 
+PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+
 
 def kube(kind: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "namespace": "n"}, **fields}
@@ -113,6 +115,11 @@ def test_another_namespace_is_another_object() -> None:
     [
         (BUCKET, {"name": "b"}, {"location": "us"}, {"location": "eu"}, True),
         (BUCKET, {"name": "b-1", "__defaults": ["name"]}, {"location": "us"}, {"location": "eu"}, False),
+        # A name that is set later: what the old one was is not asked.
+        (BUCKET, {}, {"name": "b-1", "__defaults": ["name"]}, {"name": "b"}, True),
+        (BUCKET, {}, {"name": "b"}, {"name": "b-1", "__defaults": ["name"]}, False),
+        (PROJECT_MEMBER, {"member": "user:a@example.com"}, {"role": "roles/a"}, {"role": "roles/b"}, True),
+        (BUCKET_MEMBER, {"member": "user:a@example.com"}, {"role": "roles/a"}, {"role": "roles/b"}, False),
         (CONFIG_MAP, kube("ConfigMap"), {"data": {"a": "b"}}, {"data": {}}, True),
         (
             CONFIG_MAP,

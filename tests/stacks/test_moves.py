@@ -1,0 +1,69 @@
+"""Whatever replaces a cluster or a bucket that the user has named, `up` gets to its end."""
+
+import pytest
+
+from rehearsal.errors import RehearsalError
+from rehearsal.fake_cloud import BUCKET, CLUSTER
+from rehearsal.session import Rehearsal
+from tests import plans
+
+ON_GKE = plans.taking("clusterName")
+NAMES = {"clusterName": "my-cluster", "bucketName": "bucket-of-a-test"}
+# What replaces the cluster; the zone is a TPU's.
+MOVES = {
+    "tpu-maxtext": [
+        {"zone": "us-east5-a"},
+        {"gcp:region": "us-central1", "zone": "us-central1-b"},
+    ],
+    "l4-kueue": [{"clusterMode": "autopilot"}, {"gcp:region": "europe-west4"}],
+}
+ANYWHERE = [{"gcp:region": "europe-west4"}]
+
+
+def started(rehearsal: Rehearsal, start: str) -> bool:
+    """Whether the one cluster that there is has a name that begins so."""
+    (cluster,) = rehearsal.cloud.of_type(CLUSTER)
+    return cluster.id.rpartition("/")[2].startswith(start)
+
+
+@pytest.mark.parametrize("stack", ON_GKE)
+def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
+    given = {"imageUri": plans.IMAGE, **NAMES}
+    moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
+    with Rehearsal(stack, given) as rehearsal:
+        rehearsal.up()
+        for move in moves:
+            rehearsal.configure({**given, **move})
+            (before,) = rehearsal.cloud.of_type(CLUSTER)
+            rehearsal.up()
+            assert before not in rehearsal.cloud.of_type(CLUSTER)
+            assert started(rehearsal, "my-cluster-")
+            assert not rehearsal.preview().changed
+        for name in ("its-other-name", None, "my-cluster"):
+            named = {"clusterName": name} if name else {}
+            rehearsal.configure({"imageUri": plans.IMAGE, **moves[-1], **named})
+            rehearsal.up()
+            assert started(rehearsal, name or stack)
+            assert not rehearsal.preview().changed
+        rehearsal.destroy()
+        assert not rehearsal.cloud.items
+
+
+def test_a_bucket_that_gets_a_name_goes_first_unless_it_is_protected() -> None:
+    settings = {"imageUri": plans.IMAGE, "forceDestroy": "false"}
+    with Rehearsal("a4-accelerate", settings) as rehearsal:
+        rehearsal.up()
+        (before,) = rehearsal.cloud.of_type(BUCKET)
+        rehearsal.configure({**settings, "bucketName": "bucket-of-a-test"})
+        with pytest.raises(RehearsalError, match="protect"):
+            rehearsal.preview()
+        with pytest.raises(RehearsalError, match="protect"):
+            rehearsal.up()
+        assert [*rehearsal.cloud.of_type(BUCKET)] == [before]
+        rehearsal.configure({"imageUri": plans.IMAGE, "forceDestroy": "true"})
+        rehearsal.up()
+        rehearsal.configure({"imageUri": plans.IMAGE, "bucketName": "bucket-of-a-test"})
+        rehearsal.up()
+        bucket = [step for step, name in rehearsal.last.steps if name == before.name]
+        assert bucket == ["delete-replaced", "replace", "create-replacement"]
+        assert not rehearsal.preview().changed
