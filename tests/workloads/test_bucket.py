@@ -1,11 +1,14 @@
 """A run whose storage is a bucket, with the client of the real one: killed, refused, badly served."""
 
+import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Clock, cloud_storage
@@ -13,6 +16,7 @@ from outcomes import losses, stopped_half_way
 from tiny import make_recipe
 
 import finetune.__main__
+from ending.errors import PassingError
 from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import MARKER, RunFolder
@@ -148,6 +152,83 @@ def test_a_bucket_that_refuses_for_longer_than_a_start_waits_for_one_answer_lose
     folder.write_text("file", "text")
     assert not buckets.faults
     assert (buckets.folder / "bucket/mine/file").read_text() == "text"
+
+
+REQUESTS = {
+    "read": lambda folder, file: folder.read_text("part/file"),
+    "write": lambda folder, file: folder.write_text("part/file", "other"),
+    "list": lambda folder, file: folder.sizes("part"),
+    "upload": lambda folder, file: folder.upload(file, "part/new"),
+    "download": lambda folder, file: folder.download("part/file", file),
+    "delete": lambda folder, file: folder.delete("part"),
+}
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_a_bucket_that_refuses_access_for_a_minute_of_a_run_is_asked_again(
+    request_: str, status: int, buckets: Buckets, clock: Clock, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("content")
+    folder = Folder("gs://bucket/mine")
+    folder.write_text("part/file", "text")
+    buckets.authorize = lambda _bucket, _token: status if clock.now < 60 else None
+    REQUESTS[request_](folder, tmp_path / "file")
+    assert 60 <= clock.now < 120
+
+
+def test_a_bucket_that_refuses_access_for_good_ends_a_run_with_one_line_that_names_it(
+    buckets: Buckets, clock: Clock
+) -> None:
+    folder = Folder("gs://bucket/mine")
+    buckets.authorize = lambda _bucket, _token: 403
+    with pytest.raises(PassingError, match=r"storage gs://bucket/mine: .*no access.*given up after"):
+        folder.read_text("attempt.json")
+    assert clock.now == LIMIT
+
+
+def test_a_minute_without_access_while_a_run_saves_costs_no_step(
+    recipe: Path,
+    undisturbed: Path,
+    buckets: Buckets,
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the first file of a checkpoint on: the role was replaced by an `up`."""
+    serve, closed_at = buckets.serve, list[float]()
+
+    def close(request: Request) -> None:
+        if "checkpoint-00000002" in request.path and not closed_at:
+            closed_at.append(clock.now)
+        serve(request)
+
+    monkeypatch.setattr(buckets, "serve", close)
+    buckets.authorize = lambda *_: 403 if closed_at and clock.now < closed_at[0] + 60 else None
+    assert main(command(recipe)) == 0
+    assert closed_at and clock.pauses
+    assert re.findall(r"from step \d+", capsys.readouterr().out) == ["from step 0"]
+    assert losses(buckets.folder / "bucket/mine") == pytest.approx(losses(undisturbed), abs=1e-5)
+
+
+def test_two_writers_of_one_file_on_a_shared_disk_both_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes that claim one run: the second writes while the first does."""
+    contents = {name: tmp_path / name for name in ("first", "second")}
+    for name, source in contents.items():
+        source.write_text(name)
+    copy, waiting = shutil.copyfileobj, ["second"]
+
+    def copy_after_the_other(*arguments: Any) -> None:
+        while waiting:
+            Folder(f"{tmp_path}/run").upload(contents[waiting.pop()], "run.json")
+        copy(*arguments)
+
+    monkeypatch.setattr("shutil.copyfileobj", copy_after_the_other)
+    Folder(f"{tmp_path}/run").upload(contents["first"], "run.json")
+    assert Folder(f"{tmp_path}/run").sizes() == {"run.json": len("first")}
+    assert Folder(f"{tmp_path}/run").read_text("run.json") == "first"
 
 
 def test_an_exception_in_an_upload_to_a_bucket_publishes_nothing(

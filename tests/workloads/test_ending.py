@@ -73,14 +73,16 @@ def test_only_the_process_that_counts_writes(tmp_path: Path) -> None:
 def test_a_storage_that_fails_for_a_moment_ends_no_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("time.json", "metrics.jsonl"):
-        (tmp_path / f"{name}.part").mkdir()
     log = MetricsLog(Folder(str(tmp_path)), from_step=0, clock=lambda: 0)
-    with TimeLimit(Folder(str(tmp_path)), 1, counts=True).counted():
+    limit = TimeLimit(Folder(str(tmp_path)), 1, counts=True)
+    # A file cannot take the place of a directory.
+    for name in ("time.json", "metrics.jsonl"):
+        (tmp_path / name).mkdir()
+    with limit.counted():
         log.append({"step": 1})
     told = capsys.readouterr().out
     assert "time.json cannot be written" in told and "metrics.jsonl cannot be written" in told
-    (tmp_path / "metrics.jsonl.part").rmdir()
+    (tmp_path / "metrics.jsonl").rmdir()
     log.flush()
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from outcomes import losses, stopped_half_way
 from tiny import make_recipe
+from torch.distributed.checkpoint import save
 
 from ending.remembered import SUBMISSION
 from finetune.__main__ import main
@@ -182,6 +184,26 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half(
     assert not list(Path(tempfile.gettempdir(), "finetune").glob("mine-*/rank-*"))
     assert train(recipe, run.parent, run.name) == 0
     assert losses(run) == pytest.approx(losses(undisturbed), abs=TOLERANCE)
+
+
+def test_a_full_disk_is_one_line_where_checkpoints_are_sharded_too(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What torch raises then is no Exception, and holds what each rank met."""
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def save_sharded(*_: object) -> int:
+        save({"weight": torch.zeros(2)}, checkpoint_id=tmp_path / "sharded", no_dist=True)
+        return 0
+
+    monkeypatch.setattr("torch.distributed.checkpoint.filesystem.FileSystem.create_stream", no_space)
+    monkeypatch.setattr("finetune.local_driver.run_local", save_sharded)
+    assert train(recipe, tmp_path, "mine") == 1
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert error.startswith("error: a disk is full; with more room")
+    assert error.endswith("No space left on device")
 
 
 def test_a_checkpoint_cut_off_half_way_is_ignored(

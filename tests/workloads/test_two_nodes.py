@@ -95,11 +95,11 @@ def lossy(start: Start, recipe: Path, store: Path) -> str:
         {"arguments": local(recipe, store, "lossy"), "lose": lose},
     ]
     stayed, lost = start(0, plan), start(1, plan)
-    lost.communicate()
-    assert lost.returncode == -signal.SIGKILL
+    output = lost.communicate()[0]
+    assert lost.returncode == -signal.SIGKILL, output
     back = start(1, plan)
     outputs = [node.communicate()[0] for node in (stayed, back)]
-    assert (stayed.returncode, back.returncode) == (0, 0), outputs[0]
+    assert (stayed.returncode, back.returncode) == (0, 0), outputs
     return "".join(outputs)
 
 
@@ -126,13 +126,13 @@ def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_ba
     for node in nodes:
         node.terminate()
     outputs = [node.communicate()[0] for node in nodes]
-    assert [node.returncode for node in nodes] == [143, 143], outputs[0]
+    assert [node.returncode for node in nodes] == [143, 143], outputs
     for output in outputs:
         assert "run held was stopped by SIGTERM; the same command goes on from step 3" in output
     del plan[0]["hold"]
     nodes = [start(node, plan) for node in (0, 1)]
     outputs = [node.communicate()[0] for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], outputs[0]
+    assert [node.returncode for node in nodes] == [0, 0], outputs
     assert "from step 3" in "".join(outputs)
     assert losses(store / "held") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ending.errors import InputError, one_line
+from ending.errors import InputError, PassingError, one_line
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
@@ -76,7 +76,7 @@ def write_or_say(files: TextFiles, name: str, text: str) -> None:
     """Replace a file that is written again soon: a failure is said, and the next write makes up for it."""
     try:
         files.write_text(name, text)
-    except OSError as error:
+    except (OSError, PassingError) as error:
         print(f"{name} cannot be written: {one_line(error)}", flush=True)
 
 

@@ -42,7 +42,7 @@ class Patience:
                 attempt += 1
                 if not pause:
                     raise PassingError(
-                        f"{why}; given up after {attempt} tries: a start waits {LIMIT / 60:.0f} min in all"
+                        f"{why}; given up after {attempt} tries and {LIMIT / 60:.0f} minutes of waiting"
                     ) from error
                 print(f"{why}; again in {pause:.0f} s, after that for {self._left:.0f} s more", flush=True)
             time.sleep(pause)

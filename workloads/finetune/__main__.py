@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ending.command_line import add_common_options, count
-from ending.errors import InputError, PassingError, one_line
+from ending.errors import InputError, PassingError, causes, one_line
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.recipe_file import RecipeError
@@ -67,11 +67,14 @@ def main(arguments: list[str] | None = None) -> int:
     except PassingError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
-    except Exception as error:
-        if not FULL_DISK.search(str(error)):
+    # torch's CheckpointException, which sharded training raises, is no Exception.
+    except BaseException as error:
+        reasons = [one_line(cause) for cause in causes(error) if FULL_DISK.search(str(cause))]
+        if not reasons or isinstance(error, SystemExit | KeyboardInterrupt):
             raise
-        full = "a disk is full; with more room the same command goes on from the newest checkpoint"
-        print(f"error: {full}: {one_line(error)}", file=sys.stderr, flush=True)
+        remedy = "a disk is full; with more room the same command goes on from the newest checkpoint"
+        # The text of CheckpointException is the tracebacks of all ranks.
+        print(f"error: {remedy}: {min(reasons, key=len)}", file=sys.stderr, flush=True)
         return Exit.FAILED
     if options.command == "ray" and code in FINAL:
         stop_own_job(code)

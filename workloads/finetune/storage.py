@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 from pyarrow import NativeFile, fs
 
 from ending.errors import InputError, one_line
-from ending.patience import LIMIT, PATIENCE
+from ending.patience import LIMIT, PATIENCE, Patience
 
 T = TypeVar("T")
 
@@ -26,7 +27,12 @@ RETRY_LIMIT = timedelta(seconds=LIMIT)
 
 
 class Folder:
-    """A directory, and files by their path in it. No reader sees a text file half written."""
+    """A directory, and files by their path in it. No reader sees a text file half written.
+
+    A bucket that is out of order is asked again for 8 minutes, one request at a time: Google's client repeats
+    what 429 and 5xx refuse, and `Folder` what 401 and 403 refuse, since roles and identities come and go
+    while a run trains. After that a method raises what the client says, or PassingError for 401 and 403.
+    """
 
     def __init__(self, uri: str):
         """Raises InputError when `uri` is neither gs:// nor a path."""
@@ -55,9 +61,21 @@ class Folder:
         # OSError is 429, 5xx or a metadata server that does not answer.
         return not self._local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
+    def _patiently(self, action: Callable[[], T]) -> T:
+        """`action()`, again while a bucket of a run that has begun refuses access.
+
+        Raises PassingError when it has refused for as long as a start waits.
+        """
+        if self._local or self._files is self._first:
+            return action()
+        refused = f"storage {self.uri}"
+        return Patience().call(refused, action, lambda error: isinstance(error, PermissionError))
+
     def read_text(self, name: str) -> str | None:
         """The file's text, or None when there is no such file."""
-        path = f"{self.path}/{name}"
+        return self._patiently(lambda: self._read_text(f"{self.path}/{name}"))
+
+    def _read_text(self, path: str) -> str | None:
         if self._files.get_file_info(path).type == fs.FileType.NotFound:
             return None
         with self._files.open_input_stream(path) as stream:
@@ -65,6 +83,9 @@ class Folder:
 
     def version(self) -> str | None:
         """Of a file in place of a directory what other bytes change; None when there is none."""
+        return self._patiently(self._version)
+
+    def _version(self) -> str | None:
         if self._files.get_file_info(self.path).type != fs.FileType.File:
             return None
         with self._files.open_input_stream(self.path) as stream:
@@ -75,37 +96,51 @@ class Folder:
     def write_text(self, name: str, text: str) -> None:
         """Replace a file."""
         content = text.encode()
-        with self._written(name) as stream:
-            stream.write(content)
+
+        def write() -> None:
+            with self._written(name) as stream:
+                stream.write(content)
+
+        self._patiently(write)
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """The size in bytes of every file under `name`, by its path there; empty when there is none."""
         base = f"{self.path}/{name}".rstrip("/")
-        found = self._files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        selector = fs.FileSelector(base, allow_not_found=True, recursive=True)
+        infos = self._patiently(lambda: self._files.get_file_info(selector))
         return {
             info.path.removeprefix(base).lstrip("/"): info.size
-            for info in found
+            for info in infos
             if info.type == fs.FileType.File
         }
 
     def upload(self, source: Path, name: str) -> None:
         """Copy one local file."""
-        with source.open("rb") as reader, self._written(name) as writer:
-            shutil.copyfileobj(reader, writer, 16 << 20)
+
+        def copy() -> None:
+            with source.open("rb") as reader, self._written(name) as writer:
+                shutil.copyfileobj(reader, writer, 16 << 20)
+
+        self._patiently(copy)
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file to the local disk; without a name the one in place of a directory."""
         target.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self.path}/{name}".rstrip("/")
-        with self._files.open_input_stream(path) as reader, target.open("wb") as writer:
-            shutil.copyfileobj(reader, writer, 16 << 20)
+
+        def copy() -> None:
+            with self._files.open_input_stream(path) as reader, target.open("wb") as writer:
+                shutil.copyfileobj(reader, writer, 16 << 20)
+
+        self._patiently(copy)
 
     def delete(self, name: str) -> None:
         """Remove the directory `name` and everything in it."""
         for part in self.sizes(name):
+            path = f"{self.path}/{name}/{part}"
             # Where the answer was lost, Google's client asks again, and the object is gone.
             with suppress(FileNotFoundError):
-                self._files.delete_file(f"{self.path}/{name}/{part}")
+                self._patiently(lambda path=path: self._files.delete_file(path))
         if self._local and Path(self.path, name).is_dir():
             shutil.rmtree(Path(self.path, name))
 
@@ -113,7 +148,8 @@ class Folder:
     def _written(self, name: str) -> Generator[NativeFile]:
         """A stream to the file, which appears when all is written; an exception leaves nothing half."""
         path = f"{self.path}/{name}"
-        part = f"{path}.part" if self._local else path
+        # A name of its own: several nodes that share a disk may write the same file at once.
+        part = f"{path}.{uuid4().hex}.part" if self._local else path
         if self._local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         stream = self._files.open_output_stream(part)
