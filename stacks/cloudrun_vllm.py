@@ -110,7 +110,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     subnet, egress = _subnet(site, settings)
     trainer = _account(site, "finetune", "Fine-tuning job of")
     server = _account(site, "serve", "vLLM service of")
-    bucket = site.bucket({"finetune": trainer}, {"serve": server})
+    bucket = site.bucket({"finetune": trainer}, {"serve": server}, settings=settings)
     tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
     readable = [each for token in tokens for each in token.access]
     packages = [training.FINETUNE, training.ENDING]

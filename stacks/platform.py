@@ -45,6 +45,11 @@ class StackSettings(GoogleSettings):
     scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(
         description="Which system the stack runs."
     )
+
+
+class BucketSettings(StackSettings):
+    """Settings of every scenario with a bucket."""
+
     force_destroy: bool = Field(
         False,
         description="Whether `pulumi destroy`, or an `up` that replaces the bucket, may delete it with "
@@ -56,6 +61,11 @@ class StackSettings(GoogleSettings):
         "that is up replaces the bucket: the old one goes first, with what runs have written; with "
         "`forceDestroy` false that is refused.",
     )
+
+
+class RunSettings(StackSettings):
+    """Settings of every scenario whose runs end."""
+
     max_run_hours: int | None = Field(
         None,
         ge=1,
@@ -121,7 +131,6 @@ class Site:
         self.labels = {"stack": self.stack, "scenario": self.name}
         self.manifests = WORKLOADS / self.name
         self.services = ProjectServices(self.name, ProjectServicesArgs(project=settings.project))
-        self._settings = settings
 
     def project_for(self, *components: type[Component]) -> pulumi.Output[str]:
         """The project id, known once the APIs of these components are enabled."""
@@ -132,20 +141,21 @@ class Site:
         writers: Mapping[str, Identity],
         readers: Mapping[str, Identity] | None = None,
         *,
+        settings: BucketSettings,
         hierarchical: bool = False,
     ) -> Bucket:
-        """The bucket that runs write to; for the arguments see `BucketArgs`."""
+        """The bucket that runs write to, named and protected as the settings say; see `BucketArgs`."""
         return Bucket(
             self.name,
             BucketArgs(
                 project=self.project_for(Bucket),
-                location=self._settings.region,
+                location=settings.region,
                 labels=self.labels,
                 writers=writers,
                 readers=readers or {},
-                force_destroy=self._settings.force_destroy,
+                force_destroy=settings.force_destroy,
                 hierarchical=hierarchical,
-                bucket_name=self._settings.bucket_name,
+                bucket_name=settings.bucket_name,
             ),
         )
 

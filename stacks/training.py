@@ -22,10 +22,11 @@ from components.training_code import TrainingCode, TrainingCodeArgs
 from stacks.fit import doubt_of
 from stacks.platform import (
     WORKLOADS,
+    BucketSettings,
     GkePlatform,
     GkeSettings,
+    RunSettings,
     Site,
-    StackSettings,
     gke_platform,
 )
 from stacks.reader import REGION, Hint, parsed_by
@@ -69,7 +70,7 @@ def _one_word(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class TrainingSettings(StackSettings):
+class TrainingSettings(BucketSettings, RunSettings):
     """Settings of every scenario that trains."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN]
@@ -274,7 +275,9 @@ def lay_ground(
         zones=zones,
         tpu=tpu,
     )
-    bucket = site.bucket({platform.account.account_name: platform.account}, hierarchical=tpu)
+    bucket = site.bucket(
+        {platform.account.account_name: platform.account}, settings=settings, hierarchical=tpu
+    )
     platform.depends_on.extend(bucket.access)
     tokens = tokens_of(site, settings, namespace=platform.namespace)
     platform.depends_on.extend(each for token in tokens for each in token.access)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Level
 from stacks import pins
+from stacks.platform import GkeSettings
 from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import (
     MANAGER,
@@ -297,10 +299,17 @@ def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> Non
 
 
 def test_a_run_without_a_limit_is_a_warning(check: Check) -> None:
-    (found,) = check(replace(planned("l4-kueue"), configuration={}), "run limit")
+    alone = {"llm-stacks:scenario": "l4-kueue"}
+    (found,) = check(replace(planned("l4-kueue"), configuration=alone), "run limit")
     assert found.level is WARNING and "maxRunHours is not set" in found.what
     (fine,) = check(planned("a4-ray"), "run limit")
     assert fine.what == "a run may train for 4 hours"
+
+
+def test_a_scenario_without_runs_is_asked_for_no_limit(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SimpleNamespace(Settings=GkeSettings)
+    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": server})
+    assert not check(planned("l4-kueue"), "run limit")
 
 
 @pytest.mark.parametrize(

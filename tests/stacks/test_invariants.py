@@ -59,7 +59,7 @@ def life(stack: str) -> Life:
 
 def lived(stack: str) -> Life:
     settings = plans.given(stack, hfToken=TOKEN, wandbKey=KEY, imageUri=plans.IMAGE)
-    with Rehearsal(stack, {**settings, "forceDestroy": "false"}) as rehearsal:
+    with Rehearsal(stack, settings | plans.given(stack, forceDestroy="false")) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
         made, state = plans.made(rehearsal), json.dumps(rehearsal.state())
@@ -70,7 +70,7 @@ def lived(stack: str) -> Life:
             with pytest.raises(RehearsalError, match="protected"):
                 rehearsal.destroy()
             untouched = sorted(item.key for item in rehearsal.cloud.items) == before
-            rehearsal.configure({**settings, "forceDestroy": "true"})
+            rehearsal.configure(settings | plans.given(stack, forceDestroy="true"))
             rehearsal.up()
         rehearsal.destroy()
         return Life(plan, made, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
@@ -355,8 +355,8 @@ def test_changing_nothing_changes_nothing(life: Life) -> None:
     assert life.changed_by_nothing == 0
 
 
-def test_nothing_is_destroyed_without_force_destroy(stack: str, life: Life) -> None:
-    assert life.untouched is (True if "bucketName" in plans.settings_of(stack) else None)
+def test_nothing_is_destroyed_without_force_destroy(made: Plan, life: Life) -> None:
+    assert life.untouched is (True if plans.of_type(made, "storage/bucket:Bucket") else None)
 
 
 def test_everything_is_destroyed_with_it(life: Life) -> None:

@@ -6,7 +6,8 @@ import pulumi
 import pytest
 
 from components.capacity import Capacity, CapacityType, Reservation
-from stacks.platform import Site
+from stacks.platform import BucketSettings, GkeSettings, RunSettings, Site, StackSettings
+from stacks.reader import keys_of
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -119,3 +120,10 @@ def test_a_stack_name_becomes_a_label_that_google_accepts(monkeypatch: pytest.Mo
 )
 def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) -> None:
     assert load({**CLOUDRUN, "llm-stacks:invokers": text}).invokers == members
+
+
+def test_a_scenario_without_runs_or_a_bucket_has_no_settings_of_them() -> None:
+    """A server that took `maxRunHours` would be told that it ends by itself."""
+    assert not {"maxRunHours", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
+    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"maxRunHours"}
+    assert {*keys_of(BucketSettings)} - {*keys_of(StackSettings)} == {"bucketName", "forceDestroy"}

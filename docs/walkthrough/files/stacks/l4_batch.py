@@ -8,11 +8,11 @@ from pydantic import Field
 from components.batch_job import BatchJob, BatchJobArgs
 from components.capacity import CapacityType
 from components.image import Image
-from stacks.platform import CapacityKind, GkeSettings, Site, gke_platform
+from stacks.platform import BucketSettings, CapacityKind, GkeSettings, RunSettings, Site, gke_platform
 from stacks.reader import Hint, parsed_by
 
 
-class Settings(GkeSettings):
+class Settings(GkeSettings, BucketSettings, RunSettings):
     """Settings of l4-batch."""
 
     capacity_type: CapacityKind = CapacityType.SPOT
@@ -34,7 +34,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     site = Site(settings)
     platform = gke_platform(site, settings, namespace="batch", account="batch", images=[settings.image])
-    bucket = site.bucket({"batch": platform.account}, hierarchical=True)
+    bucket = site.bucket({"batch": platform.account}, settings=settings, hierarchical=True)
     # The same image is the same run: its folder in the bucket.
     run = settings.image.fingerprint
     job = BatchJob(
