@@ -71,10 +71,14 @@ class Discovery:
         patterns = {each: method["parameters"][each].get("pattern", "") for each in method["parameterOrder"]}
         return {each: pattern.startswith("^projects/") for each, pattern in patterns.items()}
 
+    def fields(self, name: str) -> Mapping[str, Any]:
+        """The fields of a method's answer, by name."""
+        method = self.method(name) or {}
+        return self._schema(method.get("response", {})).get("properties", {})
+
     def listed(self, name: str) -> str:
         """The field of a listing method's answer that holds the list."""
-        method = self.method(name) or {}
-        fields = self._schema(method.get("response", {})).get("properties", {})
+        fields = self.fields(name)
         return next((key for key, field in fields.items() if "$ref" in field.get("items", {})), "items")
 
     def call(self, verb: str, url: str) -> Call | None:

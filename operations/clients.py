@@ -1,9 +1,12 @@
 """Google's APIs: the one place where calls are made, by the name of the API and of its method."""
 
 import http.client
+import json
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import httplib2
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import Request
 from googleapiclient.errors import HttpError
@@ -12,7 +15,7 @@ from googleapiclient.http import HttpRequest
 from cloud.client import CALL_ERRORS, client, is_on_the_way
 from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
-from operations.errors import CallError, OperationError
+from operations.errors import ODD_ANSWER, CallError, OperationError
 
 # An answer to one question; lists come in pages.
 _TIMEOUT_S: Final = 20.0
@@ -66,22 +69,29 @@ class Clients:
             CallError: Without a usable answer.
         """
         request = self._request(api, method, arguments)
-        name, answer = str(request.methodId), self._send(request)
-        if isinstance(answer, str) and answer:
-            raise CallError(name, "the answer is not JSON, or not all of it")
-        wrong = next(discovery(api).faults(name, answer, newer=True), None)
+        # The library takes a page of a proxy for a text, and no content at all for an empty object.
+        request.postproc = _object
+        name, answer = str(request.methodId), self._send(api, request)
+        try:
+            wrong = next(discovery(api).faults(name, answer, newer=True), None)
+        except RecursionError:
+            wrong = "it is nested too deeply"
+        if not wrong and "error" in answer and "error" not in discovery(api).fields(method):
+            error = answer["error"]
+            message = error.get("message") if isinstance(error, dict) else error
+            wrong = f"it is an error, {_one_line(message)}"
         if wrong:
-            raise CallError(name, f"the answer is not understood: {wrong}")
-        # Of a method whose description names no answer, the library returns the bytes.
-        return answer if isinstance(answer, dict) else {}
+            raise CallError(name, f"the answer from {self._host(api)} is not understood: {wrong}")
+        return answer
 
     def every(self, api: str, method: str, **arguments: Any) -> list[Any]:
         """What a method that lists has on all its pages; an `aggregatedList`'s in all its scopes.
 
         Args and errors are those of `call`.
         """
-        key, found, more = discovery(api).listed(method), [], True
-        while more:
+        key, found = discovery(api).listed(method), []
+        tokens: set[str] = set()
+        while True:
             answer = self.call(api, method, **arguments)
             for places in ("unreachable", "unreachables", "missingZones"):
                 self.unreached.update(place.rpartition("/")[2] for place in answer.get(places, ()))
@@ -93,8 +103,14 @@ class Clients:
                         self.unreached.add(name.rpartition("/")[2])
                 page = [item for scope in page.values() for item in scope.get(collection, ())]
             found += page
-            more = arguments["pageToken"] = answer.get("nextPageToken")
-        return found
+            token = answer.get("nextPageToken")
+            if not token:
+                return found
+            if token in tokens:
+                reason = f"the list does not end: {self._host(api)} names a page again that it has sent"
+                raise CallError(f"{discovery(api).document['name']}.{method}", reason)
+            tokens.add(token)
+            arguments["pageToken"] = token
 
     def read(self, bucket: str, name: str) -> bytes | None:
         """What an object of a bucket holds; None when there is none of that name.
@@ -104,7 +120,8 @@ class Clients:
         """
         try:
             arguments = {"bucket": bucket, "object": name}
-            return self._send(self._request("storage.v1", "objects.get_media", arguments)) or b""
+            request = self._request("storage.v1", "objects.get_media", arguments)
+            return self._send("storage.v1", request) or b""
         except CallError as error:
             if error.missing:
                 return None
@@ -121,6 +138,8 @@ class Clients:
                 self._credentials.refresh(Request())
         except GoogleAuthError as error:
             raise OperationError(_not_accepted(error)) from None
+        except ODD_ANSWER as error:
+            raise OperationError(f"the answer to a request for a token {_oddity(error)}") from None
         return str(self._credentials.token or "")
 
     def _request(self, api: str, method: str, arguments: Mapping[str, Any]) -> HttpRequest:
@@ -134,22 +153,28 @@ class Clients:
             resource = getattr(resource, collection)()
         return getattr(resource, verb)(**arguments)
 
-    def _send(self, request: HttpRequest) -> Any:
+    def _send(self, api: str, request: HttpRequest) -> Any:
         """Sends a request; every way in which that can fail becomes a `CallError`."""
         method = str(request.methodId)
         try:
             return request.execute(num_retries=_RETRIES)
         except HttpError as error:
             status = int(error.resp.status)
-            # Google's sentence, in one line; the page of a proxy has none.
-            reason = " ".join(str(error.reason or "").split()) or http.client.responses.get(status, "")
-            raise CallError(method, reason, status, _disabled(error)) from None
+            # The page of a proxy has no sentence of Google's.
+            reason = _one_line(error.reason) or http.client.responses.get(status, "")
+            raise CallError(method, reason, status, *_disabled(error)) from None
         except GoogleAuthError as error:
             raise CallError(method, _not_accepted(error)) from None
         except TimeoutError:
             raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
         except CALL_ERRORS as error:
-            raise CallError(method, f"no answer: {error or type(error).__name__}") from None
+            raise CallError(method, f"no answer: {_one_line(error) or type(error).__name__}") from None
+        except ODD_ANSWER as error:
+            raise CallError(method, f"the answer from {self._host(api)} {_oddity(error)}") from None
+
+    def _host(self, api: str) -> str:
+        """Who answers the calls of an API."""
+        return urlsplit(self.endpoint or discovery(api).document["rootUrl"]).netloc
 
 
 def _not_accepted(error: GoogleAuthError) -> str:
@@ -158,16 +183,41 @@ def _not_accepted(error: GoogleAuthError) -> str:
     return f"the credentials are not accepted ({error}); gcloud auth application-default login"
 
 
-def _disabled(error: HttpError) -> str:
-    """The API that must be enabled first, which is one of the reasons for a 403.
+def _disabled(error: HttpError) -> tuple[str, str]:
+    """The API that must be enabled first, which is one of the reasons for a 403, and in which project.
 
     https://docs.cloud.google.com/service-usage/docs/error-handling
     """
     details = error.error_details if isinstance(error.error_details, list) else []
     for detail in details:
         if isinstance(detail, Mapping) and detail.get("reason") == "SERVICE_DISABLED":
-            return str((detail.get("metadata") or {}).get("service", ""))
-    return ""
+            metadata = detail.get("metadata")
+            metadata = metadata if isinstance(metadata, Mapping) else {}
+            return str(metadata.get("service", "")), last(metadata.get("consumer"))
+    return "", ""
+
+
+def _object(response: httplib2.Response, content: bytes) -> Any:
+    """The JSON of an answer.
+
+    Raises:
+        ValueError: Without any, as every method that is called here answers with some.
+    """
+    if response.status == http.client.NO_CONTENT:
+        raise ValueError("it has no content")
+    return json.loads(content)
+
+
+def _oddity(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError | json.JSONDecodeError):
+        return "is not JSON, or not all of it"
+    if isinstance(error, RecursionError):
+        return "is not understood: it is nested too deeply"
+    return f"is not understood: {_one_line(error)}"
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text or "").split())
 
 
 def last(path: Any) -> str:

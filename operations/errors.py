@@ -1,8 +1,32 @@
 """The errors of the operator's commands."""
 
+import unicodedata
+from typing import Final
+
+# What Python raises when an answer has another form than its API describes: a text in another encoding, null
+# or a number where an object belongs, a thousand nested brackets.
+ODD_ANSWER: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
 
 class OperationError(Exception):
-    """Why a command could not do its work; the text is meant for the person who gave it."""
+    """Why a command could not do its work; the text is meant for the person who gave it.
+
+    Args:
+        text: It may quote a server, so what a terminal would obey is shown as its code.
+    """
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(visible(str(text)))
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal obeys or does not show (Unicode's categories Cc and Cf) as its code."""
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    is_hidden = unicodedata.category(character) in ("Cc", "Cf") and character not in "\n\t"
+    return ascii(character)[1:-1] if is_hidden else character
 
 
 class CallError(OperationError):
@@ -13,13 +37,17 @@ class CallError(OperationError):
         reason: What went wrong, for a person.
         status: HTTP status, None when no answer came or it was not understood.
         disabled: The API that is not enabled, such as `compute.googleapis.com`, if that is why.
+        consumer: Id or number of the project in which that API is off; empty when Google does not say.
     """
 
-    def __init__(self, method: str, reason: str, status: int | None = None, disabled: str = "") -> None:
+    def __init__(
+        self, method: str, reason: str, status: int | None = None, disabled: str = "", consumer: str = ""
+    ) -> None:
         super().__init__(f"{method}: {f'{status} ' if status else ''}{reason}")
         self.method = method
         self.status = status
         self.disabled = disabled
+        self.consumer = consumer
 
     @property
     def forbidden(self) -> bool:

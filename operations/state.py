@@ -1,8 +1,10 @@
 """What the engine has written down about a stack: its state now and before, and what other stacks hold."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +12,10 @@ from typing import Any, Final
 from engine import lookup
 from engine.project import ROOT, project_name
 from operations.clients import Clients
-from operations.errors import OperationError
+from operations.errors import ODD_ANSWER, OperationError
 
+# Regular expression for what Pulumi puts behind a logical name.
+RANDOM_SUFFIX: Final = "-[0-9a-f]{7}"
 _STACK: Final = "pulumi:pulumi:Stack"
 _CHECKPOINT: Final = ".checkpoint.json"
 
@@ -24,16 +28,47 @@ class Resource:
         type: Type token, such as `gcp:storage/bucket:Bucket`.
         id: Id that the provider gave; empty for components.
         outputs: Its outputs; secrets in them are encrypted.
+        name: Logical name, which the program gave.
+        created: When the engine first had it in its state; None in states of engines before 2023.
     """
 
     type: str
     id: str
     outputs: Mapping[str, Any]
+    name: str = ""
+    created: datetime | None = None
 
     @property
     def physical_name(self) -> str:
         """The last part of its id: what Google's lists call it."""
         return self.id.rpartition("/")[2]
+
+    @property
+    def place(self) -> str:
+        """Zone, region or location in its id; empty where it has none."""
+        return next((self._parts[key] for key in ("zones", "regions", "locations") if key in self._parts), "")
+
+    @property
+    def cluster(self) -> str:
+        """The cluster in the id of a node pool; empty for anything else."""
+        return self._parts.get("clusters", "") if "nodePools" in self._parts else ""
+
+    @property
+    def project(self) -> str:
+        """Id of Google's project that it is in; empty where nothing says so."""
+        return self._parts.get("projects") or str(self.outputs.get("project") or "")
+
+    @property
+    def has_random_name(self) -> bool:
+        """Whether Pulumi made up its name: the logical name, perhaps cut, and seven random digits."""
+        found = re.fullmatch(f"(.+){RANDOM_SUFFIX}", self.physical_name.partition("@")[0])
+        return bool(found and self.name.startswith(found[1]))
+
+    @property
+    def _parts(self) -> Mapping[str, str]:
+        """An id such as `projects/P/zones/Z/disks/D` by its even parts."""
+        words = self.id.split("/")
+        return dict(zip(words[::2], words[1::2], strict=False)) if words[0] == "projects" else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +101,8 @@ def parse(text: str | bytes, source: str) -> State:
     try:
         tree = json.loads(text)
         deployment = tree["deployment"] if "deployment" in tree else tree["checkpoint"].get("latest")
-        found = [
-            Resource(type=each["type"], id=each.get("id") or "", outputs=each.get("outputs") or {})
-            for each in (deployment or {}).get("resources") or ()
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        found = [_resource(each) for each in (deployment or {}).get("resources") or ()]
+    except ODD_ANSWER as error:
         reason = f"{type(error).__name__}: {error}"
         raise OperationError(
             f"{source} is no exported state ({reason}); make one with `pulumi stack export`"
@@ -79,6 +111,17 @@ def parse(text: str | bytes, source: str) -> State:
     return State(
         resources=tuple(each for each in found if each.type != _STACK),
         outputs={key: text for key, text in next(stack, {}).items() if isinstance(text, str)},
+    )
+
+
+def _resource(entry: Mapping[str, Any]) -> Resource:
+    created = entry.get("created")
+    return Resource(
+        type=entry["type"],
+        id=entry.get("id") or "",
+        outputs=entry.get("outputs") or {},
+        name=entry.get("urn", "").rpartition("::")[2],
+        created=datetime.fromisoformat(created) if created else None,
     )
 
 
@@ -168,8 +211,3 @@ class Backend:
 
     def _ask(self, *words: str) -> str:
         return self._engine.output(list(words), ROOT)
-
-
-def names(states: Iterable[State]) -> frozenset[tuple[str, str]]:
-    """Types and physical names in any of the states."""
-    return frozenset((it.type, it.physical_name) for state in states for it in state.resources if it.id)

@@ -144,7 +144,7 @@ class Lifecycle:
         left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in orphans]
         for item in rehearsal.cloud.items:
             if item.id in orphans:
-                command = f"python -m operations leftovers --stack {self.stack} --delete"
+                command = f"python -m operations leftovers --stack {self.stack}"
                 _log(f"not in the state, so left: {item.type} {item.id}; `{command}` finds it")
         if cluster := rehearsal.cluster:
             objects = cluster.left()

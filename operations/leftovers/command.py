@@ -3,19 +3,17 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 
 from operations import plan
-from operations.clients import Clients
 from operations.credentials import clients_of
-from operations.errors import CallError, OperationError
-from operations.findings import exit_status, folding
-from operations.leftovers.footprint import Footprint, footprint
+from operations.findings import folding
+from operations.leftovers.footprint import footprints
 from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_set, add_shared
 from operations.state import Backend, State, read
@@ -36,99 +34,104 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="a state of the stack before, saved with `pulumi stack export`; may be repeated; "
         "in place of the backend's history",
     )
-    parser.add_argument("--delete", action="store_true", help="delete what is certainly the stack's")
-    parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks, shows, and deletes when told to.
+    """Looks and shows, deletes nothing; 1 when something is left or something could not be looked at, else 0.
 
     Raises:
         OperationError: When the plan, the state or the credentials are missing.
     """
-    if options.yes and not options.delete:
-        raise OperationError("--yes without --delete: there is nothing to say yes to")
     stack = plan.load(options.stack, options.set)
     clients = clients_of(options.stack, stack.project, options.endpoint)
     backend = Backend(options.stack)
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)
-    wanted = footprint(stack, now, earlier, backend.others())
-    findings = search(clients, wanted, _log)
+    found = [
+        search(clients_of(options.stack, wanted.project, options.endpoint), wanted, _log)
+        for wanted in footprints(stack, now, earlier, backend.others())
+    ]
     if options.json:
-        left = [
-            {
-                "kind": each.kind.title,
-                **asdict(each.thing),
-                **each.belonging._asdict(),
-                "command": each.command,
-            }
-            for each in findings.left
-        ]
-        print(json.dumps({"left": left, "unseen": findings.unseen, "apisOff": findings.off}, indent=2))
+        print(json.dumps(_as_json(found), indent=2, default=str))
     else:
-        show(findings, wanted, now, Console())
-    rest = [*findings.left]
-    if options.delete:
-        certain = [each for each in rest if each.belonging.sure and each.command]
-        if not certain or options.yes or _agreed(options.stack, len(certain)):
-            rest = [each for each in rest if each not in certain]
-            rest += remove(clients, wanted.project, certain)
-        _log(f"{len(findings.left) - len(rest)} of {len(findings.left)} deleted")
-    return exit_status(rest, findings.unseen)
+        for findings in found:
+            show(findings, options.stack, Console())
+        _note_states(options.stack, now, earlier)
+    return 0 if all(findings.nothing for findings in found) else 1
 
 
-def show(findings: Findings, wanted: Footprint, now: State, console: Console) -> None:
-    """The findings for a person."""
+def show(findings: Findings, stack: str, console: Console) -> None:
+    """The findings in a project for a person."""
     if findings.left:
-        title = f"left of {wanted.stack} in {wanted.project}"
+        title = f"left of {stack} in {findings.project}"
         table = folding(title, "what", "name", "where", "why it is the stack's")
         for each in findings.left:
             name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
             why = f"{'' if each.belonging.sure else 'perhaps: '}{each.belonging.why}"
             table.add_row(each.kind.title, name, each.thing.location or "global", why)
         console.print(table)
-    # To copy: nothing may break their lines.
-    for sure, title in ((True, "to delete, in this order:"), (False, "perhaps another stack's; look first:")):
-        commands = [each.command for each in findings.left if each.command and each.belonging.sure is sure]
-        if commands:
-            print("\n  ".join((title, *commands)))
+    for title, commands in _commands(findings):
+        # To copy: nothing may break their lines.
+        print("\n  ".join((title, *commands)))
     for each in findings.left:
         if each.thing.given_back:
             print(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}")
     for problem in findings.unseen:
         print(f"could not look for {problem}")
+    for remedy in findings.remedies:
+        print(f"to see it: {remedy}")
     if findings.off:
-        print(f"nothing to look at, its API is off: {', '.join(findings.off)}")
+        print(f"nothing to look at, its API is off in {findings.project}: {', '.join(findings.off)}")
+    if findings.nothing:
+        print(f"nothing is left of {stack} in {findings.project}; its APIs stay enabled")
+
+
+def _commands(findings: Findings) -> Iterator[tuple[str, list[str]]]:
+    """What deletes the leftovers, under what a person must know before it is copied."""
+    parts: dict[str, list[Leftover]] = {
+        "the stack's, to delete in this order; the commands do not ask:": [],
+        "perhaps the stack's, look first; in this order:": [],
+        "the stack's, when nothing of the above is in it any more:": [],
+    }
+    sure, perhaps, then = parts.values()
+    for each in findings.left:
+        if each.command:
+            (then if each.waits else sure if each.belonging.sure else perhaps).append(each)
+    for title, leftovers in parts.items():
+        if leftovers:
+            # A question in the middle of copied lines would take the next of them for its answer.
+            quiet = "" if leftovers is perhaps else " --quiet"
+            yield title, [f"{each.command}{quiet}" for each in leftovers]
+
+
+def _note_states(stack: str, now: State, earlier: list[State]) -> None:
+    """What the engine knows of the stack."""
     if now.resources:
         count = sum(1 for each in now.resources if each.id)
-        print(f"not listed: {count} resources in the state of {wanted.stack}; pulumi destroy removes them")
-    if not findings.left and not findings.unseen:
-        print(f"nothing is left of {wanted.stack} in {wanted.project}; its APIs stay enabled")
+        print(f"not listed: {count} resources in the state of {stack}; pulumi destroy removes them")
+    if not earlier:
+        print(f"no earlier state of {stack} is known, so only its labels and names were looked for")
 
 
-def remove(clients: Clients, project: str, left: Sequence[Leftover]) -> list[Leftover]:
-    """Deletes one after the other, whatever fails; returns what is still there."""
-    failed: list[Leftover] = []
-    for each in left:
-        title = f"{each.kind.title} {each.thing.name}"
-        try:
-            each.kind.delete(clients, each.thing, project)
-        except OperationError as error:
-            if isinstance(error, CallError) and error.missing:
-                _log(f"{title} was gone already")
-                continue
-            failed.append(each)
-            _log(f"{title} was not deleted: {error}")
-        else:
-            _log(f"{title} deleted")
-    return failed
-
-
-def _agreed(stack: str, count: int) -> bool:
-    """Whether a person types the stack's name."""
-    print(f"Type {stack} to delete these {count}: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip() == stack
+def _as_json(found: list[Findings]) -> dict[str, Any]:
+    left = [
+        {
+            "project": findings.project,
+            "kind": each.kind.title,
+            **asdict(each.thing),
+            **each.belonging._asdict(),
+            "waits": each.waits,
+            "command": each.command,
+        }
+        for findings in found
+        for each in findings.left
+    ]
+    return {
+        "left": left,
+        "unseen": [problem for findings in found for problem in findings.unseen],
+        "remedies": [remedy for findings in found for remedy in findings.remedies],
+        "apisOff": [f"{title} in {findings.project}" for findings in found for title in findings.off],
+    }
 
 
 def _log(text: str) -> None:

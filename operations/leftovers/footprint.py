@@ -1,10 +1,12 @@
 """What belongs to a stack: by its labels, by the names in its states, by what its program would name."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from cloud import records
 from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.container import CLUSTER, NODE_POOL
@@ -12,16 +14,24 @@ from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
 from operations.clients import last
 from operations.plan import StackPlan
-from operations.state import State, names
+from operations.state import RANDOM_SUFFIX, Resource, State
 
-# What Pulumi puts behind a logical name.
-_SUFFIX: Final = "-[0-9a-f]{7}"
 # Behind it is a hash, which no state knows.
 _OF_CARDS: Final = "gke-anp-"
+# GKE's own labels of what it makes for a cluster.
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
+_PLACE_LABEL: Final = "goog-k8s-cluster-location"
+# Two clocks: Google's says when a thing was made, the engine's when the state first had it.
+_CLOCKS_DIFFER: Final = timedelta(minutes=1)
 
-# Type and name of each.
-Names = frozenset[tuple[str, str]]
+
+class Identity(NamedTuple):
+    """What tells a thing from all others of a project; a node pool's cluster is part of it."""
+
+    type: str
+    name: str
+    place: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +46,7 @@ class Thing:
         owner: Address of the service account, or name of the service, that it is about.
         detail: What else a person wants to know before it is deleted.
         given_back: Who gives it back by itself, and when; empty when somebody must delete it.
+        created: When it was made; None where Google does not say.
     """
 
     type: str
@@ -48,26 +59,37 @@ class Thing:
     owner: str = ""
     detail: str = ""
     given_back: str = ""
+    created: datetime | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it from other things of its project."""
+        cluster = self.parent if self.type == NODE_POOL.type else ""
+        return Identity(self.type, self.name, self.location, cluster)
 
 
 class Belonging(NamedTuple):
-    """Why something belongs to the stack; not sure when only its name looks like it."""
+    """Why something is the stack's, or, where that is not sure, why it is only perhaps."""
 
     why: str
     sure: bool = True
 
 
+def _perhaps(why: str) -> Belonging:
+    return Belonging(why, sure=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """What to look for.
+    """What to look for in one project.
 
     Args:
         regions: Regions that it is or was in.
         labels: Labels that its program gives.
-        logical: Logical names: what its program would make now.
-        present: Names in its state now: those are no leftovers.
-        past: Names in its states before.
-        claimed: Names in the states of other stacks.
+        logical: Types and logical names of what its program would make now.
+        present: What is in its state now: that is no leftover.
+        past: What was in its states before; where a name was made several times, the last of them.
+        claimed: What is in the states of other stacks.
         repositories: Repositories of others that it may have written bindings to.
     """
 
@@ -75,98 +97,208 @@ class Footprint:
     project: str
     regions: tuple[str, ...]
     labels: Mapping[str, str]
-    logical: Names
-    present: Names
-    past: Names
-    claimed: Names = frozenset()
+    logical: frozenset[tuple[str, str]]
+    present: frozenset[Identity]
+    past: Mapping[Identity, Resource]
+    claimed: frozenset[Identity] = frozenset()
     repositories: tuple[str, ...] = ()
 
     def belongs(self, thing: Thing) -> Belonging | None:
         """Why a thing was left behind by the stack; None when it was not."""
-        if (thing.type, thing.name) in self.present | self.claimed:
+        if thing.identity in self._alive:
             return None
-        if (thing.type, thing.name) in self.past:
-            return Belonging("in an earlier state of the stack")
-        # A revision that has its service's labels lives as long as the service.
-        if not thing.owner and self.labels and self.labels.items() <= thing.labels.items():
-            # As are those of a stack of this name in another backend.
-            labels = ", ".join("=".join(label) for label in self.labels.items())
-            return Belonging(f"labelled {labels}, and in no state", sure=False)
-        alike = self._looks_alike(thing.type, thing.name)
+        if thing.identity in self.past:
+            return _of_state(self.past[thing.identity], thing)
+        if thing.owner:
+            return self._of_owner(thing)
         if thing.type == NODE_POOL.type:
-            # Of a cluster that lives, made by the program and missing in the state.
-            ours = alike and (CLUSTER.type, thing.parent) in self.present
-            return Belonging(f"in cluster {thing.parent}, missing in the state") if ours else None
-        # What exists in a cluster that lives, lives with it, whatever its network is.
-        cluster = self._cluster(thing)
-        if cluster:
-            return self._part(CLUSTER.type, cluster, "made by GKE for cluster")
-        # No label says whose it is, and no state has seen it.
-        by_name = Belonging("has a name that the stack would give", sure=False) if alike else None
-        return self._of_owner(thing.owner) or self._in_network(thing) or by_name or self._of_cards(thing)
+            return self._pool(thing)
+        clusters = [*self._clusters(thing)]
+        # What GKE made for a cluster that lives, lives with it, whatever its labels and its network are.
+        if any(cluster in self._alive for cluster in clusters):
+            return None
+        if clusters:
+            return self._of_cluster(clusters[0])
+        # A cluster that no state knows.
+        stranger = thing.labels.get(_CLUSTER_LABEL, "")
+        if stranger and self._looks_alike(CLUSTER.type, stranger):
+            return _perhaps(f"made by GKE for cluster {stranger}, which has a name that the stack would give")
+        found = self._in_network(thing, stranger) or self._of_labels(thing)
+        if not found and self._looks_alike(thing.type, thing.name):
+            found = _perhaps("has a name that the stack would give, and is in no state")
+        return found or self._of_cards(thing)
 
-    def _cluster(self, thing: Thing) -> str:
-        """The cluster that GKE made a thing for, as far as its label or its name says so."""
+    @property
+    def _alive(self) -> frozenset[Identity]:
+        return self.present | self.claimed
+
+    def _pool(self, thing: Thing) -> Belonging | None:
+        """A pool of a cluster that lives, made by the program and missing in the state."""
+        of_present = any(
+            (CLUSTER.type, thing.parent, thing.location) == (each.type, each.name, each.place)
+            for each in self.present
+        )
+        if of_present and self._looks_alike(thing.type, thing.name):
+            return Belonging(f"has a name of the stack, in its cluster {thing.parent}, and is in no state")
+        # In another cluster a pool of this name is somebody else's, and goes with a cluster that was left.
+        return None
+
+    def _clusters(self, thing: Thing) -> Iterator[Identity]:
+        """The known clusters that GKE may have made a thing for, by its label or else its name."""
+        known = {each for each in (*self._alive, *self.past) if each.type == CLUSTER.type}
         if _CLUSTER_LABEL in thing.labels:
-            return thing.labels[_CLUSTER_LABEL]
-        known = sorted(self.present | self.past | self.claimed)
-        clusters = (name for type_, name in known if type_ == CLUSTER.type)
-        return next((name for name in clusters if thing.name.startswith(f"gke-{name}-")), "")
+            place = thing.labels.get(_PLACE_LABEL, "")
+            for cluster in sorted(known):
+                near = cluster.place == place if place else _near(cluster.place, thing.location)
+                if cluster.name == thing.labels[_CLUSTER_LABEL] and near:
+                    yield cluster
+            return
+        named = [each for each in known if thing.name.startswith(f"gke-{each.name}-")]
+        # The name of a cluster may begin with that of another one.
+        longest = max((len(each.name) for each in named), default=0)
+        yield from sorted(each for each in named if len(each.name) == longest)
 
-    def _of_owner(self, owner: str) -> Belonging | None:
+    def _of_cluster(self, cluster: Identity) -> Belonging:
+        if self.past[cluster].has_random_name:
+            return Belonging(f"made by GKE for the stack's cluster {cluster.name}")
+        return _perhaps(
+            f"made by GKE for a cluster {cluster.name}: the stack had one, and others may use that name too"
+        )
+
+    def _of_owner(self, thing: Thing) -> Belonging | None:
         """A role binding or a revision."""
-        if "@" in owner:
-            return self._part(ACCOUNT.type, owner, "of service account")
-        return self._part(SERVICE.type, owner, "of service")
+        if "@" in thing.owner:
+            return self._part(Identity(ACCOUNT.type, thing.owner), "of service account")
+        return self._part(Identity(SERVICE.type, thing.owner, thing.location), "of service")
 
-    def _in_network(self, thing: Thing) -> Belonging | None:
+    def _part(self, whole: Identity, what: str) -> Belonging | None:
+        """A thing that goes where another one goes."""
+        if whole in self._alive:
+            return None
+        if whole in self.past:
+            if self.past[whole].has_random_name:
+                return Belonging(f"{what} {whole.name}, which the stack had")
+            return _perhaps(f"{what} {whole.name}: the stack had one, and others may use that name too")
+        if self._looks_alike(whole.type, whole.name):
+            return _perhaps(f"{what} {whole.name}, which has a name that the stack would give")
+        return None
+
+    def _of_labels(self, thing: Thing) -> Belonging | None:
+        if not self._labelled(thing):
+            return None
+        return _perhaps(
+            f"labelled {self._label_text}, and in no state: "
+            "a stack of this name in another backend may own it"
+        )
+
+    def _labelled(self, thing: Thing) -> bool:
+        return bool(self.labels) and self.labels.items() <= thing.labels.items()
+
+    @property
+    def _label_text(self) -> str:
+        return ", ".join("=".join(label) for label in self.labels.items())
+
+    def _in_network(self, thing: Thing, stranger: str) -> Belonging | None:
+        """Others may put things into the stack's network too, and those are in the way of its deletion."""
         what, type_, name = "in network", NETWORK.type, thing.network
         if not name:
             what, type_, name = "in subnet", SUBNETWORK.type, thing.subnet
-        # While something in it lives, so does what was made for that.
-        in_use = {CLUSTER.type, JOB.type, SERVICE.type} & {type_ for type_, _ in self.present}
-        if (type_, name) in self.present and not in_use:
+        if not name or self._in_use(type_, name):
+            return None
+        known = [each for each in (*self.present, *self.past) if (each.type, each.name) == (type_, name)]
+        if not known:
+            alike = self._looks_alike(type_, name)
+            return _perhaps(f"{what} {name}, which has a name that the stack would give") if alike else None
+        if thing.given_back:
             return Belonging(f"{what} {name}")
-        return self._part(type_, name, what)
+        random = all(self.past[each].has_random_name for each in known if each in self.past)
+        if self._labelled(thing) and random:
+            return Belonging(f"labelled {self._label_text}, {what} {name} of the stack")
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(thing.labels.items()))
+        whose = f"labelled {labels}" if labels else "and no label says whose it is"
+        if stranger:
+            whose = f"made by GKE for cluster {stranger}, which no state knows"
+        return _perhaps(f"{what} {name} of the stack, {whose}")
+
+    def _in_use(self, type_: str, name: str) -> bool:
+        """Whether another stack has a network, or the stack still runs something in it."""
+        if any((each.type, each.name) == (type_, name) for each in self.claimed):
+            return True
+        users = {CLUSTER.type, JOB.type, SERVICE.type} & {each.type for each in self.present}
+        return bool(users) and any((each.type, each.name) == (type_, name) for each in self.present)
 
     def _of_cards(self, thing: Thing) -> Belonging | None:
         """What GKE made for the many network cards of A4 nodes, when no cluster of the stack is there."""
-        clusters = [type_ for type_, _ in self.past if type_ == CLUSTER.type]
-        lives = CLUSTER.type in {type_ for type_, _ in self.present}
-        if lives or not clusters or not f"{thing.network or thing.name}".startswith(_OF_CARDS):
+        had_cluster = any(each.type == CLUSTER.type for each in self.past)
+        lives = any(each.type == CLUSTER.type for each in self.present)
+        if lives or not had_cluster or not f"{thing.network or thing.name}".startswith(_OF_CARDS):
             return None
-        return Belonging("made by GKE for some cluster's network cards", sure=False)
-
-    def _part(self, type_: str, name: str, what: str) -> Belonging | None:
-        """A thing that goes where another one goes."""
-        if (type_, name) in self.present | self.claimed:
-            return None
-        if (type_, name) in self.past:
-            return Belonging(f"{what} {name}")
-        if self._looks_alike(type_, name):
-            return Belonging(f"{what} {name}, which has a name that the stack would give", sure=False)
-        return None
+        return _perhaps("made by GKE for some cluster's network cards; the name does not say which")
 
     def _looks_alike(self, type_: str, name: str) -> bool:
         bare = name.partition("@")[0]
         ours = (name for kind, name in self.logical if kind == type_)
-        return any(re.fullmatch(re.escape(name) + _SUFFIX, bare) for name in ours)
+        return any(re.fullmatch(re.escape(name) + RANDOM_SUFFIX, bare) for name in ours)
 
 
-def footprint(plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]) -> Footprint:
-    """What to look for, by what the program would make and what the engine knows of this stack and others."""
+def _of_state(resource: Resource, thing: Thing) -> Belonging:
+    """A thing whose name an earlier state has: it may have been deleted, and made again by somebody else."""
+    since, made = resource.created, thing.created
+    if since and made and made > since + _CLOCKS_DIFFER:
+        return _perhaps(
+            f"its name is in an earlier state of the stack, but this one was made later, "
+            f"{made:%Y-%m-%d %H:%M} UTC"
+        )
+    if resource.has_random_name:
+        return Belonging("its random name is in an earlier state of the stack")
+    if since and made:
+        return Belonging("in an earlier state of the stack, and made in its time")
+    return _perhaps("its name is in an earlier state of the stack; when it was made is not known")
+
+
+def _near(cluster: str, place: str) -> bool:
+    """Whether a thing at a place may be of a cluster in a zone or region; what is global may be of any."""
+    return not place or place == cluster or place.startswith(f"{cluster}-") or cluster.startswith(f"{place}-")
+
+
+def footprints(
+    plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]
+) -> list[Footprint]:
+    """What to look for: in the plan's project, then in others that the stack has had its resources in."""
+    claimed = [*others]
+    listed = {type_ for type_, record in records.every().items() if record.listing}
+    used = {each.project for state in (now, *earlier) for each in state.of_type(*listed)}
+    projects = (plan.project, *sorted(used - {plan.project, ""}))
+    return [_footprint(plan, project, now, earlier, claimed) for project in projects]
+
+
+def _footprint(
+    plan: StackPlan, project: str, now: State, earlier: Sequence[State], others: Sequence[State]
+) -> Footprint:
     every = (now, *earlier)
+    past: dict[Identity, Resource] = {}
+    # Newest first, so that what was made last stays.
+    for identity, resource in _inside(project, earlier):
+        past.setdefault(identity, resource)
     return Footprint(
         stack=plan.stack,
-        project=plan.project,
+        project=project,
         regions=tuple(sorted({plan.region, *_regions(every)} - {""})),
         labels=_labels(plan),
         logical=frozenset((each.type, each.name) for each in plan.resources),
-        present=names([now]),
-        past=names(earlier),
-        claimed=names(others),
+        present=frozenset(identity for identity, _ in _inside(project, [now])),
+        past=past,
+        claimed=frozenset(identity for identity, _ in _inside(project, others)),
         repositories=tuple(sorted(_foreign_repositories(every))),
     )
+
+
+def _inside(project: str, states: Iterable[State]) -> Iterator[tuple[Identity, Resource]]:
+    """Everything of the states that is in a project, or does not say where it is."""
+    for state in states:
+        for each in state.resources:
+            if each.id and each.project in (project, ""):
+                yield Identity(each.type, each.physical_name, each.place, each.cluster), each
 
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:
@@ -183,10 +315,10 @@ def _regions(states: Iterable[State]) -> set[str]:
 
 
 def _foreign_repositories(states: Sequence[State]) -> set[str]:
-    own = names(states)
+    own = {each.physical_name for state in states for each in state.of_type(REPOSITORY.type)}
     members = (member.outputs for state in states for member in state.of_type(REPOSITORY_MEMBER.type))
     return {
         f"projects/{each['project']}/locations/{each['location']}/repositories/{last(each['repository'])}"
         for each in members
-        if (REPOSITORY.type, last(each["repository"])) not in own
+        if last(each["repository"]) not in own
     }

@@ -1,12 +1,12 @@
 """Kinds of things that Google's APIs list: those of cloud/'s records, what GKE and Cloud Run make, roles."""
 
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from graphlib import TopologicalSorter
 from typing import Any, Final
-
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from cloud import records
 from cloud.compute import NETWORK, SUBNETWORK, listing
@@ -15,9 +15,8 @@ from cloud.discovery import discovery
 from cloud.record import Listing
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
-from cloud.storage import BUCKET
 from operations.clients import Clients, last
-from operations.errors import CallError, OperationError
+from operations.errors import CallError
 from operations.leftovers.footprint import Footprint, Thing
 
 Item = Mapping[str, Any]
@@ -27,11 +26,6 @@ Item = Mapping[str, Any]
 _RUN_ADDRESS: Final = ("SERVERLESS", "serverless-ipv4-")
 _OF_RUN: Final = "Cloud Run gives it back one to two hours after its last user; nothing hurries it"
 _OF_NAT: Final = {"NAT_AUTO": "Cloud NAT gives it back with its gateway"}
-# Of the APIs whose deletions go on after the answer; Compute Engine's depend on the scope.
-_OPERATIONS: Final = "projects.locations.operations"
-_LOOK_S: Final = 5
-# As long as the program itself lets a network take (components/network.py).
-_TIMEOUT_S: Final = 20 * 60
 
 _ACCOUNT: Final = "serviceAccount:"
 # How a policy shows a member that has been deleted: deleted:serviceAccount:ADDRESS?uid=NUMBER.
@@ -75,9 +69,9 @@ class ListedKind:
         for location in wanted.regions if regional else ("-",):
             arguments = self._arguments(method, wanted.project, location)
             for item in clients.every(self.listing.api, method, **arguments):
-                where = location if regional else item.get("location", "") if self.listing.everywhere else ""
+                where = item.get("location", "") if self.listing.everywhere else location if regional else ""
                 for each in item.get(inside) or () if inside else (item,):
-                    yield self._thing(each, where, item["name"] if inside else "")
+                    yield self._thing(each, where, last(item.get("name")) if inside else "")
 
     def get(self, clients: Clients, project: str, location: str, name: str) -> Thing:
         """The one of a name.
@@ -93,41 +87,19 @@ class ListedKind:
         """The gcloud command that deletes one."""
         scopes, scope = self._scopes(), _scope(thing.location)
         # Only what exists in several scopes is told by a flag that it is global.
-        flag = f"--{scope} {thing.location}" if scope else "--global" if len(scopes) > 1 else ""
-        words = self.listing.gcloud.format(
-            name=thing.name, location=thing.location, parent=thing.parent, scope=flag
-        ).split()
-        return " ".join(("gcloud", *words, "--project", project))
+        flag = [f"--{scope}", thing.location] if scope else ["--global"] if len(scopes) > 1 else []
+        words = ["gcloud"]
+        for word in self.listing.gcloud.split():
+            filled = word.format(name=thing.name, location=thing.location, parent=thing.parent, scope="")
+            words += flag if word == "{scope}" else [filled]
+        return shlex.join([*words, "--project", project])
 
-    def delete(self, clients: Clients, thing: Thing, project: str) -> None:
-        """Deletes one, and waits until it is gone.
-
-        Raises:
-            OperationError: When it is not deleted.
-        """
-
-        def call(method: str, name: str) -> dict[str, Any]:
-            arguments = self._arguments(method, project, thing.location, thing.parent, name)
-            return clients.call(self.listing.api, method, **arguments)
-
-        if self.type == BUCKET.type:
-            for item in clients.every("storage.v1", "objects.list", bucket=thing.name, versions=True):
-                version = {"object": item["name"], "generation": item["generation"]}
-                clients.call("storage.v1", "objects.delete", bucket=thing.name, **version)
-        scope = _scope(thing.location)
-        started = call(f"{self._scopes().get(scope, self.listing.collection)}.delete", thing.name)
-        if started.get("name") and not started.get("done"):
-            ask = f"{_OPERATIONS}.get"
-            ask = ask if discovery(self.listing.api).method(ask) else f"{scope or 'global'}Operations.get"
-            _wait(lambda: call(ask, started["name"]))
-
-    def _arguments(
-        self, method: str, project: str, location: str, parent: str = "-", name: str = ""
-    ) -> dict[str, str]:
+    def _arguments(self, method: str, project: str, location: str, name: str = "") -> dict[str, str]:
         """The arguments that a method needs; without a name, those of one that lists."""
         *outer, own, _ = method.split(".")
         ids = {"projects": project, "locations": location}
-        holder = "/".join(f"{each}/{ids.get(each, parent)}" for each in outer)
+        # `-` stands for all of them.
+        holder = "/".join(f"{each}/{ids.get(each, '-')}" for each in outer)
         path = f"{holder}/{own}/{name}" if name else holder
         parts = {"project": project, "zone": location, "region": location}
         required = discovery(self.listing.api).required(method)
@@ -136,16 +108,13 @@ class ListedKind:
             for each, is_path in required.items()
         }
 
-    def _scopes(self) -> Mapping[str, str]:
-        """The collection of those in a zone, in a region and in neither: `disks`, `regionDisks`."""
+    def _scopes(self) -> set[str]:
+        """Where there are some: in a zone, in a region, in neither. `disks` and `regionDisks` are two."""
         own, described = self.listing.collection, discovery(self.listing.api)
         capital = own[0].upper() + own[1:]
-        found = {}
-        for name in (own, f"region{capital}", f"global{capital}"):
-            if described.method(f"{name}.delete"):
-                needed = described.required(f"{name}.delete")
-                found[next((scope for scope in ("zone", "region") if scope in needed), "")] = name
-        return found
+        deletions = (f"{name}.delete" for name in (own, f"region{capital}", f"global{capital}"))
+        required = [described.required(each) for each in deletions if described.method(each)]
+        return {next((scope for scope in ("zone", "region") if scope in needed), "") for needed in required}
 
     def _thing(self, item: Item, location: str, parent: str) -> Thing:
         interface = (item.get("networkInterfaces") or [item])[0]
@@ -162,6 +131,7 @@ class ListedKind:
             owner=last(item.get("service")),
             detail=self.listing.detail(item),
             given_back=_OF_RUN if of_run else _OF_NAT.get(purpose, ""),
+            created=_created(item),
         )
 
 
@@ -170,26 +140,13 @@ def _scope(location: str) -> str:
     return "" if not location else "zone" if location.count("-") > 1 else "region"
 
 
-def _wait(ask: Callable[[], dict[str, Any]]) -> None:
-    """Waits for an operation.
-
-    Raises:
-        OperationError: When it fails or takes too long.
-    """
-    attempts = Retrying(
-        retry=retry_if_result(
-            lambda operation: not operation.get("done") and operation.get("status") != "DONE"
-        ),
-        wait=wait_fixed(_LOOK_S),
-        stop=stop_after_attempt(_TIMEOUT_S // _LOOK_S),
-    )
+def _created(item: Item) -> datetime | None:
+    """When a thing was made, by the field of its API; None where there is none."""
+    stated = (item.get(field) for field in ("createTime", "creationTimestamp", "timeCreated"))
     try:
-        error = attempts(ask).get("error")
-    except RetryError:
-        raise OperationError(f"not done after {_TIMEOUT_S // 60} minutes; it goes on without us") from None
-    if error:
-        details = error.get("errors") or [error]
-        raise OperationError("; ".join(str(each.get("message") or each.get("code")) for each in details))
+        return datetime.fromisoformat(next(filter(None, stated)))
+    except (StopIteration, ValueError):
+        return None
 
 
 def _facts(item: Item) -> str:
@@ -238,26 +195,18 @@ class Bindings:
                 for member in binding.get("members") or ():
                     if owner := _account(member):
                         yield Thing(
-                            type="", name=binding["role"], parent=resource, owner=owner, detail=member
+                            type="", name=binding.get("role", ""), parent=resource, owner=owner, detail=member
                         )
 
     def command(self, thing: Thing, project: str) -> str:
         """The gcloud command that deletes one."""
-        what = f"--member '{thing.detail}' --role {thing.name}"
+        words = ["--member", thing.detail, "--role", thing.name]
         if "/repositories/" not in thing.parent:
-            return f"gcloud projects remove-iam-policy-binding {project} {what} --all"
-        _, project, _, location, _, repository = thing.parent.split("/")
-        verb = f"gcloud artifacts repositories remove-iam-policy-binding {repository}"
-        return f"{verb} --location {location} --project {project} {what}"
-
-    def delete(self, clients: Clients, thing: Thing, _project: str) -> None:
-        """Deletes one; the policy's etag rejects the write when somebody else wrote in between."""
-        policy = _read(clients, thing.parent)
-        for binding in policy.get("bindings") or ():
-            if binding["role"] == thing.name:
-                binding["members"] = [each for each in binding["members"] if each != thing.detail]
-        policy["bindings"] = [each for each in policy.get("bindings") or () if each["members"]]
-        _call(clients, "setIamPolicy", thing.parent, body={"policy": policy})
+            # Whatever its condition is.
+            return shlex.join(["gcloud", "projects", "remove-iam-policy-binding", project, *words, "--all"])
+        _, owner, _, location, _, repository = thing.parent.split("/")
+        verb = ["gcloud", "artifacts", "repositories", "remove-iam-policy-binding", repository]
+        return shlex.join([*verb, "--location", location, "--project", owner, *words])
 
 
 def _read(clients: Clients, resource: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 from cloud.discovery import Call, discovery
+from cloud.record import PROJECT_NUMBER
 from rehearsal.loopback import LoopbackServer, Request
 
 
@@ -48,11 +49,12 @@ class Fault(Exception):
             request.answer(self.code, content)
 
 
-def disabled(service: str) -> Fault:
-    """How every method of an API fails that is not enabled."""
+def disabled(service: str, consumer: str = PROJECT_NUMBER) -> Fault:
+    """How every method of an API fails that is off in the project whose number or id is `consumer`."""
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED"}
     error = {"code": 403, "message": "it is disabled", "status": "PERMISSION_DENIED"}
-    body = {"error": {**error, "details": [{**info, "metadata": {"service": service}}]}}
+    metadata = {"service": service, "consumer": f"projects/{consumer}"}
+    body = {"error": {**error, "details": [{**info, "metadata": metadata}]}}
     return Fault(code=403, body=json.dumps(body).encode())
 
 

@@ -1,9 +1,10 @@
-"""A project on the local server in which things exist until they are deleted, and hold each other."""
+"""A project on the local server in which things exist."""
 
 from collections import defaultdict
 from typing import Any, Final
 
 from cloud.discovery import Call, discovery
+from cloud.record import PROJECT_NUMBER
 from tests.operations.google_server import NOT_FOUND, GoogleServer
 
 PROJECT: Final = "my-project"
@@ -22,17 +23,14 @@ class Project:
         server: Answers for it.
 
     Attributes:
-        deleted: Names in the order in which they were deleted.
         policy: The project's access list: role to members.
         shared: That of a repository of another project; there is none while it is empty.
     """
 
     def __init__(self, server: GoogleServer) -> None:
-        self.deleted: list[str] = []
         self.policy: dict[str, list[str]] = {}
         self.shared: dict[str, list[str]] = {}
         self._things: defaultdict[str, list[Item]] = defaultdict(list)
-        self._operations: dict[str, Item] = {}
         server.otherwise = self._answer
 
     def add(self, collection: str, name: str, **fields: Any) -> None:
@@ -53,14 +51,9 @@ class Project:
     def _answer(self, api: str, call: Call, body: Any) -> Item:
         *_, collection, verb = call.method.split(".")
         if verb.endswith("IamPolicy"):
-            return self._policy(verb, self.policy if collection == "projects" else self.shared, call, body)
-        name = next(reversed([*call.address.values()]), "")
-        if collection.lower().endswith("operations"):
-            return self._operations[name]
-        if collection == "objects":
-            collection = f"objects/{call.address['bucket']}"
-        if verb == "delete":
-            return self._delete(api, collection, call.method, name)
+            return self._policy(self.policy if collection == "projects" else self.shared, call, body)
+        if collection == "projects" and verb == "get":
+            return {"name": f"projects/{PROJECT_NUMBER}", "projectId": PROJECT}
         if verb not in ("list", "aggregatedList"):
             raise NOT_FOUND
         place = call.address.get("locationsId", "-")
@@ -74,49 +67,14 @@ class Project:
             scopes.setdefault(scope, {collection: []})[collection].append(item)
         return {"items": scopes}
 
-    def _policy(self, verb: str, policy: dict[str, list[str]], call: Call, body: Any) -> Item:
+    def _policy(self, policy: dict[str, list[str]], call: Call, body: Any) -> Item:
         if policy is self.shared and not policy:
             raise NOT_FOUND
-        if verb == "getIamPolicy":
-            # Or conditions would be lost when the policy is written.
-            asked = (
-                call.query.get("options.requestedPolicyVersion") or body["options"]["requestedPolicyVersion"]
-            )
-            assert int(asked) == 3
-        else:
-            assert body["policy"]["etag"] == "BwYAAAAAAAA="
-            policy.clear()
-            policy.update({each["role"]: each["members"] for each in body["policy"]["bindings"]})
+        # Policies with conditions are shown whole in this version only.
+        asked = call.query.get("options.requestedPolicyVersion") or body["options"]["requestedPolicyVersion"]
+        assert int(asked) == 3
         bindings = [{"role": role, "members": members} for role, members in policy.items()]
         return {"version": 3, "etag": "BwYAAAAAAAA=", "bindings": bindings}
-
-    def _delete(self, api: str, collection: str, method: str, name: str) -> Item:
-        """An operation, which fails while something holds the thing, or nothing."""
-        own = collection.removeprefix("region").removeprefix("global")
-        own = own[0].lower() + own[1:]
-        item = next((each for each in self._things[own] if name in (each["name"], _name(each))), None)
-        if item is None:
-            raise NOT_FOUND
-        # What uses it, as the platform sees it.
-        field = {"networks": "network", "subnetworks": "subnetwork"}.get(own, "")
-        everything = [each for items in self._things.values() for each in items]
-        users = (_name(each) for each in everything if each.get(field, "").endswith(f"/{name}"))
-        holder = next(users, "")
-        if not holder:
-            self._things[own].remove(item)
-            self.deleted += [name] if own[:7] != "objects" else []
-        answered = discovery(api).methods[method].get("response", {}).get("$ref", "")
-        fields = discovery(api).document["schemas"].get(answered, {}).get("properties", {})
-        if "done" in fields:
-            return {"name": f"projects/{PROJECT}/locations/{REGION}/operations/{name}", "done": True}
-        if "status" not in fields:
-            return {}
-        ended: Item = {"name": f"delete-{name}", "status": "DONE"}
-        if holder:
-            error = {"code": "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "message": f"{name} is used by {holder}"}
-            ended["error"] = {"errors": [error]}
-        self._operations[f"delete-{name}"] = ended
-        return {"name": f"delete-{name}", "status": "RUNNING"}
 
 
 def _name(item: Item) -> str:

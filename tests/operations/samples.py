@@ -24,7 +24,7 @@ from operations.__main__ import main
 from operations.checks import hub
 from operations.clients import Clients
 from operations.leftovers import command as leftovers
-from operations.leftovers.footprint import footprint
+from operations.leftovers.footprint import footprints
 from operations.leftovers.search import search
 from operations.plan import StackPlan
 from operations.prices import known
@@ -116,7 +116,10 @@ def _run(server: GoogleServer, *words: str) -> None:
 
 
 def _state() -> State:
-    resources = [Resource(type=type_, id=id_, outputs={}) for type_, id_ in _NAMES.items()]
+    resources = [
+        Resource(type=type_, id=id_, outputs={}, name=re.sub("-[0-9a-f]{7}.*", "", id_.rpartition("/")[2]))
+        for type_, id_ in _NAMES.items()
+    ]
     metrics = f"gcloud storage cat gs://l4-kueue-bucket-130ed31/{_RUN}/metrics.jsonl"
     return State(resources=tuple(resources), outputs={"readMetrics": metrics})
 
@@ -135,9 +138,9 @@ def _leftovers(server: GoogleServer) -> None:
     member = f"deleted:serviceAccount:{account.rpartition('/')[2]}?uid=104329385767"
     project.policy = {"roles/container.defaultNodeServiceAccount": [member]}
     plan = planned("l4-kueue")
-    wanted = footprint(plan, State(), [_state()], [])
+    (wanted,) = footprints(plan, State(), [_state()], [])
     findings = search(Clients(PROJECT, server.address), wanted, lambda _: None)
-    leftovers.show(findings, wanted, State(), Console(width=WIDTH))
+    leftovers.show(findings, "l4-kueue", Console(width=WIDTH))
 
 
 def _status(server: GoogleServer) -> None:

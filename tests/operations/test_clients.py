@@ -1,5 +1,7 @@
 """Calls to Google: every way in which they can end."""
 
+from itertools import cycle
+
 import pytest
 
 from operations.clients import Clients
@@ -43,10 +45,11 @@ def test_what_does_not_exist_is_told_from_what_may_not_be_asked(
     missing = failure(clients, "us-middle1")
     google.fail("compute.v1", REGION, REFUSED)
     forbidden = failure(clients)
-    google.fail("compute.v1", REGION, disabled("compute.googleapis.com"))
+    google.fail("compute.v1", REGION, disabled("compute.googleapis.com", "my-quota-project"))
     off = failure(clients)
     told = [(each.missing, each.forbidden, each.disabled) for each in (missing, forbidden, off)]
     assert told == [(True, False, ""), (False, True, ""), (False, True, "compute.googleapis.com")]
+    assert off.consumer == "my-quota-project"
     assert str(forbidden) == "compute.regions.get: 403 Permission denied on the resource."
 
 
@@ -71,11 +74,22 @@ def test_half_an_answer_is_not_asked_for_again(google: GoogleServer, clients: Cl
         (EXHAUSTED, "429 Quota exceeded"),
         (UNAVAILABLE, "503 The service is currently unavailable"),
         (SLOW, "no answer within"),
-        (A_PAGE, "the answer is not JSON"),
-        (HALF, "the answer is not JSON"),
+        (A_PAGE, "the answer from 127.0.0.1:PORT is not JSON"),
+        (HALF, "the answer from 127.0.0.1:PORT is not JSON"),
+        (Fault(body=b"h\xf4tel: sign in"), "the answer from 127.0.0.1:PORT is not JSON"),
+        (Fault(body=b'{"name": "h\xf4tel"}'), "the answer from 127.0.0.1:PORT is not JSON"),
+        (Fault(code=403, body=b'{"error": null}'), "the answer from 127.0.0.1:PORT is not understood"),
+        (Fault(code=403, body=b"[]"), "the answer from 127.0.0.1:PORT is not understood"),
+        (Fault(body=b'{"error": null}'), "it is an error"),
+        (Fault(body=b'{"error": {"code": 500, "message": "it\\nbroke"}}'), "it is an error, it broke"),
+        (Fault(body=b"[" * 100_000), "is not understood: it is nested too deeply"),
+        (Fault(code=500, body=b'{"error": ' * 100_000), "is not understood: it is nested too deeply"),
+        (Fault(code=204, body=b""), "is not understood: it has no content"),
+        (Fault(body=b""), "is not JSON"),
+        (Fault(body=b"null"), "it is no object"),
         (CUT, "no answer|not JSON"),
         (Fault(code=502, body=b"<html>Bad gateway</html>"), "502 Bad Gateway"),
-        (Fault(body=b'{"quotas": "none"}'), "the answer is not understood: quotas is no list"),
+        (Fault(body=b'{"quotas": "none"}'), "is not understood: quotas is no list"),
         (Fault(body=b'{"quotas": [{"limit": "many"}]}'), "quotas[0].limit is no number"),
         (Fault(body=b"[]"), "it is no object"),
     ],
@@ -85,7 +99,8 @@ def test_a_call_that_fails_says_why_in_one_line(
 ) -> None:
     google.fail("compute.v1", REGION, fault)
     said = str(failure(clients))
-    assert any(part in said for part in text.split("|"))
+    port = google.address.rpartition(":")[2]
+    assert any(part.replace("PORT", port) in said for part in text.split("|"))
 
 
 def test_nobody_listening_is_said_too() -> None:
@@ -107,8 +122,30 @@ def test_a_list_has_what_is_on_all_its_pages_and_in_all_its_scopes(
     assert [disk["name"] for disk in disks] == ["a", "b"]
 
 
+@pytest.mark.parametrize("tokens", [["a"], ["a", "b"]])
+def test_a_list_whose_pages_never_end_is_an_error(
+    tokens: list[str], google: GoogleServer, clients: Clients
+) -> None:
+    again = cycle(tokens)
+
+    def page(*_: object) -> dict[str, object]:
+        return {"items": [{"name": "d"}], "nextPageToken": next(again)}
+
+    google.plant("compute.v1", "compute.disks.list", page)
+    with pytest.raises(CallError, match=r"compute.disks.list: the list does not end: 127\.0\.0\.1:\d+ names"):
+        clients.every("compute.v1", "disks.list", project="p", zone="z")
+
+
 def test_two_versions_of_an_api_do_not_get_mixed_up(google: GoogleServer, clients: Clients) -> None:
     google.plant("serviceusage.v1", "serviceusage.services.list", {"services": [{"state": "ENABLED"}]})
     assert clients.every("serviceusage.v1", "services.list", parent="projects/p") == [{"state": "ENABLED"}]
     method, of = "services.consumerQuotaMetrics.list", "projects/p/services/compute.googleapis.com"
     assert clients.every("serviceusage.v1beta1", method, parent=of) == []
+
+
+def test_what_a_server_says_cannot_write_to_the_terminal(google: GoogleServer, clients: Clients) -> None:
+    hidden = "\x1b[2Jgone\x9b1m \u202egnihton\u200b \x07"
+    google.fail("compute.v1", REGION, Fault(code=403, status="PERMISSION_DENIED", message=hidden))
+    said = str(failure(clients))
+    assert said.isprintable()
+    assert "\\x1b[2Jgone" in said and "\\u202egnihton\\u200b" in said

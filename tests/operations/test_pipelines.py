@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks
 from operations.__main__ import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -132,6 +132,14 @@ def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
         ran[name] = next(rules, {"when": "never"}).get("when", "on_success")
     assert {name for name, when in ran.items() if when != "never"} == set(expected.split())
     assert ran["up"] in ("never", "manual")
+
+
+def test_the_up_that_somebody_approved_undoes_what_was_changed_by_hand() -> None:
+    """Without `--refresh` it would compare with the state alone."""
+    words = ["make", "--dry-run", "--assume-old=.venv/.ready", "up", f"STACK={known_stacks()[0]}"]
+    recipe = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (command,) = [line for line in recipe.splitlines() if line.startswith("pulumi up ")]
+    assert {"--refresh", "--yes", "--non-interactive"} <= set(command.split())
 
 
 # As whom, and with which rights

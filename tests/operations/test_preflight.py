@@ -344,7 +344,7 @@ def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
     [
         (REFUSED, ": 403 Permission denied on the resource.", "viewer on the project, then again"),
         (UNAVAILABLE, ": 503 The service is currently unavailable.", "try again later"),
-        (A_PAGE, ": the answer is not JSON, or not all of it", "try again later"),
+        (A_PAGE, "is not JSON, or not all of it", "try again later"),
         (
             disabled("x.googleapis.com"),
             "x.googleapis.com is not enabled",

@@ -41,13 +41,16 @@ def test_no_fake_value_is_given_where_none_is_needed(
     assert set(overrides.values()) <= set(found.plain.values())
 
 
-def test_a_value_that_is_encrypted_in_the_stack_file_is_replaced_by_a_fake_one(tmp_path: Path) -> None:
+def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_read(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text(
         "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
-        "  llm-stacks:hfToken:\n    secure: v1:abc\nencryptionsalt: v1:def\n"
+        "  llm-stacks:hfToken:\n    secure: v1:abc\n  llm-stacks:wandbKey:\n    secure: v1:ghi\n"
+        "encryptionsalt: v1:def\n"
     )
     found = configuration("mine", {}, tmp_path)
     assert "llm-stacks:hfToken" in found.fake
+    # A secret that the program can do without has no fake value, and is left out.
+    assert "llm-stacks:wandbKey" not in found.plain | found.secret
     assert found.plain["gcp:project"] == "p"
 
 

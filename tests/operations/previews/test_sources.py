@@ -31,14 +31,14 @@ def test_the_same_program_changes_nothing(target: Path) -> None:
 
 
 def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> None:
-    (target / f"Pulumi.{STACK}.yaml").open("a").write("  llm-stacks:clusterName: of-the-target\n")
+    edit(target / f"Pulumi.{STACK}.yaml", "gcp:region: us-central1", "gcp:region: us-east4")
     edit(target / "stacks" / "l4_kueue.py", '"deny-ingress", ', "")
     edit(target / "cloud" / "machines.py", '"pd-balanced"', '"pd-ssd"')
     found = sources.rehearsed(STACK, target)
     assert found.failure == ""
     replaced = {change.name: change for change in found.of(Kind.REPLACE)}
-    assert replaced["l4-kueue-cluster"].properties[0].forces
-    assert replaced["l4-kueue-cluster"].properties[0].old == "of-the-target"
+    (location,) = [change for change in replaced["l4-kueue-cluster"].properties if change.path == "location"]
+    assert (location.old, location.new, location.forces) == ("us-east4", "us-central1", True)
     assert "its provider is replaced" in replaced["l4-kueue-serving"].reason
     assert [change.name for change in found.of(Kind.CREATE)] == ["l4-kueue-deny-ingress"]
     paths = {each.path: (each.old, each.new) for each in replaced["l4-kueue-l4-pool"].properties}

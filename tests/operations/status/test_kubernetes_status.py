@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -232,6 +233,23 @@ def test_why_a_container_ended_is_said_and_its_log_is_not_shown(
     report = look()
     assert why(report) == words
     assert SECRET not in json.dumps(asdict(report), default=str)
+
+
+@pytest.mark.parametrize(
+    ("tree", "previous"), [(waiting("CrashLoopBackOff", code=1), ["true"]), (ended(1), None)]
+)
+def test_the_reason_of_a_crash_loop_is_read_from_the_try_that_ended(
+    tree: Object, previous: list[str] | None, look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    """The newest try has just begun and has nothing to say yet."""
+    phase = "Running" if previous else "Failed"
+    mine = {**tree, "status": {**tree["status"], "phase": phase}}
+    cluster.plant(samples.PODS, mine)
+    cluster.plant_log(f"{samples.PODS}/p/log", "GatedRepoError: 403")
+    assert why(look()) == GATED
+    (asked,) = (urlsplit(path) for path in cluster.asked if "/log" in path)
+    assert asked.path == f"{samples.PODS}/p/log"
+    assert parse_qs(asked.query).get("previous") == previous
 
 
 def test_where_nothing_known_is_said_the_log_is_the_remedy(

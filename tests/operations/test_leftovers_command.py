@@ -1,0 +1,174 @@
+"""`python -m operations leftovers`: what it prints, and that it deletes nothing."""
+
+import json
+from typing import Any
+
+import pytest
+
+from operations.state import Backend
+from tests.operations.conftest import Command, Ran
+from tests.operations.google_server import REFUSED, GoogleServer
+from tests.operations.lived import Lived
+from tests.operations.project import PROJECT, REGION, ZONE, Project
+from tests.operations.test_leftovers import LABELS, NEG, leave
+
+
+@pytest.fixture
+def run(
+    l4_kueue: Lived, google: GoogleServer, project: Project, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
+    monkeypatch.setattr("operations.plan.load", lambda *_: l4_kueue.plan)
+
+    def run(*words: str) -> Ran:
+        return command("leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words)
+
+    return run
+
+
+@pytest.fixture
+def much(project: Project, l4_kueue: Lived) -> tuple[str, str]:
+    """What a failed destroy leaves, each thing in the way of another; names of network and account."""
+    network, account = l4_kueue.name(":Network"), l4_kueue.name(":Account")
+    project.add("networks", network)
+    project.add("subnetworks", l4_kueue.name(":Subnetwork"), region=REGION, network=network)
+    leave(project, l4_kueue, "a network endpoint group", "a firewall rule", "a disk of a claim", "a bucket")
+    project.policy = {
+        "roles/logging.logWriter": [f"serviceAccount:{account}", "user:somebody@example.com"],
+        "roles/owner": ["user:somebody@example.com"],
+    }
+    project.add("serviceAccounts", account)
+    return network, account
+
+
+def test_nothing_left_is_exit_status_0(run: Command) -> None:
+    ran = run()
+    assert not ran.status
+    assert "nothing is left of l4-kueue in my-project" in ran.out
+
+
+def test_something_left_is_exit_status_1_and_shown_with_its_commands(
+    run: Command, project: Project, much: tuple[str, str]
+) -> None:
+    network, account = much
+    before = project.names()
+    ran = run()
+    assert ran.status == 1
+    assert f"gcloud compute networks delete {network} --project my-project" in ran.out
+    assert f"delete {NEG} --zone {ZONE} --project my-project\n" in ran.out
+    assert f"--member serviceAccount:{account} --role roles/logging.logWriter --all --quiet\n" in ran.out
+    said = json.loads(run("--json").out)
+    assert (said["unseen"], len(said["left"])) == ([], 8)
+    assert {left["kind"] for left in said["left"]} >= {"disk", "bucket", "network", "role binding"}
+    assert project.names() == before
+
+
+def test_the_commands_stand_in_an_order_that_works(run: Command, much: tuple[str, str]) -> None:
+    network, _account = much
+    commands = [line.strip() for line in run().out.splitlines() if line.startswith("  gcloud ")]
+
+    def place(text: str) -> int:
+        (number,) = (number for number, command in enumerate(commands) if text in command)
+        return number
+
+    for inside in (NEG, "firewall-rules", "subnets delete"):
+        assert place(inside) < place(f"networks delete {network}")
+    assert place("--member") < place("accounts delete")
+
+
+@pytest.mark.usefixtures("much")
+def test_what_is_perhaps_anothers_is_told_apart_and_what_waits_for_it_comes_last(run: Command) -> None:
+    titles = [line for line in run().out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == [
+        "the stack's, to delete in this order; the commands do not ask:",
+        "perhaps the stack's, look first; in this order:",
+        "the stack's, when nothing of the above is in it any more:",
+    ]
+
+
+@pytest.mark.parametrize("words", [("--delete",), ("--delete", "--yes")])
+def test_there_is_no_way_to_let_it_delete(
+    words: tuple[str, ...], run: Command, project: Project, much: tuple[str, str]
+) -> None:
+    before = project.names()
+    with pytest.raises(SystemExit):
+        run(*words)
+    assert project.names() == before
+
+
+def test_what_could_not_be_looked_for_is_no_success(run: Command, google: GoogleServer) -> None:
+    google.fail("compute.v1", "compute.disks.aggregatedList", REFUSED)
+    ran = run()
+    assert ran.status == 1
+    assert (
+        f"could not look for disks in {PROJECT}: compute.disks.aggregatedList: 403 Permission denied"
+        in ran.out
+    )
+    assert "nothing is left" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("api", "method", "answer", "said"),
+    [
+        (
+            "container.v1",
+            "container.projects.locations.clusters.list",
+            {"missingZones": [ZONE]},
+            ["clusters", "node pools"],
+        ),
+        (
+            "compute.v1",
+            "compute.disks.aggregatedList",
+            {"items": {f"zones/{ZONE}": {"warning": {"code": "UNREACHABLE"}}}},
+            ["disks"],
+        ),
+        (
+            "compute.v1",
+            "compute.disks.aggregatedList",
+            {"items": {f"zones/{ZONE}": {"warning": {"code": "NO_RESULTS_ON_PAGE"}}}},
+            [],
+        ),
+    ],
+)
+def test_a_zone_that_did_not_answer_is_said_to_be_unseen(
+    api: str, method: str, answer: Any, said: list[str], run: Command, google: GoogleServer
+) -> None:
+    google.plant(api, method, answer)
+    ran = run()
+    told = [line for line in ran.out.splitlines() if line.startswith("could not look for")]
+    assert told == [
+        f"could not look for {kind} in {ZONE} of {PROJECT}: no answer from there" for kind in said
+    ]
+    assert ran.status == (1 if said else 0)
+
+
+def test_what_has_only_the_labels_is_perhaps_anothers(run: Command, project: Project) -> None:
+    """A backend of somebody else's may have a stack of this name in the project."""
+    project.add("buckets", "checkpoints-of-their-l4-kueue", labels=LABELS)
+    ran = run()
+    assert ran.status == 1
+    assert "perhaps the stack's, look first; in this order:\n  gcloud storage" in ran.out
+    assert "--quiet" not in ran.out
+
+
+def test_a_saved_state_is_read_in_place_of_the_history(
+    run: Command, project: Project, l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (history,) = l4_kueue.backend.glob(".pulumi/history/*/*")
+    monkeypatch.setattr(Backend, "earlier", lambda *_: pytest.fail("the history is not asked"))
+    (name,) = leave(project, l4_kueue, "a bucket")
+    state = str(sorted(history.glob("*.checkpoint.json"))[0])
+    assert f"gs://{name}" in run("--state", state).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--state", "nowhere.json"], "nowhere.json: No such file"),
+        (["--state", "pyproject.toml"], "pyproject.toml is no exported state"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str, run: Command) -> None:
+    ran = run(*words)
+    assert ran.status == 2
+    assert said in ran.err.splitlines()[-1]
