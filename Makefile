@@ -101,7 +101,7 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/vulture
 	$(BIN)/python -W ignore -m deptry .
-	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
+	git ls-files -z --cached --others --exclude-standard | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads benchmarks/training

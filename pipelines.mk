@@ -18,8 +18,8 @@ preview-cloud: .venv/.ready ## the same of the stacks that exist
 comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT on its pull request
 	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$COMMIT" --forge github --post
 
-comment-gitlab: .venv/.ready ## put what `make preview` saved on the pipeline's merge request
-	@$(BIN)/python -m operations preview-comment --saved $(PREVIEWS) --commit "$$CI_COMMIT_SHA" --forge gitlab --post
+comment-gitlab: .venv/.ready ## put what this pipeline's `make preview` saved on its merge request
+	@$(BIN)/python -m operations preview-comment --of-pipeline --commit "$$CI_COMMIT_SHA" --forge gitlab --post
 
 # What google-github-actions/auth does at GitHub. No key is stored: Google exchanges the job's ID token, which ends
 # with the job. gcloud must not look for the credentials that it is to write.

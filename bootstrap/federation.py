@@ -69,12 +69,17 @@ def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
 
     https://docs.gitlab.com/ci/secrets/id_token_authentication/
     """
+    on_main = (
+        f"assertion.ref == '{main_branch}' && assertion.ref_type == 'branch' && "
+        "assertion.ref_protected == 'true'"
+    )
     return Forge(
         issuer=url,
         trusted=f"assertion.project_id == '{project_id}'",
-        previews="true",
-        deploys=f"assertion.ref == '{main_branch}' && assertion.ref_type == 'branch' && "
-        "assertion.ref_protected == 'true'",
+        previews=f"assertion.environment == 'preview' || assertion.environment == 'drift' && {on_main}",
+        # Anybody can name an environment in a job. GitLab says whether approvers protect it.
+        deploys="assertion.environment == 'production' && assertion.environment_protected == 'true' && "
+        f"assertion.pipeline_source == 'web' && {on_main}",
     )
 
 

@@ -14,7 +14,7 @@ from components.remedies import what_to_do
 from documentation import figures, picture, settings_reference
 from documentation.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks
 from operations.first_run.assumptions import assumptions
 from rehearsal.faults import KINDS
 from workloads.finetune import recipe as gemma
@@ -24,6 +24,7 @@ DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
 # A type of resource whose provider says what faults say.
 _ASKED: Final = "gcp:compute/network:Network"
+PIPELINE: Final = ROOT / ".gitlab-ci.yml"
 
 
 def page_of(scenario: str) -> Path:
@@ -71,8 +72,18 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         found[DOCS / f"{page}.md"] = _filled(
             DOCS / f"{page}.md", {"assumptions": text, **({"faults": kinds} if page == "rehearsal" else {})}
         )
+    found[PIPELINE] = _pipeline()
     found[DOCS / "training.md"] = _filled(DOCS / "training.md", {"memory": _memory()})
     return found
+
+
+def _pipeline() -> str:
+    """GitLab's pipeline, whose `up` has a job for every stack: nobody types the name of one."""
+    stacks = ", ".join(known_stacks(ROOT))
+    text, count = re.subn(r"(?<=- STACK: \[).*(?=\])", stacks, PIPELINE.read_text())
+    if count != 1:
+        raise DocumentationError(f"{PIPELINE.name}: the jobs of `up` go into one line, `- STACK: []`")
+    return text
 
 
 def _memory() -> str:

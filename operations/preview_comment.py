@@ -26,6 +26,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="preview the stacks whose inputs changed since this branch left REF, such as origin/main",
     )
     source.add_argument("--saved", metavar="FILE", type=Path, help="what an earlier call saved with --save")
+    source.add_argument(
+        "--of-pipeline",
+        action="store_true",
+        help="what the preview job of this GitLab pipeline saved, fetched by GitLab's API",
+    )
     parser.add_argument(
         "--cloud",
         action="store_true",
@@ -35,8 +40,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--commit",
         metavar="SHA",
-        help="with --saved: reject previews of any other commit than this one; without the file, say that "
-        "it has no preview",
+        help="with --saved or --of-pipeline: reject previews of any other commit than this one; where none "
+        "were saved, say that the commit has no preview",
     )
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"
@@ -51,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     """Prints the comment; 1 when a stack has no preview."""
     previews = _previews(options)
     if options.commit and previews.commit != options.commit:
-        raise OperationError(f"{options.saved} is not of commit {options.commit}")
+        raise OperationError(f"{options.saved or 'the preview'} is not of commit {options.commit}")
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         options.save.write_text(previews.model_dump_json(indent=2))
@@ -64,18 +69,31 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _previews(options: argparse.Namespace) -> Previews:
-    if not options.saved:
+    if options.target:
         return _made(options.target, in_cloud=options.cloud)
-    if options.commit and not options.saved.exists():
-        # The comment that is there would go on speaking of an earlier commit.
-        none = StackPreview(stack="all stacks", failure="The job ended without a preview: its log says why.")
-        return Previews(commit=options.commit, stacks=(none,))
     try:
-        if options.saved.stat().st_size > _LONGEST:
+        content = _content(options)
+        if content is None:
+            # The comment that is there would go on speaking of an earlier commit.
+            failure = "The job ended without a preview: its log says why."
+            return Previews(
+                commit=options.commit, stacks=(StackPreview(stack="all stacks", failure=failure),)
+            )
+        if len(content) > _LONGEST:
             raise ValueError(f"longer than {_LONGEST} bytes, which no preview is")
-        return from_json(options.saved.read_text())
+        return from_json(content.decode())
     except (OSError, ValueError) as error:
-        raise OperationError(f"{options.saved}: {error}") from None
+        raise OperationError(f"{options.saved or 'the preview of this pipeline'}: {error}") from None
+
+
+def _content(options: argparse.Namespace) -> bytes | None:
+    """What was saved, a byte more than the longest preview at most; None when nothing was."""
+    if options.of_pipeline:
+        return forges.saved_in_pipeline(os.environ, _LONGEST + 1)
+    if options.commit and not options.saved.exists():
+        return None
+    with options.saved.open("rb") as file:
+        return file.read(_LONGEST + 1)
 
 
 def _made(target: str, *, in_cloud: bool) -> Previews:

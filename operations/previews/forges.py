@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import requests
 from tenacity import retry_if_exception_type
@@ -12,8 +12,14 @@ from operations.errors import OperationError
 from operations.previews.comment import MARKER
 from operations.retries import retrying
 
+T = TypeVar("T")
+
 # Greatest length of a comment, in characters.
 LIMITS: Final = {"github": 65_536, "gitlab": 1_000_000}
+
+# Where `make preview` saves, and the jobs of .gitlab-ci.yml that call it.
+SAVED: Final = ".build/previews.json"
+_PREVIEW_JOBS: Final = ("preview", "preview-cloud")
 
 # Seconds for a connection and for an answer.
 _TIMEOUT: Final = (10, 30)
@@ -50,6 +56,14 @@ class _Api:
             raise OperationError(f"{method} {path}: {status} {answer.reason}")
         answer.raise_for_status()
         return answer.json() if answer.content else None
+
+    def content(self, path: str, longest: int) -> bytes | None:
+        """The beginning of a file, of as many bytes as `longest` at most; None when it is not there."""
+        with self._session.get(f"{self._address}{path}", timeout=_TIMEOUT, stream=True) as answer:
+            if answer.status_code == 404:
+                return None
+            answer.raise_for_status()
+            return answer.raw.read(longest, decode_content=True)
 
     def listed(self, path: str) -> Iterator[dict[str, Any]]:
         """Everything behind a path that answers page by page."""
@@ -106,8 +120,39 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
         gone = f"no comment: no open pull request ends with {commit[:12]}"
         return f"{gone}, a newer commit has its own preview"
 
+    # From the beginning: a comment whose answer was lost is found then.
+    return _patiently(attempt)
+
+
+def saved_in_pipeline(environment: Mapping[str, str], longest: int) -> bytes | None:
+    """The file that a preview job of this GitLab pipeline saved; None without one.
+
+    Of a file that is longer than `longest`, the beginning.
+
+    Args:
+        environment: Variables that GitLab sets for its jobs.
+        longest: Greatest length in bytes.
+
+    Raises:
+        OperationError: When GitLab rejects it, or does not answer the last attempt either.
+    """
+    project = f"/projects/{_variable(environment, 'CI_PROJECT_ID')}"
+    jobs = f"{project}/pipelines/{_variable(environment, 'CI_PIPELINE_ID')}/jobs"
+
+    def attempt() -> bytes | None:
+        api = _gitlab(environment)
+        files = (
+            api.content(f"{project}/jobs/{job['id']}/artifacts/{SAVED}", longest)
+            for job in api.listed(jobs)
+            if job["name"] in _PREVIEW_JOBS
+        )
+        return next((file for file in files if file is not None), None)
+
+    return _patiently(attempt)
+
+
+def _patiently(attempt: Callable[[], T]) -> T:
     try:
-        # From the beginning: a comment whose answer was lost is found then.
         return retrying(retry_if_exception_type(requests.RequestException), _ATTEMPTS)(attempt)
     except requests.RequestException as error:
         raise OperationError(f"{error}, {_ATTEMPTS} times; run the job again") from None
@@ -140,11 +185,7 @@ def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], s
 
 def _at_gitlab(environment: Mapping[str, str]) -> Callable[[str], str]:
     """Puts a comment on the merge request whose pipeline this is."""
-    api = _Api(
-        _variable(environment, "CI_API_V4_URL"),
-        {"PRIVATE-TOKEN": _variable(environment, "GITLAB_TOKEN")},
-        "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher",
-    )
+    api = _gitlab(environment)
     project = _variable(environment, "CI_PROJECT_ID")
     notes = f"/projects/{project}/merge_requests/{_variable(environment, 'CI_MERGE_REQUEST_IID')}/notes"
     me = api.call("GET", "/user")["id"]
@@ -154,6 +195,14 @@ def _at_gitlab(environment: Mapping[str, str]) -> Callable[[str], str]:
         comment=notes,
         update="PUT",
         is_mine=lambda entry: entry["author"]["id"] == me,
+    )
+
+
+def _gitlab(environment: Mapping[str, str]) -> _Api:
+    return _Api(
+        _variable(environment, "CI_API_V4_URL"),
+        {"PRIVATE-TOKEN": _variable(environment, "GITLAB_TOKEN")},
+        "GITLAB_TOKEN must be a project access token with the scope `api` and the role Reporter or higher",
     )
 
 

@@ -172,7 +172,15 @@ JOBS = {
         # As repositories made since July 2026 have it.
         "sub": "repo:owner@1/name@42:environment:production",
     },
-    "gitlab": {"project_id": "7", "ref": "main", "ref_type": "branch", "ref_protected": "true"},
+    "gitlab": {
+        "project_id": "7",
+        "ref": "main",
+        "ref_type": "branch",
+        "ref_protected": "true",
+        "pipeline_source": "web",
+        "environment": "production",
+        "environment_protected": "true",
+    },
 }
 
 
@@ -188,11 +196,18 @@ JOBS = {
         ("github", {"environment": "drift", "ref": "refs/heads/feature"}, False, False),
         ("github", {"sub": "repo:owner/name:environment:preview"}, True, False),
         ("github", {"event_name": "push"}, False, False),
-        # Of GitLab only the protected main branch deploys.
-        ("gitlab", {}, True, True),
-        ("gitlab", {"ref": "feature"}, False, True),
-        ("gitlab", {"ref_protected": "false"}, False, True),
-        ("gitlab", {"ref_type": "tag"}, False, True),
+        ("gitlab", {}, True, False),
+        ("gitlab", {"ref": "feature"}, False, False),
+        ("gitlab", {"ref_protected": "false"}, False, False),
+        ("gitlab", {"ref_type": "tag"}, False, False),
+        ("gitlab", {"pipeline_source": "push"}, False, False),
+        # Anybody can name an environment; who may use a protected one, its approvers say.
+        ("gitlab", {"environment_protected": "false"}, False, False),
+        ("gitlab", {"environment": "production/x"}, False, False),
+        ("gitlab", {"environment": "preview", "ref": "feature"}, False, True),
+        ("gitlab", {"environment": "comment"}, False, False),
+        ("gitlab", {"environment": "drift"}, False, True),
+        ("gitlab", {"environment": "drift", "ref": "feature"}, False, False),
     ],
 )
 def test_a_job_is_what_its_environment_and_branch_say(

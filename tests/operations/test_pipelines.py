@@ -99,7 +99,7 @@ MERGE_REQUEST = {
 }
 BY_MEMBER = {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2"}
 OF_FORK = {**BY_MEMBER, "CI_PROJECT_ID": "2", "GOOGLE_PREVIEW_ACCOUNT": None}
-UP = {"CI_PIPELINE_SOURCE": "web", "STACK": "dev", "CI_COMMIT_BRANCH": "main"}
+UP = {"CI_PIPELINE_SOURCE": "web", "CI_COMMIT_BRANCH": "main"}
 RUNS_AT_GITLAB = {
     "a merge request": (MERGE_REQUEST, "make preview-cloud comment"),
     "of a fork": (OF_FORK, "make preview"),
@@ -108,7 +108,6 @@ RUNS_AT_GITLAB = {
     "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift"),
     "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand": (UP, "up"),
-    "by hand, without a stack": ({**UP, "STACK": ""}, ""),
     "by hand, from a branch": ({**UP, "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand, unprotected": ({**UP, "CI_COMMIT_REF_PROTECTED": "false"}, ""),
     "a push": ({"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BRANCH": "main"}, ""),
@@ -200,13 +199,28 @@ def test_images_are_named_by_digest_but_for_the_one_that_is_listed_as_open() -> 
     assert "Google's client" in (ROOT / "docs/merge-requests.md").read_text().partition("not been tried")[2]
 
 
-def test_up_waits_for_an_approval_and_takes_the_name_of_any_stack() -> None:
-    """Which one is none, `make` says: tests/test_house.py."""
+def test_up_waits_for_an_approval_and_knows_every_stack() -> None:
+    """At GitHub a name is typed, and `make` refuses a wrong one (tests/test_house.py)."""
     stack = GITHUB["up"][ON]["workflow_dispatch"]["inputs"]["stack"]
     assert stack["type"] == "string" and stack["required"] is True
     assert JOBS["up"]["environment"] == "production"
-    assert GITLAB["variables"]["STACK"]["value"] == ""
-    assert GITLAB["up"]["environment"]["name"].startswith("production")
+    assert GITLAB["up"]["parallel"]["matrix"] == [{"STACK": known_stacks()}]
+    # The environment that the deploy identity is given to: a name that nobody types.
+    assert GITLAB["up"]["environment"]["name"] == "production"
+    assert not [name for name, value in GITLAB["variables"].items() if isinstance(value, dict)]
+
+
+def test_what_writes_the_comment_at_gitlab_runs_main_and_unpacks_nothing_of_the_branch() -> None:
+    comment = GITLAB["comment"]
+    assert comment["variables"]["GIT_STRATEGY"] == "none"
+    assert not any(need["artifacts"] for need in comment["needs"])
+    clone, make = comment["script"][-2:]
+    assert '--branch "$CI_DEFAULT_BRANCH"' in clone and make == "make --directory main comment-gitlab"
+
+
+def test_rights_are_given_to_jobs_and_not_to_workflows() -> None:
+    for workflow in GITHUB.values():
+        assert set(workflow["permissions"].values()) == {"read"}
 
 
 def test_drift_waits_for_no_reviewer_of_previews() -> None:
@@ -248,9 +262,11 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     both = {f"make {target}" for target in (*matrix["CHECKED"], "preview", "preview-cloud", "up", "drift")}
     assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
     called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}
-    assert called - both == {"make $CHECKED", "make comment-gitlab", "make google-login"}
+    comment = GITLAB["comment"]["script"]
+    called -= {*comment}
+    assert called - both == {"make $CHECKED", "make google-login"}
     targets = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, re.MULTILINE))
-    assert {line.removeprefix("make ") for line in both | called - {"make $CHECKED"}} <= targets
+    assert {line.split()[-1] for line in both | called - {"make $CHECKED"} | {comment[-1]}} <= targets
 
 
 def test_every_command_that_make_calls_exists() -> None:

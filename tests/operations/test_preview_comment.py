@@ -147,6 +147,21 @@ def test_the_comment_is_posted(name: str, forge: ForgeServer, saved: str, comman
     assert forge.bodies == [ran.out]
 
 
+def test_at_gitlab_the_previews_of_the_pipeline_are_fetched_as_data_and_posted(
+    forge: ForgeServer, command: Command
+) -> None:
+    """The job that writes the comment unpacks nothing that the merge request's jobs have made."""
+    previews = {"commit": COMMIT, "stacks": []}
+    forge.saved = {"make: [check]": {"commit": "of another job"}, "preview": None, "preview-cloud": previews}
+    ran = command("preview-comment", "--of-pipeline", "--commit", COMMIT, "--forge", "gitlab", "--post")
+    assert (ran.status, ran.err) == (0, "comment created\n")
+    assert forge.bodies == [ran.out]
+    forge.saved = {"preview": {"commit": "d" * 40, "stacks": []}}
+    assert "is not of commit cccc" in command("preview-comment", "--of-pipeline", "--commit", COMMIT).err
+    forge.saved = {"preview": None}
+    assert "its log says why" in command("preview-comment", "--of-pipeline", "--commit", COMMIT).out
+
+
 def test_previews_of_another_commit_are_not_posted(forge: ForgeServer, saved: str, command: Command) -> None:
     """What a fork saved may name the commit of somebody else's pull request."""
     ran = command("preview-comment", "--saved", saved, "--commit", "d" * 40, "--post")

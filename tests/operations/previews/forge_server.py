@@ -41,6 +41,7 @@ class ForgeServer(LoopbackServer):
         after_creating: Called once each, after a comment was created and before the answer goes out.
         lose_creation: Whether to hang up instead of answering the next creation.
         pulls: The open pull requests, those of forks too.
+        saved: What each job of the merge request's pipeline saved as its previews, None for nothing.
     """
 
     comments: list[Stored] = field(default_factory=list)
@@ -50,6 +51,8 @@ class ForgeServer(LoopbackServer):
     lose_creation: bool = False
     pulls: list[Mapping[str, Any]] = field(default_factory=lambda: [{"number": 5, "head": {"sha": COMMIT}}])
 
+    saved: dict[str, Any] = field(default_factory=dict)
+
     @property
     def environment(self) -> dict[str, str]:
         """What a job of either forge is told."""
@@ -58,6 +61,7 @@ class ForgeServer(LoopbackServer):
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_API_URL": self.address,
             "CI_PROJECT_ID": "42",
+            "CI_PIPELINE_ID": "9",
             "CI_MERGE_REQUEST_IID": "5",
             "GITLAB_TOKEN": TOKEN,
             "CI_API_V4_URL": self.address,
@@ -94,6 +98,16 @@ class ForgeServer(LoopbackServer):
             return 200, {"id": _ME}
         if address.path == "/repos/owner/name/pulls":
             return 200, self.pulls
+        if address.path == "/projects/42/pipelines/9/jobs":
+            is_first = parse_qs(address.query)["page"] == ["1"]
+            return 200, [
+                {"id": number, "name": name} for number, name in enumerate(self.saved)
+            ] if is_first else []
+        if artifact := re.fullmatch(
+            r"/projects/42/jobs/(\d+)/artifacts/\.build/previews\.json", address.path
+        ):
+            content = [*self.saved.values()][int(artifact[1])]
+            return (404, {}) if content is None else (200, content)
         found = _COMMENTS.fullmatch(address.path)
         if found and not found[1]:
             return self._all(method, parse_qs(address.query), body)
