@@ -1,12 +1,19 @@
 """`python -m operations drift`: what has changed in the cloud since the last `up`."""
 
 import argparse
+from dataclasses import replace
 from typing import Final
 
+from cloud.container import CLUSTER
 from engine.project import ROOT, known_stacks
+from operations import network_policies
+from operations.credentials import clients_of
+from operations.errors import OperationError
 from operations.previews import checkout, comment, sources
-from operations.previews.changes import Previews
+from operations.previews.changes import Previews, StackPreview
 from operations.previews.forges import LIMITS
+from operations.previews.redaction import Redaction
+from operations.state import Backend
 
 HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
 
@@ -23,7 +30,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the drift of every stack; 1 when there is some."""
     chosen = options.stack or sources.deployed() & set(known_stacks())
-    stacks = tuple(sources.drift(stack) for stack in sorted(chosen))
+    stacks = tuple(_with_policies(sources.drift(stack)) for stack in sorted(chosen))
     found = Previews(commit=checkout.head(ROOT), stacks=stacks)
     print(comment.render(found, LIMITS["github"], title="What has changed in the cloud"), end="")
-    return 1 if found.failed or any(preview.changes for preview in stacks) else 0
+    return 1 if found.failed or any(preview.changes or preview.warnings for preview in stacks) else 0
+
+
+def _with_policies(preview: StackPreview) -> StackPreview:
+    """The drift of a stack, and what was added to its network policies, which the engine does not see."""
+    if preview.failure:
+        return preview
+    try:
+        state = Backend(preview.stack).now()
+        projects = {cluster.project for cluster in state.of_type(CLUSTER.type)}
+        added = [
+            change
+            for project in projects
+            for change in network_policies.added(state, clients_of(preview.stack, project, None))
+        ]
+    except OperationError as error:
+        unseen = Redaction().text(f"its NetworkPolicies were not compared with the cluster: {error}")
+        return replace(preview, warnings=(*preview.warnings, unseen))
+    seen = {change.name for change in preview.changes}
+    new = tuple(change for change in added if change.name not in seen)
+    return replace(preview, changes=(*preview.changes, *new), unchanged=preview.unchanged - len(new))

@@ -29,6 +29,7 @@ class Resource:
         id: Id that the provider gave; empty for components.
         outputs: Its outputs; secrets in them are encrypted.
         name: Logical name, which the program gave.
+        inputs: What the program stated; secrets in them are encrypted.
         created: When the engine first had it in its state; None in states of engines before 2023.
     """
 
@@ -37,6 +38,7 @@ class Resource:
     outputs: Mapping[str, Any]
     name: str = ""
     created: datetime | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def physical_name(self) -> str:
@@ -120,6 +122,7 @@ def _resource(entry: Mapping[str, Any]) -> Resource:
         type=entry["type"],
         id=entry.get("id") or "",
         outputs=entry.get("outputs") or {},
+        inputs=entry.get("inputs") or {},
         name=entry.get("urn", "").rpartition("::")[2],
         created=datetime.fromisoformat(created) if created else None,
     )

@@ -7,6 +7,9 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
 
+from operations import network_policies
+from operations.state import parse
+from operations.status.cluster import from_kubeconfig
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, ApiError
 from rehearsal.errors import RehearsalError
@@ -48,6 +51,31 @@ def test_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(plane: ControlPla
         assert rehearsal.refresh().changed == 0
         rehearsal.destroy()
     assert api.list("v1", "Node") == []
+
+
+def test_a_policy_that_somebody_opened_is_seen_by_drift_although_no_refresh_sees_it(
+    plane: ControlPlane, api: Api
+) -> None:
+    """The provider reads of a list as much as the program states."""
+    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
+        rehearsal.up()
+        state = parse(rehearsal.engine(["stack", "export"]), "the state")
+        policies = [*state.of_type(network_policies.POLICY)]
+        cluster = from_kubeconfig(plane.kubeconfig)
+        assert policies and network_policies.compare(policies, cluster) == []
+        closed = next(policy for policy in policies if not policy.inputs["spec"].get("ingress"))
+        namespace, _, name = closed.id.rpartition("/")
+        live = next(
+            tree
+            for tree in api.list("networking.k8s.io/v1", "NetworkPolicy", namespace)
+            if tree["metadata"]["name"] == name
+        )
+        api.patch(live, {"spec": {"ingress": [{}]}})
+        (change,) = network_policies.compare(policies, cluster)
+        assert (change.name, change.properties[0].new) == (closed.name, "[{}]")
+        if "ingress" in closed.inputs["spec"]:
+            assert rehearsal.refresh().changed == 0
+        rehearsal.destroy()
 
 
 def test_what_somebody_else_made_is_not_taken_over_and_what_he_wrote_is_a_conflict_without_force(

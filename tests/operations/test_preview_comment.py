@@ -14,6 +14,7 @@ from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json
 from operations.previews.comment import MARKER
 from operations.previews.redaction import Redaction
+from operations.state import Backend, State
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.conftest import Command
@@ -230,6 +231,13 @@ def test_a_rehearsal_that_ends_without_a_word_is_a_failure(
     assert "ended with status 1" in sources.rehearsed("dev", tmp_path).failure
 
 
+@pytest.fixture
+def no_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stacks of a test have no network policies, which `drift` compares with their cluster."""
+    monkeypatch.setattr(Backend, "now", lambda _: State())
+
+
+@pytest.mark.usefixtures("no_policies")
 def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
     pulumi: FakePulumi, command: Command
 ) -> None:
@@ -239,7 +247,7 @@ def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
     assert [call[-1] for call in pulumi.called("refresh")] == ["dev", "l4-kueue"]
 
 
-@pytest.mark.usefixtures("pulumi_got_earlier")
+@pytest.mark.usefixtures("pulumi_got_earlier", "no_policies")
 def test_drift_finds_the_engine_that_was_got_earlier_when_none_is_on_the_path(
     pulumi: FakePulumi, command: Command
 ) -> None:

@@ -1,0 +1,110 @@
+"""What somebody added to a network policy is seen, although Pulumi's refresh does not see it."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operations import drift, network_policies
+from operations.previews.changes import StackPreview
+from operations.state import Resource, State
+from operations.status.cluster import from_kubeconfig
+from tests.operations.google_server import REFUSED, Fault
+from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.lived import Lived
+
+PATH = "/apis/networking.k8s.io/v1/namespaces/llm/networkpolicies"
+CLOSED: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
+OPEN_TO_PEERS: dict[str, Any] = {
+    **CLOSED,
+    "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "a"}}}], "ports": [{"port": 8000}]}],
+}
+ANYBODY: Any = {"ipBlock": {"cidr": "0.0.0.0/0"}}
+
+
+@pytest.fixture
+def cluster() -> Iterator[KubernetesServer]:
+    with KubernetesServer() as server:
+        yield server
+
+
+def changed(cluster: KubernetesServer, folder: Path, stated: Any, live: Any) -> list[str]:
+    """Paths at which the policy of this spec differs in the cluster."""
+    cluster.fail(f"{PATH}/p", Fault(body=json.dumps({"spec": live}).encode()))
+    policy = Resource(
+        type=network_policies.POLICY, id="llm/p", outputs={}, name="policy", inputs={"spec": stated}
+    )
+    changes = network_policies.compare([policy], from_kubeconfig(cluster.kubeconfig(folder)))
+    return [prop.path for change in changes for prop in change.properties]
+
+
+def live_rule(**more: Any) -> dict[str, Any]:
+    """The rule of `OPEN_TO_PEERS` as the API server completes it, with more in it."""
+    (rule,) = OPEN_TO_PEERS["ingress"]
+    return {**rule, "ports": [{"port": 8000, "protocol": "TCP"}], **more}
+
+
+@pytest.mark.parametrize(
+    ("stated", "live"),
+    [
+        (CLOSED, {**CLOSED, "ingress": [{}]}),
+        ({**CLOSED, "ingress": []}, {**CLOSED, "ingress": [{}]}),
+        (OPEN_TO_PEERS, {**CLOSED, "ingress": [live_rule(), {}]}),
+        (
+            OPEN_TO_PEERS,
+            {**CLOSED, "ingress": [live_rule(**{"from": [*OPEN_TO_PEERS["ingress"][0]["from"], ANYBODY]})]},
+        ),
+        (OPEN_TO_PEERS, {**CLOSED, "ingress": [live_rule(ports=[{"port": 8000}, {"port": 22}])]}),
+    ],
+    ids=["opened", "opened, stated as an empty list", "a rule", "a peer", "a port"],
+)
+def test_what_was_added_to_a_policy_is_told(
+    stated: Any, live: Any, cluster: KubernetesServer, tmp_path: Path
+) -> None:
+    assert changed(cluster, tmp_path, stated, live) == ["spec.ingress"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "live"),
+    [
+        ({**CLOSED, "ingress": []}, CLOSED),
+        ({"podSelector": {}}, CLOSED),
+        (OPEN_TO_PEERS, {**CLOSED, "ingress": [live_rule()]}),
+    ],
+    ids=["empty list", "default type", "default protocol"],
+)
+def test_what_the_api_server_completes_is_no_drift(
+    stated: Any, live: Any, cluster: KubernetesServer, tmp_path: Path
+) -> None:
+    assert changed(cluster, tmp_path, stated, live) == []
+
+
+def test_a_policy_that_is_gone_is_left_to_the_engine_and_a_refusal_is_not(
+    cluster: KubernetesServer, tmp_path: Path
+) -> None:
+    policy = Resource(type=network_policies.POLICY, id="llm/gone", outputs={}, inputs={"spec": CLOSED})
+    known = from_kubeconfig(cluster.kubeconfig(tmp_path))
+    assert network_policies.compare([policy], known) == []
+    cluster.fail(PATH, REFUSED)
+    with pytest.raises(network_policies.CallError, match="403"):
+        network_policies.compare([policy], known)
+
+
+def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
+    l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with a control plane that this machine does not reach."""
+
+    def unreachable(_state: State, _clients: object) -> list[Any]:
+        raise network_policies.CallError("/apis", "no answer from the cluster")
+
+    monkeypatch.setattr("operations.previews.sources.drift", lambda stack: StackPreview(stack=stack))
+    monkeypatch.setattr("operations.state.Backend.now", lambda _: l4_kueue.alive)
+    monkeypatch.setattr(drift, "clients_of", lambda *_: None)
+    monkeypatch.setattr("operations.network_policies.added", unreachable)
+    monkeypatch.setattr("operations.previews.checkout.head", lambda _: "c" * 40)
+    assert drift.run(Namespace(stack=["l4-kueue"])) == 1
+    assert "NetworkPolicies were not compared" in capsys.readouterr().out
