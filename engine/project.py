@@ -1,6 +1,7 @@
 """The files of the Pulumi project: its name, its stacks."""
 
 import difflib
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,11 +41,15 @@ def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
         content = yaml.load(path.read_text(encoding="utf-8"), _EachOnce) or {}
         values = content.get("config") or {} if isinstance(content, dict) else None
         if isinstance(values, dict) and all(isinstance(key, str) for key in values):
+            # An alias inside its own anchor has no end; nobody can write it down.
+            json.dumps(values, default=str)
             return values
         trouble = "`config:` with keys and values below it is expected"
     except yaml.MarkedYAMLError as error:
         # Not the error's own text: it repeats the line.
         trouble = f"line {error.problem_mark.line + 1 if error.problem_mark else '?'}: {error.problem}"
+    except RecursionError:
+        trouble = "its brackets are nested too deeply"
     except (OSError, ValueError, yaml.YAMLError) as error:
         trouble = " ".join(str(getattr(error, "strerror", error)).split())
     raise EngineError(f"{path.name} cannot be read ({trouble}); `git diff {path.name}` says what was changed")

@@ -62,6 +62,14 @@ class BucketSettings(StackSettings):
         "`forceDestroy` false that is refused.",
     )
 
+    @field_validator("bucket_name")
+    @classmethod
+    def _is_not_googles(cls, name: str | None) -> str | None:
+        """https://docs.cloud.google.com/storage/docs/buckets#naming"""
+        if name and (name.startswith("goog") or "google" in name):
+            raise ValueError(f"{name!r} begins with goog or holds google, which Cloud Storage refuses")
+        return name
+
 
 class RunSettings(StackSettings):
     """Settings of every scenario whose runs end."""

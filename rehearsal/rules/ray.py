@@ -12,6 +12,7 @@ from typing import Any, Final
 from cloud.inputs import is_unknown, numbers, objects, texts
 from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
+from cloud.quantity import canonical
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal.rules import pods
@@ -36,6 +37,7 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
         return
     cluster = "spec.rayClusterSpec" if kind == "RayJob" else "spec"
     yield from _named(inputs, kind, cluster)
+    yield from _quantities(inputs["spec"], "spec")
     for group in objects(inputs, f"{cluster}.workerGroupSpecs[]"):
         yield from _slice(group)
 
@@ -47,6 +49,30 @@ def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Probl
         if not re.fullmatch(RFC1035 % (longest - 2), name):
             reason = f"{name!r} is not a valid name of a {kind}: {RFC1035_RULE % longest}"
             yield "metadata.name", reason
+
+
+def _quantities(node: Any, path: str) -> Iterator[Problem]:
+    """Quantities that KubeRay's operator writes back in another spelling: a change in every `refresh`.
+
+    The API server keeps the fields of a custom resource as they were sent; the operator reads them into Go's
+    types and writes the whole object when it adds its finalizer.
+    """
+    if isinstance(node, list):
+        for entry in node:
+            yield from _quantities(entry, f"{path}[]")
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            if key in ("limits", "requests", "sizeLimit"):
+                yield from _spelt_otherwise(value, f"{path}.{key}")
+            else:
+                yield from _quantities(value, f"{path}.{key}")
+
+
+def _spelt_otherwise(node: Any, path: str) -> Iterator[Problem]:
+    for key, value in node.items() if isinstance(node, Mapping) else [("", node)]:
+        if isinstance(value, str) and (spelling := canonical(value)) != value:
+            where = f"{path}.{key}" if key else path
+            yield where, f"the operator writes {value} back as {spelling}, a change in every refresh"
 
 
 def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:

@@ -104,6 +104,8 @@ def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environme
         (b"\x7fELF\x00\xff\xfe", "can't decode byte 0xff"),
         (b"config:\n  a:b: 1\n  a:c: 2\n  a:b: 3\n", "line 2: a:b stands twice"),
         (b"config:\n  a:b: 2026-99-99\n", "month must be in 1..12"),
+        (b"config:\n  a:b: &c [*c]\n", "Circular reference"),
+        (b"config:\n  a:b: " + b"[" * 3000, "nested too deeply"),
         (None, "Is a directory"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from cloud.container import NOT_ON_AUTOPILOT
 from cloud.inputs import UNKNOWN
 from rehearsal import rules
-from rehearsal.rules import pods
+from rehearsal.rules import pods, ray
 from tests.rehearsal import right
 
 EXCLUSION = "maintenancePolicy.maintenanceExclusions.0"
@@ -259,3 +259,21 @@ def test_a_mounted_bucket_needs_the_annotation_that_brings_the_sidecar() -> None
     )
     annotated = {**template, "metadata": {"annotations": {"gke-gcsfuse/volumes": "true"}}}
     assert list(pods.problems("spec.template", annotated)) == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "spelling"), [("1024Gi", "1Ti"), ("1.5Gi", "1536Mi"), ("1Ti", ""), ("64Gi", "")]
+)
+def test_quantities_of_ray_are_written_as_its_operator_writes_them_back(memory: str, spelling: str) -> None:
+    container = {"name": "c", "resources": {"limits": {"memory": memory, "cpu": "160"}}}
+    group = {"groupName": "g", "template": {"spec": {"containers": [container]}}}
+    job = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": "job"},
+        "spec": {"rayClusterSpec": {"workerGroupSpecs": [group]}},
+    }
+    told = [reason for where, reason in ray.problems(job) if where.endswith("limits.memory")]
+    assert told == (
+        [f"the operator writes {memory} back as {spelling}, a change in every refresh"] if spelling else []
+    )

@@ -27,6 +27,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "gcp:region: 'us-central\N{ARABIC-INDIC DIGIT ONE}' is not a region such as us-central1 (not a zone)",
     ),
     (
+        {"llm-stacks:bucketName": "my-google-bucket"},
+        "bucketName: 'my-google-bucket' begins with goog or holds google, which Cloud Storage refuses",
+    ),
+    (
         {"gcp:regon": "us-central1"},
         "gcp:regon: the provider has no such setting; did you mean gcp:region?",
     ),
