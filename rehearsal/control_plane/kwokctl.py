@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,21 @@ _FLAGS: Final = {
     "kube-scheduler": {"leader-elect": "false"},
 }
 LOG_LINES: Final = 15
+# The socket at which `rehearsal.pods` takes the API server's connections to nodes and pods.
+KONNECTIVITY: Final = "@konnectivity"
+_EGRESS: Final = {
+    "apiVersion": "apiserver.k8s.io/v1beta1",
+    "kind": "EgressSelectorConfiguration",
+    "egressSelections": [
+        {
+            "name": "cluster",
+            "connection": {
+                "proxyProtocol": "HTTPConnect",
+                "transport": {"uds": {"udsName": KONNECTIVITY}},
+            },
+        }
+    ],
+}
 
 
 def create(folder: Path, *, pods: bool = True) -> None:
@@ -55,7 +71,13 @@ def create(folder: Path, *, pods: bool = True) -> None:
     Raises:
         RehearsalError: With what kwokctl says.
     """
-    (folder / "kwok.yaml").write_text(yaml.safe_dump_all([_configuration(), *kwok.stages(pods=pods)]))
+    flags: Mapping[str, Mapping[str, str]] = _FLAGS
+    if not pods:
+        (egress := folder / "egress.yaml").write_text(yaml.safe_dump(_EGRESS))
+        to_pods = {"egress-selector-config-file": str(egress)}
+        flags = {**_FLAGS, "kube-apiserver": {**_FLAGS["kube-apiserver"], **to_pods}}
+    configuration = [_configuration(flags), *kwok.stages(pods=pods)]
+    (folder / "kwok.yaml").write_text(yaml.safe_dump_all(configuration))
     _on(folder, "create", "cluster")
 
 
@@ -84,7 +106,7 @@ def _on(folder: Path, *arguments: str) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "KWOK_WORKDIR": str(folder), "KUBECONFIG": str(folder / "kubeconfig")},
+        env=_environment(folder),
         text=True,
         start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which decides
     )
@@ -100,6 +122,12 @@ def _on(folder: Path, *arguments: str) -> str:
     return output
 
 
+def _environment(folder: Path) -> dict[str, str]:
+    """A home of its own: its client keeps what it has asked of the API server in `~/.kube/cache`."""
+    own = {"HOME": folder, "KWOK_WORKDIR": folder, "KUBECONFIG": folder / "kubeconfig"}
+    return {**os.environ, **{name: str(path) for name, path in own.items()}}
+
+
 def free_ports(count: int) -> list[int]:
     """Loopback ports that nobody listens on; all different, as all are held until all are found."""
     sockets = [socket.socket() for _ in range(count)]
@@ -112,7 +140,7 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def _configuration() -> dict[str, Any]:
+def _configuration(flags_by_program: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     programs = {option: str(go_build.path_of(name)) for option, name in _PROGRAMS.items()}
     # kwokctl's own choice of ports looks at the clusters of one folder; two rehearsals would collide.
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
@@ -129,7 +157,7 @@ def _configuration() -> dict[str, Any]:
         },
         "componentsPatches": [
             {"name": name, "extraArgs": [{"key": key, "value": value} for key, value in flags.items()]}
-            for name, flags in _FLAGS.items()
+            for name, flags in flags_by_program.items()
         ],
     }
 

@@ -25,7 +25,7 @@ def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
     Args:
         api: The API server.
         operator: Its process.
-        runs_pods: Whether Ray runs, and is found by its names.
+        runs_pods: Whether Ray runs.
 
     Raises:
         RehearsalError: With the end of its log, when it does not become ready.
@@ -47,7 +47,9 @@ def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
         "--metrics-addr=0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
     ]
-    # It asks Ray by plain HTTP at names that only a cluster resolves: without one a closed port refuses.
+    # GKE's lives with the control plane and asks Ray through the API server.
+    arguments += ["--use-kubernetes-proxy"] if runs_pods else []
+    # Else by plain HTTP at names that only a cluster resolves: without one a closed port refuses.
     refused = {} if runs_pods else {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
     operator.start(api, account, arguments, health=health, environment=refused)
 

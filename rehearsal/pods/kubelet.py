@@ -2,16 +2,18 @@
 
 import ssl
 import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import parse_qs, urlsplit
 
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import Object
+from rehearsal.control_plane.api import ApiError, Object
 from rehearsal.control_plane.kwok import KUBELET_PORT
-from rehearsal.errors import RehearsalError
 from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.pods.firewall import Firewall
+from rehearsal.pods.konnectivity import Konnectivity
 from rehearsal.pods.network import write_hosts
 from rehearsal.pods.pod import Machine, Pod
 
@@ -27,6 +29,9 @@ class Kubelet(LoopbackServer):
         plane: The control plane.
         machine: What every node is.
         hosts: The hosts file of the network.
+
+    Attributes:
+        firewall: What enforces the network policies.
     """
 
     host, port = "0.0.0.0", KUBELET_PORT
@@ -35,6 +40,8 @@ class Kubelet(LoopbackServer):
         self._api, self._machine, self._hosts = plane.api, machine, hosts
         self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self.tls.load_cert_chain(plane.keys / "admin.crt", plane.keys / "admin.key")
+        self.firewall = Firewall(self._api)
+        self._konnectivity = Konnectivity()
         self._pods: dict[str, Pod] = {}
         self._lost: set[str] = set()
         self._stopped = threading.Event()
@@ -42,6 +49,7 @@ class Kubelet(LoopbackServer):
 
     def __enter__(self) -> Self:
         """Starts to run pods."""
+        self._konnectivity.__enter__()
         self._keeper.start()
         return super().__enter__()
 
@@ -50,6 +58,7 @@ class Kubelet(LoopbackServer):
         super().__exit__()
         self._stopped.set()
         self._keeper.join()
+        self._konnectivity.__exit__()
         for pod in self._pods.values():
             pod.close()
 
@@ -76,6 +85,10 @@ class Kubelet(LoopbackServer):
         file = self._machine.log(tree, container or tree["spec"]["containers"][0]["name"])
         return file.read_text(errors="replace") if file.exists() else ""
 
+    def refused(self) -> Counter[str]:
+        """Packets that network policies have refused so far, by source, target, protocol and port."""
+        return self.firewall.refused(list(self._pods.values()))
+
     def lose(self, node: str) -> None:
         """Takes a node away, whose pods are told to end.
 
@@ -91,7 +104,7 @@ class Kubelet(LoopbackServer):
 
     def _keep(self) -> None:
         while not self._stopped.wait(_SECONDS):
-            with suppress(RehearsalError, ConnectionError):  # the API server may be gone for a while
+            with suppress(ApiError, ConnectionError):  # the API server may be gone for a while
                 self._follow(self._api.list("v1", "Pod"))
                 names = _names(self._api.list("discovery.k8s.io/v1", "EndpointSlice"))
                 write_hosts(self._hosts, names)
@@ -101,6 +114,7 @@ class Kubelet(LoopbackServer):
     def _follow(self, trees: list[Object]) -> None:
         there = {tree["metadata"]["uid"]: tree for tree in trees if tree["spec"].get("nodeName")}
         for gone in self._pods.keys() - there.keys():
+            self.firewall.forget(self._pods[gone])
             self._pods.pop(gone).close()
         for identity, tree in there.items():
             lost = tree["spec"]["nodeName"] in self._lost or "podIP" in tree.get("status", {})
@@ -110,6 +124,9 @@ class Kubelet(LoopbackServer):
                 pod.tree = tree
                 if "deletionTimestamp" in tree["metadata"]:
                     pod.leave(float(tree["metadata"].get("deletionGracePeriodSeconds") or 0))
+        self.firewall.follow(self._pods.values())
+        for pod in self._pods.values():
+            pod.connected.set()
 
 
 def _names(slices: list[Object]) -> list[tuple[str, str]]:

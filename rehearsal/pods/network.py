@@ -12,8 +12,12 @@ from typing import Any, Final
 
 from rehearsal.errors import RehearsalError
 
-# Where the stand-ins listen, and the metadata server as on Google Cloud.
-GATEWAY: Final = "10.8.0.1"
+# The addresses of pods, of the node of all of them, and of the agent that the API server goes through.
+PODS: Final = "10.8.0.0/16"
+NODE: Final = "10.8.0.1"
+AGENT: Final = "10.8.255.254"
+# Where the stand-ins listen: outside of the cluster, and the metadata server as on Google Cloud.
+OUTSIDE: Final = "192.0.2.1"
 METADATA: Final = "169.254.169.254"
 _BRIDGE: Final = "pods"
 # Programs of the Debian packages bubblewrap and iproute2.
@@ -53,12 +57,12 @@ def enter(hosts: Path) -> None:
     _ip(
         "link set lo up",
         f"link add {_BRIDGE} type bridge",
-        f"address add {GATEWAY}/16 dev {_BRIDGE}",
-        f"address add {METADATA}/32 dev {_BRIDGE}",
-        f"link set {_BRIDGE} up",
+        f"address add {NODE}/16 dev {_BRIDGE}",
+        *(f"address add {address}/32 dev {_BRIDGE}" for address in (AGENT, OUTSIDE, METADATA)),
+        f"link set {_BRIDGE} up addrgenmode none",
     )
     write_hosts(hosts, ())
-    _run("mount", "--bind", str(hosts), "/etc/hosts")
+    run("mount", "--bind", str(hosts), "/etc/hosts")
 
 
 def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
@@ -99,12 +103,12 @@ class PodNetwork:
         self.enter = ["nsenter", f"--net={namespace}"]
         _ip(
             f"link add pod{number} type veth peer name eth0 netns {self._holder.pid}",
-            f"link set pod{number} master {_BRIDGE} up",
+            f"link set pod{number} master {_BRIDGE} addrgenmode none up",
         )
         own = (
             f"address add {self.address}/16 dev eth0",
-            "link set eth0 up",
-            f"route add default via {GATEWAY}",
+            "link set eth0 up addrgenmode none",  # no IPv6, as in the clusters
+            f"route add default via {NODE}",
         )
         _ip("link set lo up", *own, enter=self.enter)
 
@@ -115,10 +119,16 @@ class PodNetwork:
 
 
 def _ip(*commands: str, enter: Sequence[str] = ()) -> None:
-    _run(*enter, "ip", "-batch", "-", said="\n".join(commands))
+    run(*enter, "ip", "-batch", "-", said="\n".join(commands))
 
 
-def _run(*command: str, said: str = "") -> None:
+def run(*command: str, said: str = "") -> str:
+    """Runs a command, which is told something, and returns what it prints.
+
+    Raises:
+        RehearsalError: With its own words, when it fails.
+    """
     done = subprocess.run(command, input=said, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RehearsalError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout

@@ -14,7 +14,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
 from rehearsal.pods.image import Image
 from rehearsal.pods.life import Life, now
-from rehearsal.pods.network import GATEWAY, PodNetwork, write_hosts
+from rehearsal.pods.network import NODE, PodNetwork, write_hosts
 from rehearsal.pods.references import environment, expanded, lay_out
 
 _SECONDS: Final = 0.1
@@ -56,6 +56,8 @@ class Pod:
     Attributes:
         tree: The pod as the API server had it last.
         address: Its address.
+        enter: The words before a command that is to run in its network.
+        connected: To be set when its network is as it is to be; nothing of it is started before.
     """
 
     def __init__(self, api: Api, tree: Object, machine: Machine) -> None:
@@ -63,7 +65,7 @@ class Pod:
         self._spec = tree["spec"]
         self._folder = machine.folder / "pods" / tree["metadata"]["uid"]
         self._network = PodNetwork()
-        self.address = self._network.address
+        self.address, self.enter = self._network.address, self._network.enter
         self._folder.mkdir(parents=True)
         self._hosts = self._folder / "hosts"
         self.resolve(())
@@ -72,6 +74,7 @@ class Pod:
         self._grace: float | None = None
         self._reason = ""
         self._dead = threading.Event()
+        self.connected = threading.Event()
         policy = self._spec.get("restartPolicy", "Always")
         once = "OnFailure" if policy == "Always" else policy
         self._first = [self._life(each, once) for each in self._spec.get("initContainers") or ()]
@@ -113,6 +116,8 @@ class Pod:
 
     def _run(self) -> None:
         while not self._dead.wait(_SECONDS):
+            if not self.connected.is_set():
+                continue
             if self._grace is not None:
                 for life in self._lives:
                     life.leave(self._grace)
@@ -148,7 +153,7 @@ class Pod:
         status: Object = {
             "phase": phase,
             "reason": self._reason or None,
-            "hostIP": GATEWAY,
+            "hostIP": NODE,
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
             "startTime": self._begun,
@@ -194,7 +199,7 @@ class Pod:
             name=self._host,
             mounts=mounts,
             read_only=bool(security.get("readOnlyRootFilesystem")),
-            enter=self._network.enter,
+            enter=self.enter,
             log=log,
         )
 

@@ -1,8 +1,5 @@
 """Pods that run: a control plane in a network of its own. Without what that needs, the tests are skipped."""
 
-import atexit
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,17 +18,21 @@ from tests import plans
 from tests.pods.stage import CloudRunStage, Stage
 from tests.pods.surroundings import Surroundings
 
-HOSTS = Path(tempfile.mkdtemp(prefix="pods-"), "hosts")
-atexit.register(shutil.rmtree, HOSTS.parent, ignore_errors=True)
-MISSING = network.missing() or go_build.missing(programs.MODULES)
-if not MISSING:
+
+@pytest.fixture(scope="session")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Builds what is missing, then moves the tests into a network of their own; its hosts file."""
+    if reason := network.missing() or go_build.missing(programs.MODULES):
+        pytest.skip(reason)
     go_build.build(programs.MODULES, print)
     lookup.find(print)
-    network.enter(HOSTS)
+    hosts = tmp_path_factory.mktemp("network") / "hosts"
+    network.enter(hosts)
+    return hosts
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
+def plane(hosts: Path) -> Iterator[ControlPlane]:
     """A control plane whose pods nobody plays."""
     with ControlPlane(runs_pods=True) as plane:
         yield plane
@@ -61,14 +62,16 @@ def bare_machine(image: Image, folder: Path) -> Machine:
 
 
 @pytest.fixture(scope="module")
-def kubelet(plane: ControlPlane, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+def kubelet(
+    plane: ControlPlane, image: Image, hosts: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kubelet]:
     """What runs the pods of every node; there is nothing around them."""
-    with Kubelet(plane, bare_machine(image, tmp_path_factory.mktemp("kubelet")), HOSTS) as kubelet:
+    with Kubelet(plane, bare_machine(image, tmp_path_factory.mktemp("kubelet")), hosts) as kubelet:
         yield kubelet
 
 
 @pytest.fixture(scope="session")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+def around(hosts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
     """Buckets, a Hub and a metadata server."""
     with Surroundings(tmp_path_factory.mktemp("hub") / "made") as around:
         yield around
@@ -78,13 +81,13 @@ Play = Callable[..., Stage]
 
 
 @pytest.fixture(scope="module")
-def play(plane: ControlPlane, around: Surroundings) -> Iterator[Play]:
+def play(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Play]:
     """Makes a stage of a stack with these settings; of the one before nothing may be left."""
     with ExitStack() as stages:
 
         def play(stack: str, **settings: str) -> Stage:
             stages.close()
-            stage = stages.enter_context(Stage(stack, plans.keys(settings), plane, around, HOSTS))
+            stage = stages.enter_context(Stage(stack, plans.keys(settings), plane, around, hosts))
             stages.callback(_leave_nothing, stage)
             return stage
 
@@ -102,6 +105,7 @@ def cloud_run(around: Surroundings) -> Iterator[CloudRunStage]:
 
 
 def _leave_nothing(stage: Stage) -> None:
+    assert not stage.kubelet.refused(), "network policies have refused what the pods need"
     stage.stack.destroy()
     assert stage.stack.cloud.items == []
     assert stage.stack.cluster and stage.stack.cluster.left() == []

@@ -46,6 +46,7 @@ class Instance(Pod):
         }
         metadata = {"name": name, "namespace": "", "uid": uuid.uuid4().hex}
         super().__init__(_Secrets(cloud), {"metadata": metadata, "spec": spec}, machine)
+        self.connected.set()  # no network policy is about it
 
     @property
     def status(self) -> Object:

@@ -16,7 +16,7 @@ from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import BUCKET, FakeCloud, Item
 from rehearsal.pods.image import Image, lay_out
-from rehearsal.pods.network import GATEWAY, METADATA
+from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Machine
 from tests.stand_ins.bucket import Buckets
 from tests.stand_ins.hub import Hub
@@ -69,7 +69,7 @@ class Surroundings:
             self.buckets = Buckets(self.folder / "buckets", self._exists)
             self.buckets.authorize = self._refuses
             metadata = MetadataServer(lambda address: self.account_of(address), _PROJECT, _EMAIL)
-            self.hub.host = self.buckets.host = GATEWAY
+            self.hub.host = self.buckets.host = OUTSIDE
             metadata.host, metadata.port = METADATA, 80
             for server in (self.hub, self.buckets, metadata):
                 started.enter_context(server)

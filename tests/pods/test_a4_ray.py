@@ -15,7 +15,6 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.container import Process
-from tests.pods.conftest import HOSTS
 from tests.pods.stage import TIMEOUT, Stage
 from tests.pods.surroundings import Surroundings
 
@@ -161,13 +160,14 @@ class Ray:
 
 
 @pytest.fixture(scope="module")
-def ray(plane: ControlPlane, around: Surroundings) -> Iterator[Ray]:
+def ray(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Ray]:
     """The stack, up; it is gone without a trace after the tests."""
-    with Stage("a4-ray", {}, plane, around, HOSTS) as stage:
+    with Stage("a4-ray", {}, plane, around, hosts) as stage:
         stage.stack.up()
         ray = Ray(stage)
         yield ray
         ray.shut_down()
+        assert not stage.kubelet.refused(), "network policies have refused what Ray needs"
         stage.stack.destroy()
         assert stage.stack.cloud.items == []
         assert stage.stack.cluster and stage.stack.cluster.left() == []

@@ -1,0 +1,73 @@
+"""The way of the API server's connections to nodes and pods, as on GKE: an agent with an address of its own.
+
+The API server is told of it as in https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/. Its
+`services/proxy` and `pods/proxy` reach a pod only where network policies let the agent in.
+"""
+
+import socket
+import threading
+from contextlib import suppress
+from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
+from typing import Final, Self
+
+from rehearsal.control_plane.kwokctl import KONNECTIVITY
+from rehearsal.pods.network import AGENT
+
+# As the real agent waits for a connection.
+_SECONDS: Final = 5.0
+
+
+class _Tunnel(StreamRequestHandler):
+    """One connection of the API server, which begins with `CONNECT HOST:PORT HTTP/1.1`."""
+
+    rbufsize = 0
+
+    def handle(self) -> None:
+        host, _, port = self.rfile.readline().split()[1].decode().rpartition(":")
+        while self.rfile.readline().strip():
+            pass  # headers
+        try:
+            there = socket.create_connection((host.strip("[]"), int(port)), _SECONDS, (AGENT, 0))
+        except OSError as error:
+            self.wfile.write(f"HTTP/1.1 502 {error}\r\n\r\n".encode())
+            return
+        with there:
+            there.settimeout(None)
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            back = threading.Thread(target=_pass_on, args=(there, self.connection), daemon=True)
+            back.start()
+            _pass_on(self.connection, there)
+            back.join()
+
+
+class _Server(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+
+class Konnectivity:
+    """Server and agent in one, for as long as the context; in the network that `network.enter` has made."""
+
+    def __enter__(self) -> Self:
+        """Starts to listen."""
+        # An abstract socket: one for each network namespace, and no file.
+        self._server = _Server(KONNECTIVITY.replace("@", "\0"), _Tunnel)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stops listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    """Passes on what one side says until it has nothing more to say, and lets the other side know."""
+    with suppress(OSError):
+        while content := source.recv(65536):
+            target.sendall(content)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,203 @@
+"""Which connections the network policies of a cluster let a pod have, as rules of nftables.
+
+https://kubernetes.io/docs/concepts/services-networking/network-policies/ says what a policy means. Where
+implementations differ, this is GKE Dataplane V2's Cilium: an `ipBlock` never means a pod, and what is refused
+is dropped without an answer.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from typing import Final
+
+from rehearsal.control_plane.api import Object
+
+TABLE: Final = "policies"
+# Of each refused connection: the other side, the protocol, the port. By the direction of a policy.
+REFUSED: Final = {"Ingress": "refused_ingress", "Egress": "refused_egress"}
+_HOOKS: Final = {"Ingress": "input", "Egress": "output"}
+_OTHER_SIDE: Final = {"Ingress": "ip saddr", "Egress": "ip daddr"}
+_LOOPBACK: Final = {"Ingress": 'iifname "lo"', "Egress": 'oifname "lo"'}
+_PEERS: Final = {"Ingress": "from", "Egress": "to"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A pod, as far as policies look at it.
+
+    Args:
+        name: Its name.
+        namespace: Its namespace.
+        labels: Its labels.
+        address: Its address.
+        ports: The numbers of its ports by protocol and name.
+    """
+
+    name: str
+    namespace: str
+    address: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ports: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pod: Object, address: str) -> "Peer":
+        """The pod of the API server that has an address."""
+        metadata = pod["metadata"]
+        ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
+        return cls(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            labels=metadata.get("labels") or {},
+            address=address,
+            ports={
+                (port.get("protocol", "TCP"), port["name"]): port["containerPort"]
+                for port in ports
+                if "name" in port
+            },
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What decides on connections.
+
+    Args:
+        policies: All NetworkPolicies.
+        namespaces: The labels of each namespace.
+        peers: All pods that run.
+        node: The address of their node, where probes come from: Kubernetes always lets it pass.
+        pods: The range of the pods' addresses.
+    """
+
+    policies: Sequence[Object]
+    namespaces: Mapping[str, Mapping[str, str]]
+    peers: Sequence[Peer]
+    node: str
+    pods: str
+
+
+def selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector means something with these labels; an empty one means everything."""
+    wanted = (selector.get("matchLabels") or {}).items()
+    return all(labels.get(key) == value for key, value in wanted) and all(
+        _holds(expression, labels) for expression in selector.get("matchExpressions") or ()
+    )
+
+
+def rules(pod: Peer, cluster: Cluster) -> str:
+    """Input of `nft -f`: makes the rules of a pod's own network, or replaces them and keeps the counts."""
+    own = [
+        policy["spec"]
+        for policy in cluster.policies
+        if policy["metadata"]["namespace"] == pod.namespace
+        and selects(policy["spec"].get("podSelector") or {}, pod.labels)
+    ]
+    return "\n".join((_empty_table(), *(_chain(direction, pod, own, cluster) for direction in _HOOKS)))
+
+
+def _empty_table() -> str:
+    sets = "\n".join(
+        f"set {name} {{ type ipv4_addr . inet_proto . inet_service; flags dynamic; size 4096; counter; }}"
+        for name in REFUSED.values()
+    )
+    chains = "\n".join(
+        f"chain {direction} {{ type filter hook {hook} priority filter; policy accept; }}"
+        for direction, hook in _HOOKS.items()
+    )
+    flushes = "\n".join(f"flush chain ip {TABLE} {direction}" for direction in _HOOKS)
+    return f"table ip {TABLE} {{\n{sets}\n{chains}\n}}\n{flushes}"
+
+
+def _chain(direction: str, pod: Peer, policies: Sequence[Object], cluster: Cluster) -> str:
+    lines = [f"{_LOOPBACK[direction]} accept", "ct state established,related accept"]
+    holding = [policy for policy in policies if direction in _types(policy)]
+    if holding:  # else the pod is not isolated in this direction
+        other = _OTHER_SIDE[direction]
+        lines.append(f"{other} {cluster.node} accept")
+        for policy in holding:
+            for rule in policy.get(direction.lower()) or ():
+                lines += [f"{match} accept".strip() for match in _matches(direction, pod, rule, cluster)]
+        key, name = f"{other} . meta l4proto", REFUSED[direction]
+        lines.append(f"meta l4proto {{ tcp, udp, sctp }} update @{name} {{ {key} . th dport }} drop")
+        lines.append(f"update @{name} {{ {key} . 0 }} drop")
+    text = "\n".join(lines)
+    return f"table ip {TABLE} {{\nchain {direction} {{\n{text}\n}}\n}}"
+
+
+def _types(policy: Object) -> Sequence[str]:
+    """The directions that a policy is about; the API server writes its own default down."""
+    return policy.get("policyTypes") or (["Ingress", "Egress"] if policy.get("egress") else ["Ingress"])
+
+
+def _matches(direction: str, pod: Peer, rule: Object, cluster: Cluster) -> Iterator[str]:
+    """The matches of a rule of a policy: any of them allows a connection."""
+    others = rule.get(_PEERS[direction])
+    ports = rule.get("ports") or [None]
+    if not others:
+        yield from (match for port in ports for match in _anywhere(direction, pod, port, cluster))
+    for other in others or ():
+        if block := other.get("ipBlock"):
+            if ip_network(block["cidr"]).version == 4:  # pods have no other addresses
+                yield from _from_block(direction, pod, block, ports, cluster)
+            continue
+        meant = [peer for peer in cluster.peers if _means(other, peer, pod.namespace, cluster)]
+        for port in ports:
+            yield from _from_pods(direction, pod, meant, port)
+
+
+def _anywhere(direction: str, pod: Peer, port: Object | None, cluster: Cluster) -> Iterator[str]:
+    if direction == "Egress" and port and isinstance(port.get("port"), str):
+        yield from _from_pods(direction, pod, cluster.peers, port)
+    elif (match := _port(pod, port)) is not None:
+        yield match
+
+
+def _from_block(
+    direction: str, pod: Peer, block: Object, ports: Sequence[Object | None], cluster: Cluster
+) -> Iterator[str]:
+    other = _OTHER_SIDE[direction]
+    excluded = [cluster.pods, *(block.get("except") or ())]
+    match = " ".join((f"{other} {block['cidr']}", *(f"{other} != {range}" for range in excluded)))
+    for port in ports:
+        named_elsewhere = direction == "Egress" and port and isinstance(port.get("port"), str)
+        if not named_elsewhere and (on := _port(pod, port)) is not None:
+            yield f"{match} {on}"
+
+
+def _from_pods(direction: str, pod: Peer, peers: Sequence[Peer], port: Object | None) -> Iterator[str]:
+    """By the address: the name of a port is that of the pod that is connected to."""
+    for peer in peers:
+        if (on := _port(pod if direction == "Ingress" else peer, port)) is not None:
+            yield f"{_OTHER_SIDE[direction]} {peer.address} {on}"
+
+
+def _port(server: Peer, port: Object | None) -> str | None:
+    """The match of a port of a rule; None when the server has no port of that name."""
+    if port is None:
+        return ""
+    protocol, number = port.get("protocol", "TCP"), port.get("port")
+    if isinstance(number, str):
+        number = server.ports.get((protocol, number))
+        if number is None:
+            return None
+    if number is None:
+        return f"meta l4proto {protocol.lower()}"
+    last = port.get("endPort")
+    return f"{protocol.lower()} dport {number}-{last}" if last else f"{protocol.lower()} dport {number}"
+
+
+def _means(other: Object, peer: Peer, namespace: str, cluster: Cluster) -> bool:
+    """Whether a peer of a rule means a pod."""
+    if "namespaceSelector" in other:
+        its_namespace = selects(other["namespaceSelector"], cluster.namespaces.get(peer.namespace, {}))
+    else:
+        its_namespace = peer.namespace == namespace
+    return its_namespace and selects(other.get("podSelector") or {}, peer.labels)
+
+
+def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
+    key, operator = expression["key"], expression["operator"]
+    if operator in ("Exists", "DoesNotExist"):
+        return (key in labels) == (operator == "Exists")
+    # NotIn holds of what has no such label, too.
+    return (labels.get(key) in expression["values"]) == (operator == "In")

@@ -1,0 +1,217 @@
+"""Network policies hold for pods that are run: with each policy of the program, and without it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import pytest
+import yaml
+
+from engine.project import ROOT
+from rehearsal.control_plane.api import Api, ApiError, Object, is_true, until
+from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.pods import firewall
+from rehearsal.pods.kubelet import Kubelet
+from rehearsal.pods.network import OUTSIDE
+from rehearsal.pods.pod import Pod
+
+LLM, ELSEWHERE, MONITORING = "policies", "elsewhere", "gke-gmp-system"
+# Pods by namespace and name, with their labels.
+PODS: Final = {
+    (LLM, "trainer"): {"app": "finetune"},
+    (LLM, "trainer-2"): {"app": "finetune"},
+    (LLM, "server"): {"app": "serving"},
+    (LLM, "head"): {"ray.io/is-ray-node": "yes"},
+    (ELSEWHERE, "stranger"): {"app": "finetune"},
+    (MONITORING, "collector"): {},
+}
+# Ports at which all of them listen.
+PORTS: Final = (8000, 8080, 8265, 29500)
+SCRIPT: Final = "; ".join(f"python -m http.server {port} >/dev/null 2>&1 &" for port in PORTS).replace(
+    "&;", "&"
+)
+CONNECT: Final = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"
+TIMEOUT: Final = 60.0
+
+
+class Pods:
+    """Pods that listen, and what they reach of each other."""
+
+    def __init__(self, api: Api, kubelet: Kubelet) -> None:
+        self._api, self._kubelet = api, kubelet
+
+    def reaches(self, client: str, server: str, port: int) -> bool:
+        """Whether a pod comes to another's port; the address is not a pod's when it has a dot."""
+        address = server if "." in server else self._pod(server).address
+        command = ["python", "-c", CONNECT, address, str(port)]
+        return self._pod(client).process("main").execute(command, TIMEOUT)
+
+    def comes_to(self, client: str, server: str, port: int, *, passes: bool) -> None:
+        """Waits until a pod reaches another, or is refused."""
+        until(
+            lambda: f"{client} {'to reach' if passes else 'to be refused at'} {server}:{port}",
+            lambda: self.reaches(client, server, port) == passes,
+            TIMEOUT,
+        )
+
+    def refused(self, what: str) -> int:
+        """How many packets were refused, by source, target, protocol and port."""
+        return self._kubelet.refused()[what]
+
+    def answers_the_api_server(self, name: str, port: int) -> bool:
+        """Whether a pod is reached by `pods/proxy` of the API server."""
+        try:
+            self._api.request("GET", f"/api/v1/namespaces/{LLM}/pods/{name}:{port}/proxy/")
+        except ApiError:
+            return False
+        return True
+
+    def _pod(self, name: str) -> Pod:
+        pod = self._kubelet.pod(name)
+        assert pod, name
+        return pod
+
+
+@pytest.fixture(scope="module")
+def pods(api: Api, kubelet: Kubelet) -> Iterator[Pods]:
+    if reason := firewall.missing():
+        pytest.skip(reason)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "policies"}}
+    namespaces = [_object("v1", "Namespace", {"name": name}) for name in (LLM, ELSEWHERE, MONITORING)]
+    trees = [_pod(namespace, name, labels) for (namespace, name), labels in PODS.items()]
+    for tree in (node, *namespaces):
+        api.apply(tree)
+    for tree in namespaces:
+        account = _object("v1", "ServiceAccount", {"name": "default", "namespace": tree["metadata"]["name"]})
+        until(lambda: "a service account", lambda account=account: api.get(account))
+    for tree in trees:
+        api.create(tree)
+    until(
+        lambda: "the pods to be ready",
+        lambda: all(is_true(api.get(tree), "Ready") for tree in trees),
+        TIMEOUT,
+    )
+    yield Pods(api, kubelet)
+    for tree in trees:
+        api.delete(api.get(tree) or tree, ended=True)
+    for tree in (*namespaces, node):
+        api.delete(tree)
+
+
+@pytest.fixture
+def apply(api: Api, pods: Pods) -> Iterator[Callable[[Object], Object]]:
+    """Applies a policy until the end of the test."""
+    applied: list[Object] = []
+
+    def apply(policy: Object) -> Object:
+        applied.append(policy)
+        return api.apply(policy)
+
+    yield apply
+    for policy in applied:
+        api.delete(policy)
+        until(lambda: "a policy to go", lambda policy=policy: not api.get(policy))
+
+
+def _object(version: str, kind: str, metadata: Object, **fields: object) -> Object:
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **fields}
+
+
+def _pod(namespace: str, name: str, labels: Mapping[str, str]) -> Object:
+    """Its readiness is asked for by its kubelet, whatever policies say."""
+    probe = {"tcpSocket": {"port": PORTS[-1]}, "periodSeconds": 1}
+    container = {
+        "name": "main",
+        "image": "finetune",
+        "command": ["sh", "-c", f"{SCRIPT} exec sleep infinity"],
+        "readinessProbe": probe,
+    }
+    spec = {
+        "nodeName": "policies",
+        "containers": [container],
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 0,
+    }
+    return _object("v1", "Pod", {"name": name, "namespace": namespace, "labels": {**labels}}, spec=spec)
+
+
+def manifest(path: str) -> Object:
+    """A policy of the program."""
+    text = (ROOT / path).read_text().replace("${namespace}", LLM)
+    return yaml.safe_load(text)
+
+
+def policy(name: str, **spec: object) -> Object:
+    metadata = {"name": name, "namespace": LLM}
+    return _object("networking.k8s.io/v1", "NetworkPolicy", metadata, spec={"podSelector": {}, **spec})
+
+
+DENIES = "workloads/l4-kueue/deny-ingress.yaml"
+Apply = Callable[[Object], Object]
+
+
+@pytest.mark.parametrize(
+    ("path", "client", "server", "port"),
+    [
+        ("workloads/l4-kueue/ingress-to-finetune.yaml", "trainer", "trainer-2", 29500),
+        ("workloads/l4-kueue/ingress-to-serving.yaml", "trainer", "server", 8000),
+        ("components/manifests/ingress-from-inside.yaml", "trainer", "head", 8265),
+        ("components/manifests/ingress-from-platform.yaml", "collector", "head", 8080),
+    ],
+)
+def test_what_a_policy_of_the_program_allows_passes_and_is_refused_without_it(
+    pods: Pods, apply: Apply, api: Api, path: str, client: str, server: str, port: int
+) -> None:
+    apply(manifest(DENIES))
+    allows = apply(manifest(path))
+    pods.comes_to("stranger", server, port, passes=False)
+    pods.comes_to(client, server, port, passes=True)
+    namespace = {name: namespace for namespace, name in PODS}[client]
+    what = f"{namespace}/{client} to {LLM}/{server}, TCP {port}"
+    before = pods.refused(what)
+    api.delete(allows)
+    pods.comes_to(client, server, port, passes=False)
+    assert pods.refused(what) > before
+
+
+def test_a_port_that_no_policy_opens_is_refused(pods: Pods, apply: Apply) -> None:
+    apply(manifest(DENIES))
+    apply(manifest("workloads/l4-kueue/ingress-to-serving.yaml"))
+    pods.comes_to("trainer", "server", 8080, passes=False)
+    pods.comes_to("trainer", "server", 8000, passes=True)
+
+
+def test_the_api_server_reaches_rays_dashboard_by_the_policy_for_konnectivity_alone(
+    pods: Pods, apply: Apply, api: Api
+) -> None:
+    apply(manifest("components/manifests/ingress-from-inside.yaml"))
+    refused = f"kube-system/konnectivity-agent to {LLM}/head, TCP 8265"
+    until(lambda: "a refusal", lambda: not pods.answers_the_api_server("head", 8265), TIMEOUT)
+    assert pods.refused(refused)
+    apply(manifest("components/manifests/ingress-from-platform.yaml"))
+    until(lambda: "an answer", lambda: pods.answers_the_api_server("head", 8265), TIMEOUT)
+    assert not pods.answers_the_api_server("head", 8000)
+
+
+def test_a_pod_that_may_connect_to_nothing_is_still_probed_and_reaches_what_a_rule_names(
+    pods: Pods, apply: Apply, api: Api
+) -> None:
+    class Bucket(LoopbackServer):
+        host = OUTSIDE
+
+        def serve(self, request: Request) -> None:
+            request.answer(200, b"")
+
+    with Bucket() as bucket:
+        port = int(bucket.address.rpartition(":")[2])
+        apply(policy("deny-all", policyTypes=["Ingress", "Egress"]))
+        pods.comes_to("trainer", OUTSIDE, port, passes=False)
+        assert pods.refused(f"{LLM}/trainer to {OUTSIDE}, TCP {port}")
+        block = {"cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"]}
+        apply(policy("egress", policyTypes=["Egress"], egress=[{"to": [{"ipBlock": block}]}]))
+        pods.comes_to("trainer", OUTSIDE, port, passes=True)
+        assert not pods.reaches("trainer", "stranger", 8000)
+    tree = _pod(LLM, "probed", {})
+    api.create(tree)
+    until(lambda: "a probe to pass", lambda: is_true(api.get(tree), "Ready"), TIMEOUT)
+    assert not pods.reaches("trainer-2", "probed", PORTS[-1])
+    api.delete(api.get(tree) or tree, ended=True)
