@@ -67,6 +67,8 @@ def _play(stage: Stage, *, shares: bool) -> int:
             recording.note(said)
         for said in train(stage):
             print(said, flush=True)
+        for said in policies(stage):
+            print(said, flush=True)
     trained = stage.outcome().startswith("Complete")
     if shares:
         (folder := RESULTS / stage.stack.stack).mkdir(parents=True, exist_ok=True)
@@ -89,6 +91,19 @@ def train(stage: Stage) -> Iterator[str]:
     run = stage.run()
     for file in sorted(path for path in run.rglob("*") if path.is_file() and "checkpoint-" not in str(path)):
         yield f"in the bucket: {file.relative_to(run.parent)}, {file.stat().st_size} bytes"
+
+
+def policies(stage: Stage) -> Iterator[str]:
+    """Whether network policies were enforced, and what they have refused."""
+    if not stage.stack.cluster:
+        return
+    if reason := stage.kubelet.firewall.missing:
+        yield reason
+        return
+    refused = stage.kubelet.refused()
+    yield f"network policies were enforced; packets refused: {refused.total()}"
+    for connection, packets in refused.most_common():
+        yield f"refused: {connection}, {packets} packets"
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
