@@ -53,4 +53,10 @@ def _with_policies(preview: StackPreview) -> StackPreview:
         return replace(preview, warnings=(*preview.warnings, unseen))
     seen = {change.name for change in preview.changes}
     new = tuple(change for change in added if change.name not in seen)
-    return replace(preview, changes=(*preview.changes, *new), unchanged=preview.unchanged - len(new))
+    warnings = (*preview.warnings, *(network_policies.REMEDY.format(name=change.name) for change in new))
+    return replace(
+        preview,
+        changes=(*preview.changes, *new),
+        warnings=warnings,
+        unchanged=preview.unchanged - len(new),
+    )

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from operations.errors import visible
+
 
 class Level(StrEnum):
     """How bad it is."""
@@ -64,6 +66,11 @@ def folding(title: str, *heads: str, lines: bool = False) -> Table:
     return table
 
 
+def cell(text: str) -> str:
+    """A text of somebody else's for a table: neither rich nor the terminal obeys what is in it."""
+    return escape(visible(text))
+
+
 def show(
     rows: Iterable[tuple[str, StrEnum, str, str]],
     title: str,
@@ -82,7 +89,7 @@ def show(
         column.ratio = 3
     shown, counts = "", Counter[StrEnum]()
     for topic, level, *texts in rows:
-        table.add_row("" if topic == shown else topic, f"[{colours[level]}]{level}[/]", *map(escape, texts))
+        table.add_row("" if topic == shown else topic, f"[{colours[level]}]{level}[/]", *map(cell, texts))
         shown, counts[level] = topic, counts[level] + 1
     console.print(table)
     plural = (Level.WARNING, Level.PROBLEM)

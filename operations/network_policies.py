@@ -17,7 +17,9 @@ from operations.status.cluster import Cluster, from_google
 
 POLICY: Final = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 _PATH: Final = "/apis/networking.k8s.io/v1/namespaces"
-_REMEDY: Final = "`pulumi up --refresh` does not undo what was added: first delete the policy with kubectl"
+REMEDY: Final = (
+    "{name}: `pulumi up --refresh` does not undo what was added; first delete the policy with kubectl"
+)
 
 
 def added(state: State, clients: Clients) -> list[Change]:
@@ -58,10 +60,7 @@ def compare(policies: list[Resource], cluster: Cluster) -> list[Change]:
         except ValueError:
             raise CallError(policy.id, "the answer is not understood: it is no policy") from None
         if properties := tuple(_differences(policy.inputs.get("spec") or {}, live.get("spec") or {})):
-            change = Change(
-                kind=Kind.UPDATE, type=POLICY, name=policy.name, reason=_REMEDY, properties=properties
-            )
-            changes.append(change)
+            changes.append(Change(kind=Kind.UPDATE, type=POLICY, name=policy.name, properties=properties))
     return changes
 
 

@@ -230,10 +230,15 @@ def _permissions(ground: Ground) -> Seen:
     wanted = {each for record in records.every().values() for each in record.permissions} | {*iam.ACT_AS}
     body: dict[str, Any] = {"pageSize": 1000}
     body["fullResourceName"] = f"//cloudresourcemanager.googleapis.com/projects/{ground.plan.project}"
+    tokens: set[str | None] = set()
     while wanted and body.get("pageToken", "") is not None:
         page = ground.clients.call("iam.v1", "permissions.queryTestablePermissions", body=body)
         wanted -= {each["name"] for each in page["permissions"]}
-        body["pageToken"] = page.get("nextPageToken")
+        token = page.get("nextPageToken") or None
+        if token in tokens:
+            raise OperationError("the list of permissions does not end: IAM names a page again")
+        tokens.add(token)
+        body["pageToken"] = token
     return Seen(not wanted, f"unknown: {_listed(wanted)}")
 
 

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from operations import plan
 from operations.credentials import clients_of
-from operations.findings import folding
+from operations.errors import visible
+from operations.findings import cell, folding
 from operations.leftovers.footprint import footprints
 from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_set, add_shared
@@ -68,14 +69,14 @@ def show(findings: Findings, stack: str, console: Console) -> None:
         for each in findings.left:
             name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
             why = f"{'' if each.belonging.sure else 'perhaps: '}{each.belonging.why}"
-            table.add_row(each.kind.title, name, each.thing.location or "global", why)
+            table.add_row(each.kind.title, *map(cell, (name, each.thing.location or "global", why)))
         console.print(table)
     for title, commands in _commands(findings):
         # To copy: nothing may break their lines.
-        print("\n  ".join((title, *commands)))
+        print(visible("\n  ".join((title, *commands))))
     for each in findings.left:
         if each.thing.given_back:
-            print(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}")
+            print(visible(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}"))
     for problem in findings.unseen:
         print(f"could not look for {problem}")
     for remedy in findings.remedies:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cloud import records
@@ -247,7 +247,7 @@ def _of_state(resource: Resource, thing: Thing) -> Belonging:
     if since and made and made > since + _CLOCKS_DIFFER:
         return _perhaps(
             f"its name is in an earlier state of the stack, but this one was made later, "
-            f"{made:%Y-%m-%d %H:%M} UTC"
+            f"{made.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         )
     if resource.has_random_name:
         return Belonging("its random name is in an earlier state of the stack")

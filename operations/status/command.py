@@ -17,7 +17,7 @@ from rich.text import Text
 
 from operations.credentials import clients_of
 from operations.errors import OperationError
-from operations.findings import folding
+from operations.findings import cell, folding
 from operations.options import add_kubeconfig, add_shared
 from operations.state import Backend, State
 from operations.status.cluster import from_kubeconfig
@@ -86,7 +86,8 @@ def drawn(report: Report, now: datetime) -> RenderableType:
     remedies: dict[str, list[Line]] = {}
     for line in report.lines:
         state = Text(line.state, style=_STYLES[line.health])
-        table.add_row(line.kind, line.name, state, line.detail, line.why.text if line.why else "")
+        why = line.why.text if line.why else ""
+        table.add_row(line.kind, cell(line.name), state, cell(line.detail), cell(why))
         if line.why and line.why.remedy:
             remedies.setdefault(line.why.remedy, []).append(line)
     notes = [f"training {report.progress.run}: {report.progress.line(now)}"] if report.progress else []

@@ -142,6 +142,16 @@ def test_a_zone_that_did_not_answer_is_said_to_be_unseen(
     assert ran.status == (1 if said else 0)
 
 
+def test_what_a_thing_is_called_is_obeyed_neither_by_the_table_nor_by_the_terminal(
+    run: Command, project: Project
+) -> None:
+    """Somebody else may have named it."""
+    project.add("buckets", "b[bold]\x1b[2J\u202e", labels=LABELS)
+    ran = run()
+    assert ran.status == 1 and "b[bold]" in ran.out
+    assert "\x1b" not in ran.out and "\u202e" not in ran.out
+
+
 def test_what_has_only_the_labels_is_perhaps_anothers(run: Command, project: Project) -> None:
     """A backend of somebody else's may have a stack of this name in the project."""
     project.add("buckets", "checkpoints-of-their-l4-kueue", labels=LABELS)

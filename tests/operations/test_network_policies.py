@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from operations import drift, network_policies
-from operations.previews.changes import StackPreview
+from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.state import Resource, State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.google_server import REFUSED, Fault
@@ -91,6 +91,22 @@ def test_a_policy_that_is_gone_is_left_to_the_engine_and_a_refusal_is_not(
     cluster.fail(PATH, REFUSED)
     with pytest.raises(network_policies.CallError, match="403"):
         network_policies.compare([policy], known)
+
+
+def test_drift_shows_the_rule_that_was_added_and_the_cure(
+    l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = Property(path="spec.ingress", old="", new="[{}]")
+    change = Change(kind=Kind.UPDATE, type=network_policies.POLICY, name="closed", properties=(rule,))
+    monkeypatch.setattr("operations.previews.sources.drift", lambda stack: StackPreview(stack=stack))
+    monkeypatch.setattr("operations.state.Backend.now", lambda _: l4_kueue.alive)
+    monkeypatch.setattr(drift, "clients_of", lambda *_: None)
+    monkeypatch.setattr("operations.network_policies.added", lambda *_: [change])
+    monkeypatch.setattr("operations.previews.checkout.head", lambda _: "c" * 40)
+    assert drift.run(Namespace(stack=["l4-kueue"])) == 1
+    told = capsys.readouterr().out
+    assert "spec.ingress" in told and "[{}]" in told
+    assert "first delete the policy with kubectl" in told
 
 
 def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
