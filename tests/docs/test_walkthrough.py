@@ -22,7 +22,7 @@ TESTS = (
     "tests/operations/test_cost.py",
     "tests/operations/test_preflight.py",
 )
-GENERATED = {"README.md", "docs/settings.md"}
+GENERATED = {".gitlab-ci.yml", "README.md", "docs/settings.md"}
 
 
 @pytest.fixture(scope="module")
