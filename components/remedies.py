@@ -16,7 +16,7 @@ _SPEAKS_LIKE: Final = {"pulumi-python": GOOGLE}
 _ADDRESS: Final = re.compile(r"https?://[^\s\"'<>]+")
 _QUOTA_NAME: Final = re.compile(
     r"[Qq]uota '([^']+)' exceeded|[Qq]uota exceeded for quota metric '([^']+)'"
-    r"|[Ii]nsufficient regional quota to satisfy request: resource \"([^\"]+)\""
+    r"|[Ii]nsufficient (?:regional|project) quota to satisfy request: resource \"([^\"]+)\""
     r"|[Qq]uota exceeded for ([\w :-]+?)(?: per project| limit|\.|,|$)|[Qq]uota limit '([^']+)'"
 )
 
@@ -59,13 +59,15 @@ _REMEDIES: Final = (
     # Who asks.
     Remedy(
         package=KUBERNETES,
-        sentence=r"gke-gcloud-auth-plugin.* not found|executable gke-gcloud-auth-plugin",
+        sentence=r"gke-gcloud-auth-plugin.* not found",
         action="kubectl's plugin for GKE is missing: `gcloud components install gke-gcloud-auth-plugin`, "
         "then `{again}`",
     ),
     Remedy(
         sentence=r"invalid_rapt|invalid_grant|reauth related error|could not find default credentials"
-        r"|no Application Default Credentials|[Tt]oken has been expired or revoked|Error 401",
+        r"|no Application Default Credentials|[Tt]oken has been expired or revoked|Error 401"
+        r"|gke-gcloud-auth-plugin failed with exit code|asked for the client to provide credentials"
+        r"|^Unauthorized$|: Unauthorized$",
         action=_LOG_IN,
     ),
     Remedy(
@@ -150,7 +152,7 @@ _REMEDIES: Final = (
     Remedy(
         package=GOOGLE,
         sentence=r"[Qq]uota .{0,200}exceeded|quotaExceeded|[Qq]uota exceeded|QUOTA_EXCEEDED"
-        r"|[Ii]nsufficient regional quota",
+        r"|[Ii]nsufficient (regional|project) quota",
         action="a quota is used up, {quota}: ask for more at "
         "https://console.cloud.google.com/iam-admin/quotas, then `{again}`",
     ),
@@ -220,7 +222,7 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=GOOGLE,
-        sentence=r"Error 5\d\d|HTTP response code 5\d\d|backendError|[Ii]nternal error|INTERNAL",
+        sentence=r"Error 5\d\d|HTTP response code 5\d\d|backendError|[Ii]nternal error",
         action="Google's side failed; it passes: `{again} --refresh` looks first what was done, and goes on",
     ),
     Remedy(package=GOOGLE, sentence=r"Error (409|429)", action=_PASSES),

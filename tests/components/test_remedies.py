@@ -75,6 +75,21 @@ TEXTS = [
     ),
     (
         NAMESPACE,
+        UNREACHABLE + "getting credentials: exec: executable gke-gcloud-auth-plugin failed with exit code 1",
+        "login at Google",
+    ),
+    (
+        NAMESPACE,
+        UNREACHABLE + "the server has asked for the client to provide credentials",
+        "login at Google",
+    ),
+    (
+        POOL,
+        'googleapi: Error 403: Insufficient project quota to satisfy request: resource "CPUS_ALL_REGIONS"',
+        "CPUS_ALL_REGIONS:",
+    ),
+    (
+        NAMESPACE,
         UNREACHABLE + "dial tcp 10.0.0.2:443: connect: connection refused",
         "API server cannot be reached",
     ),
