@@ -1,5 +1,7 @@
 """A run whose storage is a bucket, with the client of the real one: killed, refused, badly served."""
 
+import errno
+import os
 import re
 import shutil
 import signal
@@ -17,6 +19,7 @@ from tiny import make_recipe
 
 import finetune.__main__
 from ending.errors import PassingError
+from ending.files import MetricsLog
 from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import MARKER, RunFolder
@@ -185,6 +188,37 @@ def test_a_bucket_that_refuses_access_for_good_ends_a_run_with_one_line_that_nam
     with pytest.raises(PassingError, match=r"storage gs://bucket/mine: .*no access.*given up after"):
         folder.read_text("attempt.json")
     assert clock.now == LIMIT
+
+
+def test_progress_does_not_wait_for_a_bucket_that_refuses_access(
+    buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is written again soon; the GPUs would wait for it."""
+    log = MetricsLog(Folder("gs://bucket/mine"), from_step=0, clock=lambda: 0)
+    buckets.authorize = lambda _bucket, _token: 403
+    log.append({"step": 1})
+    assert not clock.pauses
+    assert "metrics.jsonl cannot be written" in capsys.readouterr().out
+    buckets.authorize = lambda _bucket, _token: None
+    log.flush()
+    assert (buckets.folder / "bucket/mine/metrics.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_a_local_file_that_cannot_be_read_is_no_trouble_of_the_bucket(
+    buckets: Buckets, clock: Clock, tmp_path: Path
+) -> None:
+    with pytest.raises(IsADirectoryError):
+        Folder("gs://bucket/mine").upload(tmp_path, "file")
+    assert not clock.pauses
+
+
+def test_a_disk_that_is_full_when_a_run_is_claimed_is_no_bad_input(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped_half_way(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr(Folder, "write_text", lambda self, *_, **__: self.upload(recipe, "run.json"))
+    assert main(command(recipe, str(tmp_path))) == 1
+    assert "error: a disk is full; with more room" in capsys.readouterr().err
 
 
 def test_a_minute_without_access_while_a_run_saves_costs_no_step(

@@ -49,8 +49,8 @@ def test_a_try_that_is_killed_loses_no_more_than_the_time_since_the_last_write(
     written = threading.Event()
 
     class Told(Folder):
-        def write_text(self, name: str, text: str) -> None:
-            super().write_text(name, text)
+        def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
+            super().write_text(name, text, patient=patient)
             written.set()
 
     monkeypatch.setattr(time_limit, "SECONDS_BETWEEN_WRITES", 0.01)

@@ -169,10 +169,10 @@ def test_an_upload_cut_off_is_not_taken_for_whole_and_the_next_start_finishes_it
             raise OSError("connection lost")
         upload(folder, source, name)
 
-    def lose_text(folder: Folder, name: str, text: str) -> None:
+    def lose_text(folder: Folder, name: str, text: str, **options: bool) -> None:
         if name == lost:
             raise OSError("connection lost")
-        write_text(folder, name, text)
+        write_text(folder, name, text, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "upload", lose_upload)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ending.errors import InputError, PassingError, one_line
+from ending.errors import InputError, one_line
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
@@ -19,8 +19,8 @@ class TextFiles(Protocol):
         """The file's text, or None when there is no such file."""
         ...
 
-    def write_text(self, name: str, text: str) -> None:
-        """Replace a file; no reader sees it half written."""
+    def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
+        """Replace a file; no reader sees it half written. What is written again soon is not `patient`."""
         ...
 
 
@@ -75,8 +75,8 @@ def read_json(files: TextFiles, name: str) -> dict[str, Any]:
 def write_or_say(files: TextFiles, name: str, text: str) -> None:
     """Replace a file that is written again soon: a failure is said, and the next write makes up for it."""
     try:
-        files.write_text(name, text)
-    except (OSError, PassingError) as error:
+        files.write_text(name, text, patient=False)
+    except OSError as error:
         print(f"{name} cannot be written: {one_line(error)}", flush=True)
 
 

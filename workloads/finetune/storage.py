@@ -4,6 +4,7 @@ Objects are read and written as streams and no metadata of the bucket is request
 may only read and write objects is enough.
 """
 
+import errno
 import hashlib
 import shutil
 from collections.abc import Callable, Generator
@@ -45,13 +46,15 @@ class Folder:
     def first_access(self, action: Callable[[], T]) -> T:
         """Run `action`; waits for a bucket that does not answer, or not yet: rights and identity may be new.
 
-        Raises InputError for a bucket or directory that does not exist and a disk that cannot be used, and
-        PassingError when the time to wait is up.
+        Raises InputError for a bucket or directory that does not exist and a disk that cannot be used,
+        PassingError when the time to wait is up, and the OSError of a disk that is full.
         """
         self._files = self._first
         try:
             return PATIENCE.call(f"storage {self.uri}", action, self._may_pass)
         except (OSError, ValueError) as error:
+            if getattr(error, "errno", None) == errno.ENOSPC:
+                raise
             raise InputError(f"storage {self.uri} cannot be used: {one_line(error)}") from error
         finally:
             self._files = self._later
@@ -93,15 +96,15 @@ class Folder:
                 return hashlib.file_digest(stream, "sha256").hexdigest()
             return stream.metadata()["generation"].decode()
 
-    def write_text(self, name: str, text: str) -> None:
-        """Replace a file."""
+    def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
+        """Replace a file; a `patient` write waits for a bucket that refuses access."""
         content = text.encode()
 
         def write() -> None:
             with self._written(name) as stream:
                 stream.write(content)
 
-        self._patiently(write)
+        self._patiently(write) if patient else write()
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """The size in bytes of every file under `name`, by its path there; empty when there is none."""
@@ -117,11 +120,15 @@ class Folder:
     def upload(self, source: Path, name: str) -> None:
         """Copy one local file."""
 
-        def copy() -> None:
-            with source.open("rb") as reader, self._written(name) as writer:
-                shutil.copyfileobj(reader, writer, 16 << 20)
+        # Opened first: a local file that may not be read is no trouble of the bucket.
+        with source.open("rb") as reader:
 
-        self._patiently(copy)
+            def copy() -> None:
+                reader.seek(0)
+                with self._written(name) as writer:
+                    shutil.copyfileobj(reader, writer, 16 << 20)
+
+            self._patiently(copy)
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file to the local disk; without a name the one in place of a directory."""

@@ -126,8 +126,9 @@ class RunFolder:
         file = self.path / name
         return file.read_text() if file.exists() else None
 
-    def write_text(self, name: str, text: str) -> None:
+    def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
         """Replace a file of the directory; no reader sees it half written."""
+        del patient  # GCS FUSE decides how often it asks the bucket.
         part = self.path / f"{name}.part"
         part.write_text(text)
         part.replace(self.path / name)
