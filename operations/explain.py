@@ -17,8 +17,8 @@ HELP: Final = "what to do about the errors in the output of `pulumi up`, `destro
 _RESOURCE: Final = re.compile(r"^  (\w[\w.:/-]*:\w+) \((.+)\):$")
 _ERROR: Final = re.compile(r"^    (?:error|warning): (.*)$")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-# The engine's first line about what it does, and the command that does it again.
-_COMMANDS: Final = {"Destroying": "pulumi destroy", "Refreshing": "pulumi refresh"}
+# How the engine begins to say that it destroys a stack.
+_DESTROYING: Final = "Destroying ("
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints a remedy for each resource that failed; 1 when one has none or none failed."""
     output = _COLOUR.sub("", _read(options.file))
-    command = next((again for word, again in _COMMANDS.items() if f"{word} (" in output), "pulumi up")
+    command = "pulumi destroy" if _DESTROYING in output else "pulumi up"
     failures = list(failures_in(output))
     if not failures:
         raise OperationError(

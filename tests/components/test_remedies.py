@@ -323,5 +323,5 @@ def test_what_nobody_knows_gets_no_advice() -> None:
 @pytest.mark.parametrize("fault", KINDS)
 def test_every_fault_of_a_rehearsal_but_ours_is_answered_with_the_next_command(fault: str) -> None:
     remedy = what_to_do(NETWORK, KINDS[fault], "mine")
-    is_googles = fault not in ("refused", "orphan", "partial")
+    is_googles = fault not in ("refused", "orphan")
     assert bool(re.search("`pulumi (up|import|up --refresh)`", remedy)) == is_googles

@@ -1,4 +1,4 @@
-"""What to do about the errors of a `destroy`, which runs no program that could say it."""
+"""What to do about the errors of a `destroy`, which by default runs no program that could say it."""
 
 from pathlib import Path
 

@@ -104,7 +104,10 @@ class Folder:
             with self._written(name) as stream:
                 stream.write(content)
 
-        self._patiently(write) if patient else write()
+        if patient:
+            self._patiently(write)
+        else:
+            write()
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """The size in bytes of every file under `name`, by its path there; empty when there is none."""
