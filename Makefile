@@ -47,7 +47,7 @@ rehearse-cluster: known-stack .venv/.ready ## the same, its Kubernetes objects o
 	@$(BIN)/python -m rehearsal "$$STACK" --cluster
 
 rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., run its pods' own commands on tiny models, destroy it
-	@$(BIN)/python -m tests.pods "$$STACK"
+	@$(BIN)/python -m rehearsal.run "$$STACK"
 
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
@@ -92,7 +92,7 @@ test-maxtext-quick:
 endif
 
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
-	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
+	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
 	$(BIN)/ruff check .
@@ -104,11 +104,11 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	git ls-files -z --cached --others --exclude-standard | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads benchmarks/training
+	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads benchmarks/training rehearsal/run/tiny.py
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
-	$(BIN)/ty check --python $(MAXTEXT) workloads/ending workloads/maxtext tests/maxtext
+	$(BIN)/ty check --python $(MAXTEXT) workloads/ending workloads/maxtext tests/maxtext benchmarks/tpu_compile
 	cd workloads/maxtext && $(DEPTRY)
 
 provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account

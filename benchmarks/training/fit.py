@@ -52,7 +52,7 @@ from finetune.data import to_conversations  # noqa: E402
 from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
 from finetune.tokens import NOT_TRAINED  # noqa: E402
 from finetune.training import assemble, sft_arguments  # noqa: E402
-from tests.workloads import tiny  # noqa: E402
+from rehearsal.run import tiny  # noqa: E402
 
 # Parts by what torch's two trackers call them. The adapter's weights are taken from the weights; logits are
 # those that the loss has at a time; gathered is what FSDP2 has of other processes' weights.

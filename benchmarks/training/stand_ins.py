@@ -12,7 +12,7 @@ from PIL import Image as Picture
 from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
 
 from finetune.recipe import RECIPES, Data, load_recipe
-from tests.workloads import tiny
+from rehearsal.run import tiny
 
 SEED = 3
 # The vocabulary is a third of the weights, as in Gemma 3 1B; a picture is 256 patches and 64 tokens of text.

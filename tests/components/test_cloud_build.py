@@ -25,7 +25,7 @@ from components.cloud_build.run import BuildRun
 from components.once import OnceError
 from rehearsal.provider_server import to_struct
 from tests.components.fake_clock import FakeClock
-from tests.stand_ins.google import BuildLifecycle, Refusal, ScriptedCloudBuild
+from tests.rehearsal.scripted_google import BuildLifecycle, Refusal, ScriptedCloudBuild
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"

@@ -12,7 +12,7 @@ from components.job_run import run
 from components.once import OnceError
 from rehearsal.fake_cloud import FakeCloud
 from tests.components.fake_clock import FakeClock
-from tests.stand_ins.google import Refusal, SlowCloudRun
+from tests.rehearsal.scripted_google import Refusal, SlowCloudRun
 
 NAME = "projects/my-project/locations/us-central1/jobs/tune"
 DOWN = Refusal(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")

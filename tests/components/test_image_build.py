@@ -15,7 +15,7 @@ from components.image import ContainerRepository, ContainerRepositoryArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
-from tests.stand_ins.google import BuildLifecycle, ScriptedCloudBuild
+from tests.rehearsal.scripted_google import BuildLifecycle, ScriptedCloudBuild
 
 PREFIX = "us-central1-docker.pkg.dev/my-project/images/finetune"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"

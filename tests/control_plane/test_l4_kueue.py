@@ -114,7 +114,7 @@ class Trainee:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        paths = (ROOT / "workloads", ROOT / "tests" / "workloads")
+        paths = (ROOT / "workloads", ROOT)
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, paths)),

@@ -3,9 +3,9 @@
 import pytest
 from test_collectives import LOOP, WHILE, program
 
-from tpu_compile.arithmetic import operations
-from tpu_compile.program import Program, UnreadableProgram
-from tpu_compile.replay import CHIPS, CLOCK, PEAK, Replay
+from benchmarks.tpu_compile.arithmetic import operations
+from benchmarks.tpu_compile.program import Program, UnreadableProgram
+from benchmarks.tpu_compile.replay import CHIPS, CLOCK, PEAK, Replay
 
 LEFT, RIGHT = "%a = bf16[4,64,8]{2,1,0} parameter(0)", "%b = bf16[8,16]{1,0} parameter(1)"
 

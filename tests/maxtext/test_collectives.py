@@ -2,8 +2,8 @@
 
 import pytest
 
-from tpu_compile.collectives import received_bytes
-from tpu_compile.program import Program, UnreadableProgram
+from benchmarks.tpu_compile.collectives import received_bytes
+from benchmarks.tpu_compile.program import Program, UnreadableProgram
 
 CHIPS = 16
 KIB = 1024

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tiny import make_recipe
 
+from benchmarks.tpu_compile.__main__ import CompilerError, compile_in_process
 from maxtext_driver.recipe import Recipe, load_recipe
-from tpu_compile.__main__ import CompilerError, compile_in_process
 
 pytestmark = pytest.mark.slow
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from benchmarks.tpu_compile import report
+from benchmarks.tpu_compile.report import Figures
 from maxtext_driver.recipe import Recipe
-from tpu_compile import report
-from tpu_compile.report import Figures
 
 SETTINGS = {"model_name": "llama3-8b", "max_target_length": 4096, "steps": 100}
 

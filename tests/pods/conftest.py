@@ -14,9 +14,9 @@ from rehearsal.pods import network
 from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.kubelet import Kubelet
 from rehearsal.pods.pod import Machine
+from rehearsal.run.stage import CloudRunStage, Stage
+from rehearsal.run.surroundings import Surroundings
 from tests import plans
-from tests.pods.stage import CloudRunStage, Stage
-from tests.pods.surroundings import Surroundings
 
 
 @pytest.fixture(scope="session")

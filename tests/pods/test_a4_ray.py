@@ -15,8 +15,8 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.container import Process
-from tests.pods.stage import TIMEOUT, Stage
-from tests.pods.surroundings import Surroundings
+from rehearsal.run.stage import TIMEOUT, Stage
+from rehearsal.run.surroundings import Surroundings
 
 STEPS = 24  # on_a_cpu/sitecustomize.py
 # Whatever such a training saves, it does not save for its end or its period.

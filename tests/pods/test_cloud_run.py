@@ -12,7 +12,7 @@ from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.control_plane.api import until
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.pods.image import Image
-from tests.pods.cloud_run import CloudRun
+from rehearsal.run.cloud_run import CloudRun
 from tests.pods.conftest import bare_machine
 
 TIMEOUT = 60.0

@@ -7,9 +7,9 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
+from rehearsal.run.instance import Instance
+from rehearsal.run.stage import CloudRunStage
 from tests import plans
-from tests.pods.instance import Instance
-from tests.pods.stage import CloudRunStage
 
 MODEL = "google/gemma-3-1b-it"
 LOAD = """

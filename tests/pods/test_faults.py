@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rehearsal.errors import RehearsalError
+from rehearsal.run.stage import Stage
+from rehearsal.run.stand_ins.bucket import Fault
 from tests.control_plane.test_status import look
 from tests.pods.conftest import Play
-from tests.pods.stage import Stage
 from tests.pods.test_a4_accelerate import COMPLETE
-from tests.stand_ins.bucket import Fault
 
 MODEL = "google/gemma-3-12b-it"
 BUSY = 3

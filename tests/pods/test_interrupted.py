@@ -24,7 +24,7 @@ def below(process: int) -> Iterator[int]:
 def test_a_run_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     (folder := tmp_path / "tmp").mkdir()
     run = subprocess.Popen(
-        [sys.executable, "-m", "tests.pods", "a4-accelerate"],
+        [sys.executable, "-m", "rehearsal.run", "a4-accelerate"],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.DEVNULL,

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from rehearsal.control_plane.api import Object, is_true
+from rehearsal.run.demonstration import share, trainers
+from rehearsal.run.recording import Recording
+from rehearsal.run.stage import Stage
 from tests.pods.conftest import Play
-from tests.pods.demonstration import share, trainers
-from tests.pods.recording import Recording
-from tests.pods.stage import Stage
 
 COMPLETE = "Complete CompletionsReached"
 

@@ -11,9 +11,9 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.control_plane.api import Object
+from rehearsal.run.stage import Stage
+from rehearsal.run.surroundings import Surroundings
 from tests.pods.conftest import Play
-from tests.pods.stage import Stage
-from tests.pods.surroundings import Surroundings
 
 STEPS, PERIOD = 30, 10  # on_a_cpu/sitecustomize.py
 ENDS_WITHIN = 900.0  # seconds: four hosts of JAX take turns on two cores

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.stand_ins.google import ScriptedCloudBuild
+from tests.rehearsal.scripted_google import ScriptedCloudBuild
 
 BUILDS = "/v1/projects/my-project/locations/us-central1/builds"
 STORAGE = {"bucket": "source", "object": "context.tar.gz", "generation": "17"}

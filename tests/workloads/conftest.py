@@ -17,8 +17,8 @@ import pytest
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
-    from tests.stand_ins.bucket import Buckets
-    from tests.stand_ins.hub import Hub
+    from rehearsal.run.stand_ins.bucket import Buckets
+    from rehearsal.run.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def _hub() -> "Iterator[Hub]":
-    from tests.stand_ins.hub import Hub
+    from rehearsal.run.stand_ins.hub import Hub
 
     with Hub() as hub:
         yield hub
@@ -56,8 +56,8 @@ def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
 @contextmanager
 def cloud_storage(folder: Path) -> "Generator[Buckets]":
     """Cloud Storage of this machine with the bucket gs://bucket, also for processes that are started."""
-    from tests.stand_ins.bucket import Buckets
-    from tests.stand_ins.metadata import MetadataServer
+    from rehearsal.run.stand_ins.bucket import Buckets
+    from rehearsal.run.stand_ins.metadata import MetadataServer
 
     (folder / "bucket").mkdir(parents=True)
     metadata = MetadataServer(lambda _address: "token", "project", "trainer@project")
@@ -168,7 +168,7 @@ def own_submission(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def from_hub(hub: "Hub", tiny: Path, tmp_path: Path) -> list[str]:
     """The command of a run whose model and data set, both called as the test's directory, are on the Hub."""
-    from tiny import make_recipe
+    from rehearsal.run.tiny import make_recipe
 
     name = f"me/{tmp_path.name}"
     hub.model(name).push(tiny / "text-model")
@@ -200,9 +200,8 @@ def sql_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: Any) -> Path:
-    from tiny import make_recipe
-
     from finetune.__main__ import main
+    from rehearsal.run.tiny import make_recipe
 
     recipe = make_recipe(store / "recipe.yaml", tiny, shipped, batch_size=1, **training)
     recipe.write_text(recipe.read_text().replace("quantization: none", f"quantization: {quantization}"))
@@ -213,7 +212,7 @@ def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: A
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with `model` and `data` with pictures, and `text-model` with `emoji` and `sql`."""
-    from tiny import make_data, make_model, make_text_model, make_texts
+    from rehearsal.run.tiny import make_data, make_model, make_text_model, make_texts
 
     path = tmp_path_factory.mktemp("tiny")
     make_data(path / "data")

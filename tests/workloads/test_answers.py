@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from outcomes import losses, metrics
-from tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 from finetune.__main__ import main
 from finetune.recipe import Evaluation
+from rehearsal.run.tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 TOKENS = 6
 BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))

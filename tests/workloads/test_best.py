@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from faulty import evaluate_to
 from outcomes import losses, metrics
-from tiny import make_recipe
 
 from finetune.__main__ import main
 from finetune.storage import Folder
+from rehearsal.run.tiny import make_recipe
 
 # What the evaluations of twelve steps come to, one every second step.
 EVALUATIONS = {"2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0, "10": 0.5}

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from conftest import Clock, cloud_storage
 from outcomes import losses, stopped_half_way
-from tiny import make_recipe
 
 import finetune.__main__
 from ending.errors import PassingError
@@ -26,8 +25,9 @@ from finetune.checkpoint import MARKER, RunFolder
 from finetune.recipe import Recipe
 from finetune.storage import Folder
 from rehearsal.loopback import Request
-from tests.stand_ins.answers import HANG_UP
-from tests.stand_ins.bucket import Buckets, Fault
+from rehearsal.run.stand_ins.answers import HANG_UP
+from rehearsal.run.stand_ins.bucket import Buckets, Fault
+from rehearsal.run.tiny import make_recipe
 
 
 def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:

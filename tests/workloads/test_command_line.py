@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny import make_recipe
 
 from finetune.__main__ import main
+from rehearsal.run.tiny import make_recipe
 
 HELP = """
 import sys

@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny import make_texts
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.recipe import Recipe
-from tests.stand_ins.hub import Hub, Repository
+from rehearsal.run.stand_ins.hub import Hub, Repository
+from rehearsal.run.tiny import make_texts
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from outcomes import losses
-from tiny import make_recipe
 
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.recipe import load_recipe
-from tests.stand_ins.hub import Hub
+from rehearsal.run.stand_ins.hub import Hub
+from rehearsal.run.tiny import make_recipe
 
 
 @pytest.mark.parametrize("run_name", ["emoji_run", "sql_run"])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from outcomes import losses
-from tiny import make_recipe
 
 from ending import time_limit
 from ending.exit_codes import Exit
@@ -16,6 +15,7 @@ from ending.remembered import SUBMISSION
 from ending.time_limit import TimeLimit
 from finetune.__main__ import main
 from finetune.storage import Folder
+from rehearsal.run.tiny import make_recipe
 
 HOUR = 3600.0
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny import make_recipe
 
 from finetune.recipe import load_recipe
+from rehearsal.run.tiny import make_recipe
 
 if TYPE_CHECKING:
     from benchmarks.training.fit import Row

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import make_recipe, make_trainer
 
 from ending.errors import InputError
 from finetune.__main__ import main
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from tests.stand_ins.bucket import Buckets
+from rehearsal.run.stand_ins.bucket import Buckets
+from rehearsal.run.tiny import make_recipe, make_trainer
 
 SOUP, DOG = {"text": "soup", "emoji": "🥣"}, {"text": "dog", "emoji": "🐶"}
 CHAT = [

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny import make_recipe
 
 from finetune.__main__ import main
+from rehearsal.run.tiny import make_recipe
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
-    from tests.stand_ins.hub import Hub
+    from rehearsal.run.stand_ins.hub import Hub
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import faulty
 import pytest
 from outcomes import losses
-from tiny import make_recipe
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
+from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-4
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from outcomes import losses
-from tiny import make_recipe
+
+from rehearsal.run.tiny import make_recipe
 
 Submit = Callable[..., tuple[str, str]]
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TOKENS_PER_IMAGE, make_recipe
 
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
+from rehearsal.run.tiny import TOKENS_PER_IMAGE, make_recipe
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ import faulty
 import pytest
 import yaml
 from outcomes import losses, metrics
-from tiny import make_recipe
 
 from finetune.__main__ import main
+from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-5
 WEIGHTS = "adapter_model.safetensors"

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import make_recipe, make_trainer
 
 from finetune.prefix import split_off_prefix
 from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
+from rehearsal.run.tiny import make_recipe, make_trainer
 
 # One row; rows of many lengths; rows longer than the window of 8; rows of one token.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]

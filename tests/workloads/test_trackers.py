@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from outcomes import losses
-from tiny import make_recipe
 
 from finetune.__main__ import main
 from finetune.recipe import Recipe
+from rehearsal.run.tiny import make_recipe
 
 
 @pytest.fixture

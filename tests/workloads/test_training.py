@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 from outcomes import losses, stopped_half_way
-from tiny import make_recipe
 from torch.distributed.checkpoint import save
 
 from ending.remembered import SUBMISSION
 from finetune.__main__ import main
 from finetune.checkpoint import FileSum, RunFolder
 from finetune.driver import Request
+from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-5
 

@@ -16,7 +16,8 @@ from typing import Any
 import faulty
 import pytest
 from outcomes import losses
-from tiny import make_recipe
+
+from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-5
 # The command, whose processes run a plan of `faulty`.

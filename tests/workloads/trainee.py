@@ -16,7 +16,7 @@ RECIPE = "gemma-3-4b-sql"
 
 def make(directory: Path) -> None:
     """Make a tiny model and data, and a recipe of 12 steps with a checkpoint every fifth."""
-    from tiny import make_model, make_recipe, make_texts
+    from rehearsal.run.tiny import make_model, make_recipe, make_texts
 
     make_texts(directory)
     make_model(directory / "model")

@@ -1,6 +1,6 @@
 """Compile a recipe and the tutorial's for a TPU v6e slice, without one, and check the recipe's limits.
 
-    python -m tpu_compile --recipe llama3-8b --set per_device_batch_size=8
+    python -m benchmarks.tpu_compile --recipe llama3-8b --set per_device_batch_size=8
 
 Exit codes: 0 within all limits, 1 over one or rejected by the compiler, 2 the input is wrong.
 """
@@ -14,15 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.tpu_compile.report import Compiled, Figures, missed, summary, table
 from ending.command_line import add_recipe_options
 from ending.errors import InputError
 from ending.exit_codes import Exit
 from ending.recipe_file import RecipeError
 from maxtext_driver.__main__ import chips_of
 from maxtext_driver.recipe import Recipe, load_recipe
-from tpu_compile.report import Compiled, Figures, missed, summary, table
 
 TUTORIAL = "llama3-8b-tutorial"
+ROOT = Path(__file__).parents[2]
+# The compiler runs in another folder.
+PYTHONPATH = os.pathsep.join(str(ROOT / path) for path in ("", "workloads", "workloads/maxtext"))
 
 
 class CompilerError(Exception):
@@ -61,7 +64,7 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     environment = {
         **os.environ,
         **recipe.environment,
-        "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[1:3])),
+        "PYTHONPATH": PYTHONPATH,
         "JAX_PLATFORMS": "cpu",
         # Without a TPU there is no metadata server to ask, and nothing that the lock would protect.
         "TPU_SKIP_MDS_QUERY": "1",
@@ -71,7 +74,7 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "figures.json")
         result = subprocess.run(
-            [sys.executable, "-m", "tpu_compile.compiler", str(chips), str(file)],
+            [sys.executable, "-m", "benchmarks.tpu_compile.compiler", str(chips), str(file)],
             input=json.dumps(recipe.to_dict()),
             env=environment,
             cwd=directory,
@@ -92,7 +95,7 @@ def _reason(log: str) -> str:
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the command's options."""
     parser = argparse.ArgumentParser(
-        prog="python -m tpu_compile",
+        prog="python -m benchmarks.tpu_compile",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

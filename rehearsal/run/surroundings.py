@@ -18,9 +18,9 @@ from rehearsal.fake_cloud import BUCKET, FakeCloud, Item
 from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Machine
-from tests.stand_ins.bucket import Buckets
-from tests.stand_ins.hub import Hub
-from tests.stand_ins.metadata import MetadataServer
+from rehearsal.run.stand_ins.bucket import Buckets
+from rehearsal.run.stand_ins.hub import Hub
+from rehearsal.run.stand_ins.metadata import MetadataServer
 
 _CHANGES: Final = Path(__file__).with_name("on_a_cpu")
 _MOUNTED: Final = "/.host/on_a_cpu"
@@ -28,11 +28,11 @@ _MOUNTED: Final = "/.host/on_a_cpu"
 _IMAGES: Final = {
     "finetune": ROOT / "workloads/finetune",
     "maxtext": ROOT / "workloads/maxtext",
-    "vllm-openai": ROOT / "tests/pods/vllm",
+    "vllm-openai": ROOT / "rehearsal/run/vllm",
 }
 _PROJECT, _EMAIL = "rehearsal-project", "default"
 _MEMBER: Final = "gcp:storage/bucketIAMMember:BucketIAMMember"
-_MAKE_MODELS: Final = (ROOT / ".venv-training/bin/python", ROOT / "tests/workloads/tiny.py")
+_MAKE_MODELS: Final = (ROOT / ".venv-training/bin/python", "-m", "rehearsal.run.tiny")
 
 
 class Surroundings:
@@ -61,7 +61,9 @@ class Surroundings:
         if not self._models.exists():
             # Torch leaves a folder among the temporary files.
             beside = {**os.environ, "TMPDIR": str(self._models.parent)}
-            subprocess.run([*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL, env=beside)
+            subprocess.run(
+                [*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL, env=beside, cwd=ROOT
+            )
         with ExitStack() as started:
             self.folder = Path(tempfile.mkdtemp(prefix="pods-"))
             started.callback(shutil.rmtree, self.folder, ignore_errors=True)

@@ -5,7 +5,7 @@ What is in a loop counts once per iteration, and a kernel by what it computes: c
 
 import re
 
-from tpu_compile.program import Instruction, Program, UnreadableProgram
+from benchmarks.tpu_compile.program import Instruction, Program, UnreadableProgram
 
 # Matrix products in Pallas' splash attention; its backward kernel for k and v may compute q's gradient too.
 _PRODUCTS = {"splash_mha_fwd": 2, "splash_mha_dq": 3, "splash_mha_dkv": 4}

@@ -13,7 +13,7 @@ from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.control_plane.api import Object
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.pods.pod import Machine
-from tests.pods.instance import Instance
+from rehearsal.run.instance import Instance
 
 _OBJECT: Final = "gcp:storage/bucketObject:BucketObject"
 # As Cloud Run and the provider say it: https://github.com/transparency-dev/tesseract/issues/413,

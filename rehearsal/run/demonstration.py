@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from rehearsal.control_plane.api import Object, is_true
-from tests.pods.stage import Stage
+from rehearsal.run.stage import Stage
 
 
 def share(stage: Stage) -> Iterator[str]:

@@ -14,7 +14,7 @@ from kubernetes import client, config, watch
 from urllib3.exceptions import HTTPError
 
 from rehearsal.control_plane.api import ApiError, Object, is_true
-from tests.pods.stage import Stage
+from rehearsal.run.stage import Stage
 
 _QUEUE: Final = "the Job, as Kueue has it"
 _COLOURS: Final = {

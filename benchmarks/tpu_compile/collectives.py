@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from math import prod
 
-from tpu_compile.program import Instruction, Program, UnreadableProgram
+from benchmarks.tpu_compile.program import Instruction, Program, UnreadableProgram
 
 # In the order of the report.
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")

@@ -7,9 +7,9 @@ units, since a head is half as wide as they are. What is started runs beside the
 
 import re
 
-from tpu_compile.arithmetic import attention
-from tpu_compile.collectives import received, received_bytes
-from tpu_compile.program import Instruction, Program
+from benchmarks.tpu_compile.arithmetic import attention
+from benchmarks.tpu_compile.collectives import received, received_bytes
+from benchmarks.tpu_compile.program import Instruction, Program
 
 # Of a v6e chip, a second: cycles, operations (https://docs.cloud.google.com/tpu/docs/v6e) and bytes. 16 chips
 # have no wraparound, so a corner has two links of 100 GB/s one way: https://jax-ml.github.io/scaling-book/tpus

@@ -1,6 +1,6 @@
 """Compiles one recipe for a TPU slice, without one, and writes the compiler's figures.
 
-    LIBTPU_INIT_ARGS="FLAGS" python -m tpu_compile.compiler CHIPS FIGURES.json < RECIPE.json
+    LIBTPU_INIT_ARGS="FLAGS" python -m benchmarks.tpu_compile.compiler CHIPS FIGURES.json < RECIPE.json
 
 Each recipe needs a process of its own, because libtpu reads its flags once.
 """
@@ -12,13 +12,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tpu_compile.arithmetic import operations
+from benchmarks.tpu_compile.collectives import received_bytes
+from benchmarks.tpu_compile.program import Program
+from benchmarks.tpu_compile.replay import Replay
+from benchmarks.tpu_compile.report import Figures
 from maxtext_driver.configuration import maxtext_arguments, slice_settings, tflops_per_chip
 from maxtext_driver.recipe import Recipe
-from tpu_compile.arithmetic import operations
-from tpu_compile.collectives import received_bytes
-from tpu_compile.program import Program
-from tpu_compile.replay import Replay
-from tpu_compile.report import Figures
 
 
 def compile_recipe(recipe: Recipe, chips: int) -> Figures:

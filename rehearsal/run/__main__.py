@@ -1,4 +1,4 @@
-"""Runs a stack with its pods: `python -m tests.pods STACK`, what `make rehearse-run` does."""
+"""Runs a stack with its pods: `python -m rehearsal.run STACK`, what `make rehearse-run` does."""
 
 import signal
 import sys
@@ -9,16 +9,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from engine import go_build, lookup
+from engine import go_build, lookup, project
 from engine.errors import EngineError
-from operations.previews.stack_inputs import stack_file
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.lifecycle import RESULTS
 from rehearsal.pods import network
-from tests.pods.demonstration import share
-from tests.pods.recording import Recording
-from tests.pods.stage import CloudRunStage, Stage
-from tests.pods.surroundings import Surroundings
+from rehearsal.run.demonstration import share
+from rehearsal.run.recording import Recording
+from rehearsal.run.stage import CloudRunStage, Stage
+from rehearsal.run.surroundings import Surroundings
 
 _ON_CLOUD_RUN: Final = "cloudrun-vllm"
 
@@ -32,7 +31,7 @@ def main(stack: str) -> int:
         signal.signal(number, _interrupt)
     with tempfile.TemporaryDirectory(prefix="pods-") as folder:
         try:
-            scenario = stack_file(stack)["scenario"]
+            scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
             if scenario != _ON_CLOUD_RUN:
                 go_build.build(programs.MODULES, print)
             lookup.find(print)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.tpu_compile.collectives import KINDS
 from maxtext_driver.recipe import Recipe
-from tpu_compile.collectives import KINDS
 
 GIB = 2**30
 MIB = 2**20

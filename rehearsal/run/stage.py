@@ -11,9 +11,9 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, until
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.kubelet import Kubelet
+from rehearsal.run.cloud_run import CloudRun
+from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
-from tests.pods.cloud_run import CloudRun
-from tests.pods.surroundings import Surroundings
 
 # Seconds for anything to happen; on two cores that others use, too, Ray with a new head needed more than 300.
 TIMEOUT: Final = 600.0
