@@ -18,15 +18,6 @@ from operations.prices import list_prices
 from rehearsal.schedule import phases
 
 _ON_A_PAGE: Final = "[list prices](../operations.md#list-prices)"
-UNDER_THE_TABLE: Final = """
-The figures are those of the first stack of a row, as its file is shipped, with the image's first build and
-everything running.
-Nothing here was measured. Minutes are computed from [assumed durations](docs/rehearsal.md), an order of
-magnitude. Dollars are computed from the plan and [public list prices](docs/operations.md#list-prices),
-which have a day and a region each and are not those of your account. `over` means that something has no
-known price. A reservation is billed by its contract, used or not; in brackets is what its machines would
-cost on demand. A month forgotten: the stack is up, its training has ended, nobody sends requests.
-"""
 COLUMNS: Final = ("`up`, minutes", "dollars an hour", "dollars a run", "dollars a month forgotten")
 
 

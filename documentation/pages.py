@@ -54,9 +54,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         )
     operations = DOCS / "operations.md"
     found[operations] = _filled(operations, {"list prices": figures.prices()})
-    drawn = re.findall(r"<!-- plan of (\S+): ", README.read_text())
-    pictures = {f"plan of {stack}": picture.section(stack, plans[stack]) for stack in drawn}
-    found[README] = _filled(README, {"stacks": _stacks(plans), **pictures})
+    found[README] = _filled(README, {"stacks": _stacks(plans)})
     minutes, faults = (
         _minutes(),
         ([f"`{kind}`", said, what_to_do(_ASKED, said, "STACK") or "-"] for kind, said in KINDS.items()),
@@ -116,25 +114,35 @@ def _minutes() -> dict[str, str]:
 
 
 def _stacks(plans: Mapping[str, Plan]) -> str:
-    """The stacks of every scenario with the title of its page, what it costs and how long it takes."""
+    """What a user has, the stacks to take for it, what they run, how long `up` takes and what they cost."""
     rows = (
         [
+            _needs(scenario),
             ", ".join(f"[`{stack}`]({page_of(scenario).relative_to(ROOT)})" for stack in stacks),
             _title(scenario),
             *figures.row(scenario, plans[scenario]),
         ]
         for scenario, stacks in scenarios().items()
     )
-    return table("stack", "what it runs", *figures.COLUMNS, rows=rows) + figures.UNDER_THE_TABLE
+    return table("you have", "take", "what it runs", *figures.COLUMNS, rows=rows)
 
 
 def _title(scenario: str) -> str:
     """What stands behind the colon in the first line of the scenario's page."""
+    return _from_page(scenario, r"\A# [^:\n]+: (.+)$", "its first line is `# STACK: what it runs`")
+
+
+def _needs(scenario: str) -> str:
+    """What the scenario's page says that a user needs."""
+    return _from_page(scenario, r"^You need (.+)\.$", "a line says `You need QUOTA OR RESERVATION.`")
+
+
+def _from_page(scenario: str, pattern: str, missing: str) -> str:
     page = page_of(scenario)
-    _, colon, title = page.read_text().partition("\n")[0].partition(": ")
-    if not colon:
-        raise DocumentationError(f"{page.relative_to(ROOT)}: its first line is `# STACK: what it runs`")
-    return title
+    match = re.search(pattern, page.read_text(), re.MULTILINE)
+    if not match:
+        raise DocumentationError(f"{page.relative_to(ROOT)}: {missing}")
+    return match.group(1)
 
 
 def _filled(path: Path, parts: Mapping[str, str]) -> str:

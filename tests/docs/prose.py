@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.docs.documents import ROOMS, ROOT, tokens
+from tests.docs.documents import ROOT, tokens
 
 # Words. Plain English has about 20 in a sentence.
 LONGEST_SENTENCE: Final = 30
@@ -194,11 +194,6 @@ def _comments(file: Path, source: str) -> Iterator[Paragraph]:
         last = line
     if text:
         yield Paragraph(file, start, " ".join(text))
-
-
-def python_files() -> list[Path]:
-    """Every Python file of the project's rooms."""
-    return [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def faults(paragraphs: list[Paragraph]) -> list[str]:

@@ -105,7 +105,7 @@ def test_page_readme_and_command_have_the_same_dollars(scenario: str, generated:
     found = listed_estimate(planned, None)
     dollars = found.totals["per_month"]["dollars"]
     month = f"{dollars:,.0f}" if dollars >= 100 else f"{dollars:,.2f}"
-    (row,) = re.findall(rf"^\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
+    (row,) = re.findall(rf"^\|.*\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
     assert month in row.split(" | ")[-1]
     (said,) = re.findall(r"^\| a month forgotten.* \| (.*) \|$", generated[page_of(scenario)], re.MULTILINE)
     assert said == row.split(" | ")[-1].removesuffix(" |")
@@ -120,9 +120,9 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
 ) -> None:
     first = plans.shipped(scenario).resources
     again = [resource for resource in first if not resource.type.endswith("cloudbuild:Build")]
-    (row,) = re.findall(rf"^\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
+    (row,) = re.findall(rf"^\|.*\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
     minutes = [phases(resources)[0].minutes for resources in (first, again)]
-    assert row.split(" | ")[2] == f"{minutes[0]:.0f}"
+    assert row.split(" | ")[3] == f"{minutes[0]:.0f}"
     page = " ".join(generated[page_of(scenario)].split())
     said = "`up` takes {:.1f} minutes with the image's first build and {:.1f} once it exists".format(*minutes)
     assert said in page

@@ -21,7 +21,6 @@ from tests.docs.prose import (
 PENDING: Final = frozenset(
     {
         "CONTRIBUTING.md",
-        "README.md",
         "SECURITY.md",
         "benchmarks",
         "bootstrap",
