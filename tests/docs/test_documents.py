@@ -68,7 +68,7 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
 
 
 def test_the_table_of_exit_codes_is_that_of_the_trainers() -> None:
-    page = (ROOT / "docs" / "training.md").read_text()
+    page = (ROOT / "docs" / "training" / "how-a-run-ends.md").read_text()
     told = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)
     does = {Retry.NONE: "FailJob", Retry.COUNTED: "tries again, counted", Retry.NOT_COUNTED: "Ignore"}
     assert [(int(code), text, job) for code, text, job in told] == [

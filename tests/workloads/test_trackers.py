@@ -42,9 +42,9 @@ def test_tensorboard_s_events_and_those_of_weights_and_biases_are_the_run_s_figu
     [
         (
             "[tensorboard, mlflow]",
-            "this image has no mlflow, only tensorboard, wandb; docs/training.md says how",
+            "this image has no mlflow, only tensorboard, wandb; docs/training/watching.md says how",
         ),
-        ("[wand]", "this image has no wand, only tensorboard, wandb; docs/training.md says how"),
+        ("[wand]", "this image has no wand, only tensorboard, wandb; docs/training/watching.md says how"),
         ("[wandb]", "wandb needs its key in WANDB_API_KEY"),
     ],
 )

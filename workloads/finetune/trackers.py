@@ -17,7 +17,7 @@ def check_trackers(names: Sequence[str]) -> None:
     if missing := [name for name in names if name not in present]:
         raise InputError(
             f"training.report_to: this image has no {', '.join(missing)}, only {', '.join(present)}; "
-            "docs/training.md says how an image of your own has another"
+            "docs/training/watching.md says how an image of your own has another"
         )
     offline = os.environ.get("WANDB_MODE") in ("offline", "disabled")
     if "wandb" in names and not (offline or os.environ.get("WANDB_API_KEY")):
