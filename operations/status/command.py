@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-import pygal
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -34,7 +32,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_shared(parser)
     parser.add_argument("--follow", action="store_true", help="look again every 10 seconds, until Ctrl-C")
-    parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the loss curve into an SVG file")
     add_kubeconfig(parser)
 
 
@@ -44,10 +41,8 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         OperationError: When there is no such stack, nothing of it is up, or an argument makes no sense.
     """
-    if options.follow and (options.json or options.plot):
-        raise OperationError("--follow shows a table again and again: leave --json and --plot out")
-    if options.plot and options.plot.suffix != ".svg":
-        raise OperationError(f"--plot {options.plot}: the picture is an SVG; name a file that ends in .svg")
+    if options.follow and options.json:
+        raise OperationError("--follow shows a table again and again: leave --json out")
     state = Backend(options.stack).now()
     project = _project(state)
     if not project:
@@ -57,8 +52,6 @@ def run(options: argparse.Namespace) -> int:
     if options.follow:
         return follow(looks, Console(), time.sleep)
     report = looks()
-    if options.plot:
-        _plot(report, options.plot)
     if options.json:
         print(json.dumps(asdict(report), indent=2, default=str))
     else:
@@ -99,22 +92,6 @@ def drawn(report: Report, now: datetime) -> RenderableType:
 def _called(lines: list[Line]) -> str:
     kind = lines[0].kind
     return f"{kind} {lines[0].name}" if len(lines) == 1 else f"{len(lines)} {kind}s"
-
-
-def _plot(report: Report, file: Path) -> None:
-    """Writes the loss curve as an SVG that stands alone: nothing is fetched when it is shown."""
-    progress = report.progress
-    if not progress or not progress.losses:
-        raise OperationError(f"--plot {file}: the training has not logged a loss yet")
-    titles = {"title": progress.run, "x_title": "step", "y_title": "loss"}
-    chart = pygal.XY(js=[], width=900, height=480, show_dots=False, legend_at_bottom=True, **titles)
-    chart.add("training", [*progress.losses])
-    if progress.evaluations:
-        chart.add("evaluation", [*progress.evaluations], show_dots=True)
-    try:
-        file.write_bytes(chart.render())
-    except OSError as error:
-        raise OperationError(f"{file}: {error.strerror}") from None
 
 
 def _project(state: State) -> str:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -70,27 +69,10 @@ def test_a_program_reads_the_same(
     assert {each["kind"]: each["health"] for each in said["lines"]} == {"cluster": "good", "nodes": "good"}
 
 
-def test_the_loss_curve_is_a_picture_that_fetches_nothing(
-    run: Callable[..., int], metrics: Callable[..., None], tmp_path: Path
-) -> None:
-    metrics(lines_of(*METRICS))
-    file = tmp_path / "loss.svg"
-    assert run("--plot", str(file)) == 0
-    text = file.read_text()
-    root = ElementTree.fromstring(text)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "training" in text and "evaluation" in text
-    named = [name for each in root.iter() for name in each.attrib]
-    assert not [name for name in named if name.endswith(("href", "src"))]
-    assert "url(" not in text and "@import" not in text
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--plot", "loss.svg"), "the training has not logged a loss yet"),
-        (("--plot", "loss.png"), "name a file that ends in .svg"),
-        (("--follow", "--json"), "leave --json and --plot out"),
+        (("--follow", "--json"), "leave --json out"),
         (("--kubeconfig", "nowhere"), "nowhere is no kubeconfig"),
         (("--kubeconfig", "Makefile"), "Makefile is no kubeconfig"),
     ],
