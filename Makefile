@@ -24,21 +24,15 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
 	check check-training check-maxtext provider-check format inventory docs lock bench bench-training gpu-fit tpu-compile
 
-help: ## this list
-	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' Makefile | expand -t 22
+help: # no target of the list
+	@awk -F ':.*## ' '/^##@/ { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "STACK is one of: $(STACKS)"
-	@echo; echo "what only pipelines call (pipelines.mk):"
-	@sed -nE 's/^([a-z-]+):.*## /\1\t/p' pipelines.mk | expand -t 22
 
 known-stack:
 	@for stack in $(STACKS); do [ "$$stack" = "$$STACK" ] && exit; done; \
 		echo "no stack $$(printf %s "$$STACK" | tr -cd '[:alnum:]._-'); there are: $(STACKS)" >&2; exit 2
 
-setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
-	$(BIN)/python -m engine
-
-hooks: .venv/.ready ## lint, types and a scan for secrets before every commit
-	@$(BIN)/pre-commit install
+##@ Use it
 
 rehearse: known-stack .venv/.ready ## create and destroy STACK=... on the real engine, without a cloud
 	@$(BIN)/python -m rehearsal "$$STACK"
@@ -51,6 +45,17 @@ rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., r
 
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
+
+provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
+	@$(BIN)/python -m operations provider-check
+
+gpu-fit: $(TRAINING)/.ready ## compute what each Gemma recipe takes of a GPU's memory, on fake tensors
+	$(TRAINING)/bin/python -W ignore -m benchmarks.training.fit
+
+tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
+	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
+
+##@ Test it
 
 test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones
 
@@ -67,7 +72,7 @@ test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes object
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/control_plane
 
-test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, pre-empted, resumed
+test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/pods -rs $(SLOW)
 
@@ -91,8 +96,13 @@ test-maxtext-quick:
 	@echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"
 endif
 
-tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
-	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
+##@ Work on it
+
+setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
+	$(BIN)/python -m engine
+
+hooks: .venv/.ready ## lint, types and a scan for secrets before every commit
+	@$(BIN)/pre-commit install
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero
 	$(BIN)/ruff check .
@@ -110,9 +120,6 @@ check-training: $(TRAINING)/.ready ## types of the training code, with the libra
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
 	$(BIN)/ty check --python $(MAXTEXT) workloads/ending workloads/maxtext tests/maxtext benchmarks/tpu_compile
 	cd workloads/maxtext && $(DEPTRY)
-
-provider-check: .venv/.ready ## what Google's own providers refuse of every stack, without an account
-	@$(BIN)/python -m operations provider-check
 
 format: .venv/.ready ## format the code
 	$(BIN)/ruff check --fix .
@@ -137,9 +144,6 @@ bench: .venv/.ready ## how long a preview and a rehearsal take
 
 bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a good use of trl: speed, memory, loss
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
-
-gpu-fit: $(TRAINING)/.ready ## compute what each Gemma recipe takes of a GPU's memory, on fake tensors
-	$(TRAINING)/bin/python -W ignore -m benchmarks.training.fit
 
 clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) $(MAXTEXT) .tools .rehearsal .build

@@ -7,6 +7,8 @@ export TARGET COMMIT
 
 .PHONY: preview preview-cloud comment-github comment-gitlab google-login drift up
 
+##@ For pipelines
+
 preview: .venv/.ready ## what a merge of this branch into TARGET would change, without a cloud
 	@$(BIN)/python -m engine
 	@$(BIN)/python -m operations preview-comment --target "$$TARGET" --save $(PREVIEWS)
