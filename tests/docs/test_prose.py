@@ -37,7 +37,6 @@ PENDING: Final = frozenset(
         "docs/adr/0010-a-record-per-google-type.md",
         "docs/adr/0012-kwokctl-runs-the-control-plane.md",
         "docs/adr/0013-an-execution-is-a-resource.md",
-        "docs/architecture.md",
         "docs/gotchas.md",
         "docs/merge-requests.md",
         "docs/operations-after.md",
