@@ -1,5 +1,6 @@
 """`make` and the checks of every commit: a stack's name may be any text, and a token is found."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -55,3 +56,20 @@ def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 1 and "Token of Hugging Face" in done.stdout
+
+
+def test_no_room_imports_tests() -> None:
+    rooms = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
+    files = [file for room in rooms for file in room.rglob("*.py")]
+    assert len(files) > 200
+    assert not [file for file in files if "tests" in imported_packages(file)]
+
+
+def imported_packages(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.partition(".")[0] for name in names}

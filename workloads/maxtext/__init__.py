@@ -1,1 +1,0 @@
-"""The MaxText driver and its image. A package, so that import-linter sees who imports the driver."""
