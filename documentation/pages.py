@@ -71,7 +71,9 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
             DOCS / f"{page}.md", {"assumptions": text, **({"faults": kinds} if page == "rehearsal" else {})}
         )
     found[PIPELINE] = _pipeline()
-    found[DOCS / "training" / "memory-and-speed.md"] = _filled(DOCS / "training" / "memory-and-speed.md", {"memory": _memory()})
+    found[DOCS / "training" / "memory-and-speed.md"] = _filled(
+        DOCS / "training" / "memory-and-speed.md", {"memory": _memory()}
+    )
     return found
 
 

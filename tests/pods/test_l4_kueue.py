@@ -27,7 +27,7 @@ def test_serving_takes_the_gpus_of_a_fine_tune_which_saves_and_goes_on_as_if_not
         next(steps)
         saved = stage.saved()
         assert saved, "the stop has saved nothing"  # periods save nothing here
-        assert [recording.ends.get(name) for name in first] == ["exit 143", "exit 143"]
+        assert [recording.ending(name) for name in first] == ["exit 143", "exit 143"]
         assert not (stage.run() / "COMPLETE.json").exists()
         next(steps)
         undisturbed = train_undisturbed(stage)
@@ -35,7 +35,7 @@ def test_serving_takes_the_gpus_of_a_fine_tune_which_saves_and_goes_on_as_if_not
         second = names(trainers(stage))
         assert not {*first} & {*second}
         assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
-    assert [recording.ends.get(name) for name in second] == ["exit 0", "exit 0"]
+    assert [recording.ending(name) for name in second] == ["exit 0", "exit 0"]
     assert any(f"processes, from step {saved}\n" in stage.kubelet.log(pod) for pod in trainers(stage))
     assert list(undisturbed) == list(range(1, len(undisturbed) + 1))
     assert len(undisturbed) > saved
