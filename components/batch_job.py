@@ -1,4 +1,4 @@
-"""A Kubernetes Job, and the names that its pods find each other by."""
+"""A Kubernetes Job and the Service through which its pods find each other."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
 from components.run import Run, RunArgs
 
-# The provider awaits a Job's completion unless it is told not to, and fails when the Job fails.
+# By default the provider waits until a Job has completed, and fails when the Job fails.
 _DO_NOT_WAIT: Final = {"pulumi.com/skipAwait": "true"}
 
 
@@ -20,9 +20,9 @@ class BatchJobArgs(RunArgs):
     Args:
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
-        service: Name of a Service by which its pods, which have it as their label `app`, find each other:
-            each is POD.SERVICE, whichever node it is on. None where they need not.
-        depends_on: What its pods need and the manifest names.
+        service: Name of a headless Service, which is also the label `app` of the pods. It makes a pod
+            reachable as POD.SERVICE on any node. None if the pods need no names.
+        depends_on: Resources that the pods need and that the manifest refers to by name only.
     """
 
     namespace: Namespace
@@ -48,7 +48,7 @@ class BatchJob(Run[BatchJobArgs]):
         self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
-        """Commands that show the job and the log of its pods, by the name of the stack's output."""
+        """Commands that show the job and the log of its pods, keyed by the name of the stack output."""
         pods = f"--selector batch.kubernetes.io/job-name={self.job_name}"
         return {
             "watchJob": f"{self._kubectl} get job {self.job_name} --watch",

@@ -1,4 +1,4 @@
-"""A private bucket, who may write to it and who may read."""
+"""A private bucket, and the identities that may write to it or read from it."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -11,8 +11,8 @@ from components.component import Args, Component
 from components.fingerprint import PartlyKnown
 from components.identity import Identity
 
-# objectUser reads, writes and deletes objects, objectViewer only reads them; legacyBucketReader
-# reads the bucket's metadata, which client libraries and gcsfuse ask for first.
+# objectUser reads, writes and deletes objects. objectViewer only reads them. legacyBucketReader
+# reads the bucket's metadata, which client libraries and gcsfuse request first.
 _METADATA_ROLE: Final = "roles/storage.legacyBucketReader"
 _WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _METADATA_ROLE}
 _READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
@@ -22,15 +22,15 @@ class BucketArgs(Args):
     """Arguments of `Bucket`.
 
     Args:
-        location: Region; the one of the machines that use it.
-        writers: Who reads and writes its objects, by a name for the binding.
-        force_destroy: Whether destroy deletes the objects too. When False the bucket is protected:
-            `pulumi destroy` fails before it deletes anything; with `--exclude-protected` it keeps just
-            the bucket.
-        readers: Who reads its objects and can do no more, by a name for the binding.
-        hierarchical: Whether it has real folders: renaming one is then a single step, which checkpoints
-            written through a mount need. It cannot be changed later.
-        bucket_name: Fixed name, unique among all buckets of Google; by default Pulumi makes one.
+        location: Region of the machines that use the bucket.
+        writers: Identities that read and write objects. The key becomes part of the binding's name.
+        force_destroy: Whether destroy also deletes the objects. If False, the bucket is protected:
+            `pulumi destroy` fails before it deletes anything, and `pulumi destroy --exclude-protected`
+            keeps only the bucket.
+        readers: Identities that can only read objects, keyed like `writers`.
+        hierarchical: Whether the bucket has real folders. Renaming a real folder is a single step, which
+            checkpoints written through a mount need. It cannot be changed later.
+        bucket_name: Fixed name, unique among all buckets at Google. By default Pulumi generates a name.
     """
 
     project: pulumi.Input[str]
@@ -48,8 +48,8 @@ class Bucket(Component[BucketArgs]):
 
     Attributes:
         bucket_name: Its name, without `gs://`.
-        name_in_command: The same for what runs once: a name that is set counts for its digest.
-        access: What a workload that uses it must wait for.
+        name_in_command: Its name for the command of a job. A fixed name counts in the job's digest.
+        access: The bindings, for which a workload that uses the bucket must wait.
     """
 
     group = "storage"
@@ -66,15 +66,15 @@ class Bucket(Component[BucketArgs]):
             # Workload Identity Federation writes only to buckets without per-object access lists.
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
-            # Old checkpoints are deleted on purpose and are large; keeping each for the default
-            # seven days would be billed.
+            # Old checkpoints are large and are deleted on purpose. By default Google would keep and
+            # bill a deleted object for seven more days.
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
             hierarchical_namespace=folders if args.hierarchical else None,
             force_destroy=args.force_destroy,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # Without it destroy would delete the cluster first and only then fail on a bucket
-                # that is not empty.
+                # Without protection, destroy deletes the cluster first and fails only afterwards,
+                # because the bucket is not empty.
                 protect=not args.force_destroy,
             ),
         )
@@ -94,11 +94,11 @@ class Bucket(Component[BucketArgs]):
         self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
 
     def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
-        """Commands that read what a training run has written, by the name of the stack's output.
+        """Commands that read what a training run has written, keyed by the name of the stack output.
 
         Args:
             run: The run's folder in the bucket.
-            result: The folder in it that is worth copying.
+            result: The folder inside the run's folder that is worth copying.
         """
         folder = pulumi.Output.concat("gs://", self.bucket_name, "/", run)
         return {

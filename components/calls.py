@@ -1,4 +1,4 @@
-"""Calls of Google's APIs from a dynamic provider, tried again for as long as that can help."""
+"""Calls of Google's APIs from a dynamic provider, with retries for as long as a retry can help."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,11 +15,11 @@ from components.once import OnceError
 _TIMEOUT_S: Final = 30.0
 # 2, 4, 8 and 16 seconds, then always 30.
 _BACKOFF: Final = wait_exponential(multiplier=2, max=30)
-# Looks at something that runs: often at first, when it fails for simple reasons, then at a steady pace.
+# Seconds between two looks at a running operation. Simple failures come early, so the pause starts short.
 _FIRST_LOOK_S: Final = 0.5
 _POLL_S: Final = 5.0
 
-# How many seconds it can help to go on trying, and what to do when it did not.
+# Seconds for which retrying can help, and the advice for the reader of the error when it has not helped.
 Patience = tuple[float, str]
 NO_PATIENCE: Final[Patience] = 0.0, ""
 OUTAGE: Final[Patience] = (
@@ -30,7 +30,12 @@ _CREDENTIALS: Final[Patience] = 0.0, "; run `gcloud auth application-default log
 
 
 class Trouble(Exception):
-    """Why something did not work, and how many seconds it can help to try it again."""
+    """A call failed.
+
+    Attributes:
+        reason: The cause, without advice.
+        timeout_s: Seconds for which retrying can help.
+    """
 
     def __init__(self, reason: str, patience: Patience) -> None:
         self.reason = reason
@@ -39,11 +44,11 @@ class Trouble(Exception):
 
 
 class Calls:
-    """Sends requests, and waits.
+    """Sends requests to an API and retries them.
 
     Args:
-        refused: What helps against a refusal, by its HTTP status and its message in lower case.
-        say: Shows a line to whoever waits.
+        refused: How long to retry an error below 500, from its HTTP status and its message in lower case.
+        say: Prints a line for the person who is waiting.
     """
 
     def __init__(
@@ -54,10 +59,10 @@ class Calls:
         self._say = say
 
     def once(self, request: Any) -> dict[str, Any]:
-        """The answer to a request that is sent once.
+        """Sends a request once and returns the answer.
 
         Raises:
-            Trouble: Without one.
+            Trouble: If there is no answer, or the answer is an error.
         """
         try:
             return request.execute()
@@ -65,11 +70,15 @@ class Calls:
             raise self._trouble(error) from None
 
     def patiently(self, request: Any) -> dict[str, Any]:
-        """The answer to a request that may be sent again; errors as of `once`."""
+        """Sends a request, with retries, and returns the answer. Raises like `once`."""
         return self.retrying()(self.once, request)
 
     def until(self, ended: Callable[[dict[str, Any]], bool], request: Any) -> dict[str, Any]:
-        """The first answer that shows the end of something; only a long silence ends the watch before it."""
+        """Sends a request again and again until `ended` accepts the answer, and returns that answer.
+
+        Raises:
+            Trouble: If a request goes on failing after its retries.
+        """
         pause_s = _FIRST_LOOK_S
         while not ended(answer := self.patiently(request)):
             self.clock.wait(pause_s)
@@ -77,7 +86,7 @@ class Calls:
         return answer
 
     def ending(self, request: Any) -> str:
-        """Sends a request that ends something, and says what came of it."""
+        """Sends a request that cancels something, and returns the outcome as the end of a sentence."""
         try:
             self.once(request)
         except Trouble as trouble:
@@ -85,11 +94,11 @@ class Calls:
         return "has been cancelled"
 
     def retrying(self, kind: type[Trouble] = Trouble) -> Retrying:
-        """Tries something again for as long as that helps; then the last attempt's outcome stands."""
+        """A retrier for calls that raise `kind`. It gives up when the last error's time is over."""
         began = self.clock.now()
 
         def is_hopeless(state: RetryCallState) -> bool:
-            """Whether the next attempt would come after the time that such trouble can last."""
+            """Whether the next attempt would start after the time for which retrying can help."""
             timeout_s = _trouble_of(state).timeout_s
             return self.clock.now() - began + state.upcoming_sleep > timeout_s
 
@@ -106,7 +115,7 @@ class Calls:
         )
 
     def _trouble(self, error: Exception) -> Trouble:
-        """Without the address of the call around the reason."""
+        """The error with Google's reason alone: the library's text has the request's address around it."""
         if isinstance(error, HttpError):
             reason, patience = error.reason or f"HTTP {error.status_code}", OUTAGE
             if error.status_code < 500:
@@ -128,11 +137,11 @@ def google_api(api: str, endpoint: str | None, project: str, credentials: Creden
     """The client of an API such as `run.v2`.
 
     Args:
-        endpoint: Address of a server that answers in Google's place, `.../v2/`; None for Google.
-        project: As of `find_credentials`.
+        endpoint: Address of a server that answers instead of Google, `.../v2/`. None means Google.
+        project: See `find_credentials`.
 
     Raises:
-        OnceError: Without usable credentials.
+        OnceError: If there are no usable credentials.
     """
     try:
         found = find_credentials(endpoint, project, credentials)

@@ -1,4 +1,4 @@
-"""Where accelerator nodes come from, and how GKE is told."""
+"""Where accelerator nodes come from, and the fields and labels that say so to GKE."""
 
 import re
 from collections.abc import Mapping
@@ -11,13 +11,14 @@ import pulumi_gcp as gcp
 # A node that flex-start provisions lives at most 7 days.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
 FLEX_START_MAX_HOURS: Final = 168
-# What a job and a machine have beyond the hours that a run may train: nodes and images come, tries are lost.
+# Hours that a job and a machine get on top of the run's training hours: for the start of nodes, for image
+# pulls and for lost attempts.
 _ALLOWANCE_HOURS: Final = 2
 
 NOT_EVICTED: Final[Mapping[str, str]] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 _NAME: Final = r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?"
-# Not one of a domain, `example.com:my-project`: no label of a node holds its colon.
+# Excludes domain-scoped projects such as `example.com:my-project`: a node label cannot hold the colon.
 _PROJECT: Final = r"[a-z][a-z0-9-]{4,28}[a-z0-9]"
 _PATH: Final = re.compile(
     rf"(?:projects/(?P<project>{_PROJECT})/reservations/)?(?P<name>{_NAME})"
@@ -26,7 +27,7 @@ _PATH: Final = re.compile(
 
 
 class CapacityType(StrEnum):
-    """How capacity is obtained, as the setting `capacity.type` writes it."""
+    """How capacity is obtained, in the spelling of the setting `capacity.type`."""
 
     RESERVATION = "reservation"
     ON_DEMAND = "onDemand"
@@ -39,9 +40,9 @@ class Reservation:
     """A specific Compute Engine reservation.
 
     Args:
-        project: Project that shares it; None for the stack's own.
-        block: One block of it (A4 and newer), None for any.
-        sub_block: One sub-block of the block, None for any.
+        project: Project that shares the reservation. None means the stack's own project.
+        block: One block of the reservation (A4 and newer). None means any.
+        sub_block: One sub-block of the block. None means any.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Reservation:
         """Reads `[projects/P/reservations/]R[/reservationBlocks/B[/reservationSubBlocks/S]]`.
 
         Raises:
-            ValueError: For every other shape.
+            ValueError: If the text has another shape.
         """
         path = _PATH.fullmatch(text)
         if not path:
@@ -66,7 +67,7 @@ class Reservation:
 
     @property
     def path(self) -> str:
-        """As a node pool names it: short in the own project, a path when shared."""
+        """The reservation as a node pool names it: a short name in the own project, a path if shared."""
         parts = {"reservationBlocks": self.block, "reservationSubBlocks": self.sub_block}
         shared = f"projects/{self.project}/reservations/" if self.project else ""
         return shared + self.name + "".join(f"/{kind}/{part}" for kind, part in parts.items() if part)
@@ -74,13 +75,13 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What accelerator nodes run on; the one place that knows how GKE spells it.
+    """The capacity that accelerator nodes run on. No other place knows how GKE spells it.
 
     Args:
-        reservation: The reservation; with type `reservation` only, and then required.
+        reservation: The reservation. Required with type `reservation`, refused with every other type.
 
     Raises:
-        ValueError: When type and reservation do not belong together.
+        ValueError: If type and reservation do not belong together.
     """
 
     type: CapacityType
@@ -99,9 +100,9 @@ class Capacity:
             )
 
     def pod_selectors(self) -> Mapping[str, str]:
-        """Node selector entries with which a pod gets this capacity on Autopilot.
+        """Node selector entries that give a pod this capacity on Autopilot.
 
-        Label values cannot hold the `/` of a reservation's path, so each part has a label of its own.
+        A label value cannot hold the `/` of a reservation's path, so each part has its own label.
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/consuming-reservations
         """
         if self.type is CapacityType.SPOT:
@@ -122,32 +123,32 @@ class Capacity:
         }
 
     def pod_annotations(self) -> Mapping[str, str]:
-        """Annotations with which the autoscaler evicts no pod; on Autopilot for 7 days, and not on spot.
+        """Annotations that stop the autoscaler from evicting the pod. Empty on spot capacity.
 
-        Assumption extended-duration-accelerators.
+        On Autopilot they hold for 7 days: assumption extended-duration-accelerators.
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/extended-duration-pods
         """
         return {} if self.type is CapacityType.SPOT else NOT_EVICTED
 
     @property
     def flex_start(self) -> bool:
-        """Whether machines are started only when pods ask for them."""
+        """Whether machines start only when pods request them."""
         return self.type is CapacityType.FLEX_START
 
     def deadline_hours(self, run_hours: int | None) -> int | None:
-        """Hours after which Kubernetes ends the job of a run that may train for `run_hours`, None for never.
+        """Hours after which Kubernetes ends the job of a run that may train for `run_hours`; None for never.
 
-        It is there for a run that does not end itself. It counts the wait for machines, which flex-start
-        queues for, up to 7 days, and spot may not have: these have none.
+        The deadline is for a run that does not end by itself. It includes the wait for machines. With
+        flex-start that wait takes up to 7 days, and with spot it has no limit, so these have no deadline.
         """
         waits = self.type in (CapacityType.SPOT, CapacityType.FLEX_START)
         return None if waits or run_hours is None else run_hours + _ALLOWANCE_HOURS
 
     def node_config(self, run_hours: int | None = None) -> dict[str, Any]:
-        """Arguments of `NodePoolNodeConfigArgs` with which the nodes of a pool get this capacity.
+        """Arguments of `NodePoolNodeConfigArgs` that give the nodes of a pool this capacity.
 
         Args:
-            run_hours: Hours that a run may train, None for no limit. Some more, and a node is taken away.
+            run_hours: Hours that a run may train. A node lives some hours longer. None means no limit.
         """
         max_hours = None if run_hours is None else run_hours + _ALLOWANCE_HOURS
         if self.flex_start:
@@ -156,8 +157,8 @@ class Capacity:
             "spot": self.type is CapacityType.SPOT,
             "flex_start": self.flex_start,
             "max_run_duration": f"{max_hours * 3600}s" if max_hours else None,
-            # Flex-start and TPU pools need the absence of a reservation stated, and no other pool may
-            # take machines out of a reservation that it does not name.
+            # Flex-start and TPU pools must state that they use no reservation. Every other pool states it
+            # too, so that it takes no machine out of a reservation that it does not name.
             "reservation_affinity": gcp.container.NodePoolNodeConfigReservationAffinityArgs(
                 consume_reservation_type="SPECIFIC_RESERVATION" if self.reservation else "NO_RESERVATION",
                 key="compute.googleapis.com/reservation-name" if self.reservation else None,

@@ -14,30 +14,31 @@ from components.fingerprint import fingerprint
 from components.identity import EVERYBODY
 from components.token import Token
 
-# The longest that a task with a GPU may take; the default is ten minutes.
+# The maximum for a task with a GPU. The default is ten minutes.
 # https://docs.cloud.google.com/run/docs/configuring/task-timeout, assumption cloud-run-task-hours
 _TASK_HOURS: Final = 1
 # Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
 _RETRIES: Final = 2
-# User and group that the images in workloads/ run as; Cloud Run has no field for them.
+# User and group of the images in workloads/. Cloud Run has no field for them.
 _IMAGE_USER: Final = 1000
-# A start may take 15 minutes: an image of 10 GB, the model from the bucket, the engine. With a GPU Cloud Run
-# allows 30. https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
+# A start may take 15 minutes: it pulls an image of 10 GB, loads the model from the bucket and starts the
+# engine. With a GPU Cloud Run allows 30 minutes.
+# https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _STARTUP_PERIOD: Final = 10
 _STARTUP_TRIES: Final = 90
-# An engine that does not answer for two minutes is started anew.
+# Cloud Run restarts an engine that has not answered for two minutes.
 _LIVENESS_PERIOD: Final = 30
 _LIVENESS_TRIES: Final = 4
 _PROBE_TIMEOUT: Final = 5
-# A first request waits for the start of an instance, and then five minutes for its answer.
+# The first request waits for the start of an instance. Then it has five minutes for its answer.
 _REQUEST_TIMEOUT: Final = f"{_STARTUP_PERIOD * _STARTUP_TRIES + 300}s"
-# Cloud Run copies the image before the first start; the provider gives up after twenty minutes.
+# Cloud Run copies the image before the first start. By default the provider gives up after 20 minutes.
 _FIRST_START: Final = pulumi.CustomTimeouts(create="40m", update="40m")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BucketFolder:
-    """A folder of a bucket that a container reads as files and cannot write to.
+    """A folder of a bucket that a container can read as files but cannot write to.
 
     Args:
         folder: Path of the folder, without a slash at either end.
@@ -47,10 +48,11 @@ class BucketFolder:
     folder: str
 
     def mounted(self) -> dict[str, Any]:
-        """Arguments of a volume with this folder alone, whose directories are but parts of object names.
+        """Arguments of a volume that shows only this folder.
 
-        The files are their reader's: GCS FUSE gives them to root unless it is told otherwise. What runs as
-        root may read them all the same. https://docs.cloud.google.com/storage/docs/cloud-storage-fuse/cli-options
+        `implicit-dirs` shows directories that exist only as parts of object names. By default GCS FUSE gives
+        the files to root, so the options name the images' user. A container that runs as root can read the
+        files too. https://docs.cloud.google.com/storage/docs/cloud-storage-fuse/cli-options
         """
         # assumption cloud-run-mount-options
         owner = [f"uid={_IMAGE_USER}", f"gid={_IMAGE_USER}"]
@@ -58,18 +60,18 @@ class BucketFolder:
 
 
 class CloudRunArgs(Args):
-    """Arguments of a `CloudRunJob` as of a `CloudRunService`.
+    """Arguments that `CloudRunJob` and `CloudRunService` share.
 
     Args:
-        location: Region; one in which Cloud Run has L4 GPUs.
+        location: Region in which Cloud Run has L4 GPUs.
         image: Container image by digest.
-        tokens: Environment variables with a token, always the same version: a container must not change by
-            itself.
-        folders: Path in the container to the folder of a bucket that is mounted there.
-        memory_gib: Memory, the container's file system included.
-        service_account: Address of the service account that it runs as.
-        subnet: Id of the subnet that all its traffic goes through.
-        depends_on: What must exist before it and is not among these arguments.
+        tokens: Tokens by environment variable. The version of each is fixed, because a container must not
+            change without an update.
+        folders: Folders of a bucket by the path where the container sees them.
+        memory_gib: Memory in GiB, which includes the container's file system.
+        service_account: E-mail address of the service account that the container runs as.
+        subnet: Id of the subnet that carries all traffic.
+        depends_on: Resources that must exist first and are not among the other arguments.
     """
 
     project: pulumi.Input[str]
@@ -87,12 +89,12 @@ class CloudRunArgs(Args):
     depends_on: Sequence[pulumi.Resource]
 
     def resource(self, parent: pulumi.Resource) -> dict[str, Any]:
-        """Arguments of the resource beside its template."""
+        """Arguments of the resource, without its template."""
         return {
             "project": self.project,
             "location": self.location,
             "labels": self.labels,
-            # By default `pulumi destroy` would fail; neither holds data.
+            # By default `pulumi destroy` would fail. Neither jobs nor services hold data.
             "deletion_protection": False,
             "opts": pulumi.ResourceOptions(
                 parent=parent, depends_on=list(self.depends_on), custom_timeouts=_FIRST_START
@@ -100,10 +102,10 @@ class CloudRunArgs(Args):
         }
 
     def template(self, resources: Mapping[str, Any], **container: Any) -> dict[str, Any]:
-        """Fields of the template of a job's task or a service's instance.
+        """Fields of the template for a job's task or a service's instance.
 
         Args:
-            resources: Fields of the container's resources beside their limits.
+            resources: Fields of the container's resources, without the limits.
             container: Fields of the container that only services have.
         """
         limits = {"cpu": str(self.cpu), "memory": f"{self.memory_gib}Gi", GPU_RESOURCE: "1"}
@@ -128,9 +130,9 @@ class CloudRunArgs(Args):
             ],
             "service_account": self.service_account,
             "node_selector": {"accelerator": L4.name},
-            # New projects have quota for GPUs without zonal redundancy only.
+            # New projects have quota only for GPUs without zonal redundancy.
             "gpu_zonal_redundancy_disabled": True,
-            # Not only the traffic to private addresses goes through the stack's subnet and its NAT.
+            # All traffic goes through the stack's subnet and its NAT, not only that to private addresses.
             "vpc_access": {"egress": "ALL_TRAFFIC", "network_interfaces": [{"subnetwork": self.subnet}]},
         }
 
@@ -141,12 +143,13 @@ def _secret(name: str, token: Token) -> dict[str, Any]:
 
 
 class CloudRunJob(Component[CloudRunArgs]):
-    """A job that runs by itself whenever what it consists of has changed.
+    """A job that `pulumi up` runs after every change of its template.
 
-    `pulumi up` waits for the end of the run and fails if the job failed; the next one runs it again.
+    `pulumi up` waits for the end of the run and fails if the job fails. The next `pulumi up` then runs the
+    job again.
 
     Attributes:
-        finished: What needs the job's result must wait for.
+        finished: The successful execution. A user of the job's result must wait for it.
     """
 
     group = "workload"
@@ -170,12 +173,12 @@ class CloudRunServiceArgs(CloudRunArgs):
     """Arguments of `CloudRunService`, besides those of `CloudRunArgs`.
 
     Args:
-        health: Path that answers once it can work, and as long as it can.
-        minimum: Instances that are kept, and paid, without requests; 0 scales to zero.
-        maximum: Instances at most; each counts in the region's quota of GPUs.
-        requests: Requests that one instance works on at the same time.
-        invokers: IAM members who may call it, besides those who may by a role on the project; `EVERYBODY`
-            opens it to the internet.
+        health: Path that answers as long as the server can work.
+        minimum: Instances that run, and cost money, without requests. 0 scales to zero.
+        maximum: Most instances. Each counts in the region's GPU quota.
+        requests: Requests that one instance handles at the same time.
+        invokers: IAM members that may call the service, besides those with a role on the project.
+            `EVERYBODY` opens it to the internet.
     """
 
     port: int
@@ -187,7 +190,7 @@ class CloudRunServiceArgs(CloudRunArgs):
 
 
 class CloudRunService(Component[CloudRunServiceArgs]):
-    """A service that answers those whom IAM allows, and scales with its requests."""
+    """A service that only allowed IAM members can call, and that scales with its requests."""
 
     group = "workload"
     apis = ("run.googleapis.com",)
@@ -195,11 +198,10 @@ class CloudRunService(Component[CloudRunServiceArgs]):
     def _declare(self, name: str, args: CloudRunServiceArgs) -> None:
         service = gcp.cloudrunv2.Service(
             f"{name}-service",
-            # Reachable from everywhere, so that the people who may call it need no VPN; who may is
-            # checked by IAM at every request.
+            # Reachable from everywhere, so that callers need no VPN. IAM checks every request.
             ingress="INGRESS_TRAFFIC_ALL",
-            # For everybody the check is switched off. A binding of `allUsers` would do the same, but
-            # organisations since May 2024 refuse it by default (constraint iam.allowedPolicyMemberDomains).
+            # `EVERYBODY` switches the check off. A binding of `allUsers` would do the same, but since May
+            # 2024 organisations refuse it by default (constraint iam.allowedPolicyMemberDomains).
             # https://docs.cloud.google.com/run/docs/authenticating/public
             invoker_iam_disabled=EVERYBODY in args.invokers,
             template=_template(args),
@@ -228,7 +230,7 @@ def _template(args: CloudRunServiceArgs) -> Any:
         "max_instance_request_concurrency": args.requests,
         "timeout": _REQUEST_TIMEOUT,
         **args.template(
-            # A GPU is only had with the CPU allocated all the time that an instance lives.
+            # Cloud Run offers GPUs only with a CPU that is allocated for the whole life of an instance.
             {"cpu_idle": False, "startup_cpu_boost": True},
             ports={"container_port": args.port},
             startup_probe={**probe, **start},
@@ -238,21 +240,21 @@ def _template(args: CloudRunServiceArgs) -> Any:
 
 
 def _address(dry: bool, urn: str, uri: str, conditions: Sequence[Mapping[str, str]] | None) -> str:
-    """The address of a service whose newest revision has started.
+    """The address of a service, if its newest revision has started.
 
-    The provider keeps one whose revision did not, and the next update finds nothing to do.
+    The provider keeps a service whose revision did not start, and the next update finds nothing to do.
     https://github.com/hashicorp/terraform-provider-google/issues/22565
 
     Args:
-        dry: Whether this is a preview, which shows the state from before.
+        dry: Whether this is a preview, which sees the state before the update.
 
     Raises:
-        pulumi.RunError: When it has not started.
+        pulumi.RunError: If the newest revision has not started.
     """
     ready = conditions[0] if conditions else {"message": "it was never ready"}
     if dry or ready.get("state") == "CONDITION_SUCCEEDED":
         return uri
     raise pulumi.RunError(
-        f"the newest revision on Cloud Run did not start: {ready.get('message')}; a change makes another, "
-        f"and `pulumi up --refresh --replace '{urn}'` tries the same once more, at another address"
+        f"the newest revision on Cloud Run did not start: {ready.get('message')}; change a setting to get a "
+        f"new revision, or try the same again at another address: `pulumi up --refresh --replace '{urn}'`"
     )

@@ -1,4 +1,4 @@
-"""GKE clusters: what all of them have in common, and the Autopilot cluster."""
+"""GKE clusters: the base class of all clusters, and the Autopilot cluster."""
 
 import json
 from abc import abstractmethod
@@ -14,25 +14,26 @@ from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
 
-# What a node may do in the project, by the end of the binding's name; instead of the Editor role that the
-# default service account carries.
+# Roles of the nodes in the project, keyed by the end of the binding's name. They replace the Editor role of
+# the default service account.
 _NODE_ROLES: Final[Mapping[str, str]] = {
-    # Logs, metrics and health of the node.
+    # Writes the node's logs, metrics and health.
     "nodes-role": "roles/container.defaultNodeServiceAccount",
-    # Image streaming: without it nodes pull every image whole, or not at all (assumption image-streaming).
+    # For image streaming. Without it nodes pull every image completely, or fail (assumption image-streaming).
     # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
     "nodes-usage": "roles/serviceusage.serviceUsageConsumer",
 }
-# What a node's service account may do is said by its roles; these let it ask at all.
+# Roles decide what a node's service account may do. Without these scopes it could not call an API at all.
 NODE_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _RELEASE_CHANNEL: Final = "REGULAR"
-# Beside an exclusion there must be a window. Without a policy the provider leaves the exclusions there are.
+# GKE accepts an exclusion only beside a window. Without a policy the provider would leave old exclusions
+# alone.
 _ANY_TIME: Final = gcp.container.ClusterMaintenancePolicyRecurringWindowArgs(
     start_time="2026-01-01T00:00:00Z", end_time="2026-01-02T00:00:00Z", recurrence="FREQ=DAILY"
 )
-# Patches of the control plane alone go on, until Google's support of the version ends; then GKE upgrades to
-# the next, for which it holds again. A fixed start and an end that GKE knows are the same in every preview
-# (assumption held-upgrades).
+# Holds upgrades of nodes and minor versions. GKE still patches the control plane. When Google's support of
+# the version ends, GKE upgrades to the next version, and the exclusion holds again. The start is fixed and
+# GKE knows the end, so every preview shows the same values (assumption held-upgrades).
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions
 _NO_UPGRADE: Final = gcp.container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
     exclusion_name="no-upgrade-during-a-run",
@@ -42,7 +43,7 @@ _NO_UPGRADE: Final = gcp.container.ClusterMaintenancePolicyMaintenanceExclusionA
     ),
 )
 
-# With logs and metrics of its Ray clusters (assumption ray-log-collector-user).
+# GKE's Ray operator, with logs and metrics of its Ray clusters (assumption ray-log-collector-user).
 RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
     enabled=True,
     ray_cluster_logging_config=(
@@ -58,14 +59,14 @@ class ClusterArgs(Args):
     """Arguments of every `Cluster`.
 
     Args:
-        location: Region; of a Standard cluster also a zone, which its control plane is then in alone.
+        location: Region. A Standard cluster also takes a zone, which then holds its only control plane.
         zones: Zones of a Standard cluster's nodes, all in its location.
         network: Id of the VPC.
-        subnet: Id of the subnet, with the `KUBERNETES_RANGES` of components.network.
-        images: Images that the nodes pull; the node identity may read their repositories.
-        ray_operator: Whether GKE runs the Ray operator in it, with logs and metrics of Ray clusters.
-        hold_upgrades: Whether GKE, by itself, upgrades neither the minor version nor nodes.
-        cluster_name: Start of its name, at most 32 characters; Pulumi adds seven hexadecimal digits.
+        subnet: Id of the subnet, which has the `KUBERNETES_RANGES` of components.network.
+        images: Images that the nodes pull. The node identity gets access to their repositories.
+        ray_operator: Whether GKE runs the Ray operator in the cluster, with logs and metrics of Ray clusters.
+        hold_upgrades: Whether GKE is kept from upgrading nodes and the minor version by itself.
+        cluster_name: Start of its name, at most 32 characters. Pulumi appends seven hexadecimal digits.
     """
 
     project: pulumi.Input[str]
@@ -81,21 +82,20 @@ class ClusterArgs(Args):
 
 
 class Cluster(Component[ClusterArgs]):
-    """A private-node cluster whose nodes may do no more than nodes must.
+    """A cluster with private nodes whose service account has only the roles that nodes need.
 
     Attributes:
-        resource: The cluster itself, for what is part of it.
-        node_account: Address of the service account that its nodes run as.
-        pulls: What a pod whose image is in a private repository must wait for.
-        nodes: What a pod that runs on any node must wait for; nothing where the cluster creates nodes
-            for pods.
-        connect: Command that makes kubectl talk to it.
-        monitoring: Address of the console's page with its metrics, those of its GPUs or TPUs too.
-        workload_pool: Workload identity pool that its service accounts live in.
+        resource: The cluster itself, for resources that are part of it.
+        node_account: E-mail address of the service account that the nodes run as.
+        pulls: Bindings that a pod with an image from a private repository must wait for.
+        nodes: Node pools that a pod for any node must wait for. Empty if the cluster creates nodes for pods.
+        connect: Command that connects kubectl to the cluster.
+        monitoring: Address of the console page with the metrics of the cluster, its GPUs and its TPUs.
+        workload_pool: Workload identity pool of the cluster's service accounts.
     """
 
     group = "cluster"
-    # The cluster, its nodes' identity, what they pull, and through what they stream it.
+    # APIs for the cluster, for the nodes' identity and roles, for the images, and for image streaming.
     apis = (
         "container.googleapis.com",
         "iam.googleapis.com",
@@ -103,9 +103,9 @@ class Cluster(Component[ClusterArgs]):
         "artifactregistry.googleapis.com",
         "containerfilesystem.googleapis.com",
     )
-    # Where nodes and the Ray operator's add-ons report to; nothing waits for them.
+    # APIs that nodes and the Ray operator's add-ons report to. No resource waits for them.
     reporting_apis: ClassVar = ("logging.googleapis.com", "monitoring.googleapis.com")
-    # Properties whose difference from the state is none.
+    # Properties that are not compared with the state.
     _not_compared: ClassVar[list[str] | None] = None
 
     def _declare(self, name: str, args: ClusterArgs) -> None:
@@ -129,9 +129,10 @@ class Cluster(Component[ClusterArgs]):
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
         self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
-        # Not the input `name`: where the program states it, the old cluster must go before the new one comes,
-        # and before it the objects in it, to which the engine has closed its connection by then. An automatic
-        # name begins with the logical one. https://github.com/pulumi/pulumi/issues/14650
+        # `cluster_name` is the logical name, with which an automatic name begins, and not the input `name`.
+        # With a fixed name a replacement must delete the old cluster first, and before it the objects in the
+        # cluster. The engine has closed its connection to them by then.
+        # https://github.com/pulumi/pulumi/issues/14650
         self.resource = gcp.container.Cluster(
             args.cluster_name or f"{name}-cluster",
             project=args.project,
@@ -147,8 +148,7 @@ class Cluster(Component[ClusterArgs]):
                 recurring_window=_ANY_TIME, maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else []
             ),
             resource_labels=args.labels,
-            # By default `pulumi destroy` would fail; what must not be lost is in the bucket, which has a
-            # protection of its own.
+            # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,
             **self._properties(args),
             opts=pulumi.ResourceOptions(
@@ -173,10 +173,10 @@ class Cluster(Component[ClusterArgs]):
 
     @abstractmethod
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
-        """What clusters of the kind have besides, by the names of the SDK's arguments."""
+        """Arguments of the SDK's cluster that only this kind of cluster has."""
 
     def _nodes(self, name: str, args: ClusterArgs) -> list[pulumi.Resource]:
-        """Declares the nodes that every workload counts on."""
+        """Declares the nodes that every workload relies on."""
         return []
 
     def inside(
@@ -186,13 +186,13 @@ class Cluster(Component[ClusterArgs]):
 
         Args:
             parent: The component that declares the object.
-            depends_on: What the object waits for without naming it in a field.
+            depends_on: Resources that the object waits for and that none of its fields refers to.
         """
         return pulumi.ResourceOptions(
             parent=parent,
             provider=self._provider,
-            # Deleting the cluster deletes its objects; asking for each first would wait for
-            # finalizers of operators that are going away too.
+            # Deleting the cluster deletes its objects. Deleting them one by one first would wait for the
+            # finalizers of operators that are being deleted too.
             deleted_with=self.resource,
             depends_on=list(depends_on),
         )
@@ -222,18 +222,19 @@ class Cluster(Component[ClusterArgs]):
                 endpoint=cluster.endpoint,
                 certificate=cluster.master_auth.cluster_ca_certificate,
             ).apply(lambda values: json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)),
-            # Objects belong to the cluster, not to the text of the kubeconfig.
+            # Objects belong to the cluster: another text of the kubeconfig must not replace them.
             cluster_identifier=cluster.self_link,
-            # What `up --refresh` puts right was written by somebody else: a conflict, unless it is forced.
+            # `up --refresh` overwrites fields that somebody else has written. Without force that is a
+            # conflict.
             # https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
             enable_patch_force=True,
-            # As for the objects: nothing to ask the provider once the cluster is gone.
+            # As for the objects: once the cluster is deleted, nothing is left to ask the provider for.
             opts=pulumi.ResourceOptions(parent=self, deleted_with=cluster),
         )
 
 
 class AutopilotCluster(Cluster):
-    """A cluster that creates nodes for the pods there are."""
+    """A cluster that creates nodes for its pods."""
 
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         # On Autopilot every node is created with these defaults.

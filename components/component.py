@@ -1,4 +1,4 @@
-"""What every component has besides its arguments."""
+"""The base classes of all components and of their arguments."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from typing import ClassVar, Generic, Literal, TypeVar, dataclass_transform
 
 import pulumi
 
-# Parts of a system, in the order in which a picture of it shows them.
+# Parts of a system, in the order in which its picture shows them.
 Group = Literal["network", "image", "cluster", "identity", "storage", "workload"]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class Args:
-    """What a component is told: a frozen dataclass whose fields are given by name."""
+    """Arguments of a component. Every subclass is a frozen, keyword-only dataclass."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -25,12 +25,12 @@ class Component(pulumi.ComponentResource, Generic[A]):
     """A component of this project.
 
     Args:
-        name: Logical name, with which those of its children begin.
+        name: Logical name. The names of the children start with it.
 
     Attributes:
-        group: Part of the system that it belongs to; None for what no picture shows.
-        apis: Google APIs that its resources call. Its argument `project` must not be known before they are
-            enabled: `ProjectServices.project_with(*Bucket.apis)`.
+        group: Part of the system that it belongs to. None keeps it out of the picture.
+        apis: Google APIs that its resources call. Pass a `project` that waits for them, such as
+            `ProjectServices.project_with(*Bucket.apis)`.
     """
 
     group: ClassVar[Group | None]
@@ -43,4 +43,4 @@ class Component(pulumi.ComponentResource, Generic[A]):
 
     @abstractmethod
     def _declare(self, name: str, args: A) -> None:
-        """Declares its children, and sets what others see of it."""
+        """Declares the children and sets the public attributes."""

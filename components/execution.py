@@ -1,4 +1,4 @@
-"""One execution of a Cloud Run job as a resource: it runs to its end once, and again for another content."""
+"""An execution of a Cloud Run job as a resource: `pulumi up` runs the job once per content of the job."""
 
 from typing import Any, ClassVar
 
@@ -10,18 +10,18 @@ from components.once import OnceProvider
 
 
 class ExecutionProvider(OnceProvider):
-    """Runs the job."""
+    """Runs a Cloud Run job when the resource is created."""
 
     servers: ClassVar = {"run": "gcp:cloudRunV2CustomEndpoint"}
     identity = ("job", "content")
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
-        """Runs the job and waits for the end.
+        """Runs the job and waits for its end.
 
         Raises:
-            OnceError: When it failed; the message says why, and where its log is.
+            OnceError: If the job failed. The message has the reason and the address of the log.
         """
-        # Here and not above, so that a preview does not load Google's client library.
+        # Imported here, so that a preview does not load Google's client library.
         from components.job_run import run
 
         execution = run(props["job"], self._endpoints["run"], self._credentials, Clock())
@@ -29,11 +29,11 @@ class ExecutionProvider(OnceProvider):
 
 
 class Execution(dynamic.Resource, module="cloudrun", name="Execution"):
-    """An execution that has succeeded; its id is its name.
+    """A successful execution. The resource's id is the name of the execution.
 
     Args:
         job: Id of the job, `projects/P/locations/L/jobs/J`.
-        content: What the job says, or a digest of it.
+        content: The job's template or a digest of it. Another content runs the job again.
     """
 
     def __init__(

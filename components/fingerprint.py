@@ -1,4 +1,4 @@
-"""Short digests of an object's content, for its name."""
+"""Short digests of an object's content, which become part of its name."""
 
 import hashlib
 import json
@@ -12,11 +12,11 @@ import pulumi
 
 @dataclass(frozen=True)
 class PartlyKnown:
-    """An output of which something is known before anything is deployed.
+    """An output with a part that is known before anything is deployed.
 
     Args:
         value: The output.
-        known: What is known of it, for digests: JSON-like, in which outputs may stand.
+        known: The known part, which counts in digests: a JSON-like value that may contain outputs.
     """
 
     value: pulumi.Output[Any]
@@ -24,7 +24,7 @@ class PartlyKnown:
 
 
 def joined(*parts: Any) -> str | PartlyKnown:
-    """The text of all parts; where outputs are among them, their neighbours stay known.
+    """The parts as one text. If some parts are outputs, the other parts still count in digests.
 
     Args:
         parts: Texts, numbers, outputs and values that are partly known.
@@ -36,7 +36,7 @@ def joined(*parts: Any) -> str | PartlyKnown:
 
 
 def resolved(tree: Any) -> Any:
-    """A JSON-like value in which outputs stand in the place of what is partly known."""
+    """A copy of a JSON-like value in which outputs replace the values that are partly known."""
     if isinstance(tree, PartlyKnown):
         return tree.value
     if isinstance(tree, dict):
@@ -47,7 +47,7 @@ def resolved(tree: Any) -> Any:
 
 
 def outputs_in(tree: Any) -> Iterator[pulumi.Output[Any]]:
-    """Every output of a JSON-like value, those that are partly known too."""
+    """Every output in a JSON-like value, including those that are partly known."""
     if isinstance(tree, pulumi.Output):
         yield tree
     elif isinstance(tree, PartlyKnown):
@@ -58,27 +58,28 @@ def outputs_in(tree: Any) -> Iterator[pulumi.Output[Any]]:
 
 
 def fingerprint(*parts: Any) -> str:
-    """Eight hex digits of what is known before anything is deployed.
+    """A digest, in eight hex digits, of everything that is known before anything is deployed.
 
-    Outputs count by their place only: what they will be follows from other resources, and an
-    unknown value must not make a name unknown. What is partly known counts as far as it is known.
+    An output counts only by its place. Its value follows from other resources, and an unknown value must not
+    make a name unknown. A value that is partly known counts by its known part.
 
     Args:
-        parts: JSON-like values, in which outputs may stand.
+        parts: JSON-like values that may contain outputs.
     """
     text = json.dumps(parts, sort_keys=True, default=_placeholder)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def hashed_name(prefix: str, maximum: int, *content: Any) -> str:
-    """`prefix` and the content's fingerprint, as a name that every kind of object takes (RFC 1035).
+    """`prefix` and the content's fingerprint, as a name that every kind of object accepts (RFC 1035).
 
-    What it does not take of `prefix` becomes a dash, and what is too long goes: the digest tells the rest.
+    Other characters in `prefix` become dashes, and a `prefix` that is too long is cut. The digest still tells
+    two names apart.
 
     Args:
-        prefix: Such as a recipe's name, `gemma-3.1-mine`.
-        maximum: The most characters that the name may have.
-        content: As of `fingerprint`.
+        prefix: For example the name of a recipe, `gemma-3.1-mine`.
+        maximum: Most characters of the name.
+        content: See `fingerprint`.
     """
     label = re.sub(r"[^a-z0-9]+", "-", prefix.lower()).strip("-")
     if not label[:1].isalpha():

@@ -1,4 +1,4 @@
-"""Who may use a resource: the accounts that workloads run as, and the members that a setting names."""
+"""Service accounts that workloads run as, and the check of IAM members in settings."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ class GoogleServiceAccountArgs(Args):
 
 
 class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
-    """The Google service account of one Cloud Run job or service, so that only that one has its roles.
+    """The Google service account of one Cloud Run job or service, so that no other workload has its roles.
 
     Attributes:
         member: `serviceAccount:EMAIL`.
@@ -32,7 +32,7 @@ class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
 
     def _declare(self, name: str, args: GoogleServiceAccountArgs) -> None:
         account = gcp.serviceaccount.Account(
-            # Its id is this name and 8 characters of Pulumi's, and may have 30: no suffix.
+            # The account's id is this name plus 8 characters from Pulumi, and may have 30. So no suffix here.
             name,
             project=args.project,
             display_name=args.display_name,
@@ -42,7 +42,7 @@ class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
         self.member: pulumi.Output[str] = account.member
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """The account itself: its address names its project."""
+        """The account as an IAM member. The number is not needed: the address contains the project."""
         return self.member
 
 
@@ -54,13 +54,13 @@ class ServiceAccountArgs(Args):
 
 
 class ServiceAccount(Component[ServiceAccountArgs]):
-    """The Kubernetes service account of one workload, so that only that one has its roles.
+    """The Kubernetes service account of one workload, so that no other workload has its roles.
 
-    IAM knows it by itself, without a Google service account.
+    IAM accepts it as a member without a Google service account.
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/workload-identity
 
     Attributes:
-        access: What a pod that runs as it must wait for.
+        access: The object, for which a pod that runs as this account must wait.
     """
 
     group = "identity"
@@ -73,13 +73,17 @@ class ServiceAccount(Component[ServiceAccountArgs]):
             metadata=kubernetes.meta.v1.ObjectMetaArgs(
                 name=args.account_name, namespace=args.namespace.namespace
             ),
-            # The workload talks to Google through the metadata server, never to the API server.
+            # The workload gets Google tokens from the metadata server and never calls the API server.
             automount_service_account_token=False,
             opts=args.namespace.inside(self),
         )
 
     def iam_member(self, project_number: pulumi.Input[str]) -> pulumi.Output[str]:
-        """`principal://...` in the workload identity pool of the cluster's project, which has this number."""
+        """The account as an IAM member, `principal://...`.
+
+        Args:
+            project_number: Number of the cluster's project, which has the workload identity pool.
+        """
         return pulumi.Output.concat(
             "principal://iam.googleapis.com/projects/",
             project_number,
@@ -89,15 +93,15 @@ class ServiceAccount(Component[ServiceAccountArgs]):
         )
 
 
-# Something that IAM can give a role to.
+# A service account that IAM can grant a role to.
 Identity = GoogleServiceAccount | ServiceAccount
 
 
 def check_member(text: str) -> str:
-    """The text, which is an IAM member.
+    """Returns the text if it is an IAM member.
 
     Raises:
-        ValueError: When it is none, or means everybody and is not `allUsers`.
+        ValueError: If it is not a member, or if it is `allAuthenticatedUsers`.
     """
     if text == "allAuthenticatedUsers":
         raise ValueError(

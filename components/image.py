@@ -1,4 +1,4 @@
-"""Container images, named so that they cannot change under a running stack, and the repository for them."""
+"""Container images by digest, which cannot change under a running stack, and their repository."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _ARTIFACT_REGISTRY: Final = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)/.+"
 )
 
-# Versions of each image that stay whatever their age, so that an older commit still runs.
+# Versions of each image that are kept at any age, so that an older commit still runs.
 _KEPT_VERSIONS: Final = 5
 _DELETIONS: Final = (("delete-old-untagged", "UNTAGGED", "86400s"), ("delete-old", "ANY", "2592000s"))
 
@@ -25,7 +25,7 @@ class ImageRepository:
     """A repository of Artifact Registry.
 
     Args:
-        location: Region or multi-region, such as `us`.
+        location: Region, or multi-region such as `us`.
     """
 
     project: pulumi.Input[str]
@@ -35,12 +35,12 @@ class ImageRepository:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """An image by digest, given or built by the stack.
+    """An image by digest, from the settings or built by the stack.
 
     Args:
-        uri: `REGISTRY/PATH@sha256:DIGEST`; of a built one an output.
-        fingerprint: Eight hex digits that change with it, known before anything is deployed.
-        repository: The Artifact Registry repository that nodes must be allowed to read, None elsewhere.
+        uri: `REGISTRY/PATH@sha256:DIGEST`. An output if the stack builds the image.
+        fingerprint: Eight hex digits that change with the image and are known before anything is deployed.
+        repository: The Artifact Registry repository, which nodes need access to. None for other registries.
     """
 
     uri: pulumi.Input[str]
@@ -52,7 +52,7 @@ class Image:
         """Reads an image reference.
 
         Raises:
-            ValueError: When it is not a reference by digest.
+            ValueError: If it is not a reference by digest.
         """
         reference = _URI.fullmatch(text)
         if not reference:
@@ -72,9 +72,9 @@ class ContainerRepositoryArgs(Args):
     """Arguments of `ContainerRepository`.
 
     Args:
-        location: Region; pulls from the same one are free.
-        vulnerability_scanning: Whether pushed images are scanned, where the project has Artifact
-            Analysis on; every scan is billed.
+        location: Region. Pulls from the same region are free.
+        vulnerability_scanning: Whether Artifact Analysis scans pushed images, if the project has it enabled.
+            Google bills every scan.
     """
 
     project: pulumi.Input[str]
@@ -85,12 +85,12 @@ class ContainerRepositoryArgs(Args):
 
 
 class ContainerRepository(Component[ContainerRepositoryArgs]):
-    """A Docker repository that keeps itself small and goes with its images.
+    """A Docker repository that deletes old images by itself, and all images with itself.
 
     Attributes:
-        reference: Where images in it are pulled from.
-        path: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`; an image's name follows after a slash.
-        created: Time of its creation. Another time means another repository, without the old one's images.
+        reference: The repository as the source of images.
+        path: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`. Append a slash and the name of an image.
+        created: Time of its creation. Another time means a new repository without the old images.
     """
 
     group = "image"
@@ -98,7 +98,7 @@ class ContainerRepository(Component[ContainerRepositoryArgs]):
 
     def _declare(self, name: str, args: ContainerRepositoryArgs) -> None:
         self._name = name
-        # Keeping wins over deleting.
+        # A policy that keeps a version wins over one that deletes it.
         # https://docs.cloud.google.com/artifact-registry/docs/repositories/cleanup-policy-overview
         policies = [
             gcp.artifactregistry.RepositoryCleanupPolicyArgs(
@@ -142,10 +142,13 @@ class ContainerRepository(Component[ContainerRepositoryArgs]):
         self.created: pulumi.Output[str] = self._repository.create_time
 
     def grant_writer(self, writer: str, member: pulumi.Input[str]) -> pulumi.Resource:
-        """Lets a member push that is known only after the repository, such as a build's account.
+        """Lets a member push images. The member may be created after the repository, as a build's account is.
+
+        Args:
+            writer: Name of the member, for the name of the binding.
 
         Returns:
-            What a push must wait for.
+            The binding, for which a push must wait.
         """
         return gcp.artifactregistry.RepositoryIamMember(
             f"{self._name}-{writer}-writer",

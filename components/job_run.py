@@ -1,4 +1,4 @@
-"""One run of a Cloud Run job: started, watched, cancelled when need be."""
+"""Runs a Cloud Run job once: starts it, watches it, and cancels it if `pulumi up` ends first."""
 
 from typing import Any, Final
 
@@ -11,18 +11,18 @@ _RUNNING: Final = ("EXECUTION_RUNNING", "EXECUTION_PENDING")
 
 
 def run(job: str, endpoint: str | None, credentials: CredentialSettings, clock: Clock) -> str:
-    """Runs a job, and waits for the end.
+    """Runs a job and waits for its end.
 
     Args:
         job: `projects/P/locations/L/jobs/J`.
-        endpoint: As of `google_api`.
+        endpoint: See `google_api`.
 
     Returns:
-        The name of the execution, which has succeeded.
+        The name of the successful execution.
 
     Raises:
-        OnceError: When it has not. One that is still running is cancelled; where that fails too, the next
-            `up` does it.
+        OnceError: If the execution did not succeed. An execution that is still running is cancelled. If that
+            fails too, the next `pulumi up` cancels it.
     """
     project = job.split("/")[1]
     jobs = google_api("run.v2", endpoint, project, credentials).projects().locations().jobs()
@@ -30,12 +30,12 @@ def run(job: str, endpoint: str | None, credentials: CredentialSettings, clock: 
     try:
         newest = calls.patiently(jobs.get(name=job)).get("latestCreatedExecution", {})
         if newest.get("completionStatus") in _RUNNING:
-            # Left where an `up` was killed; two at a time would write one run.
+            # An `up` that was killed left it running. Two executions would write to the same run.
             _say(f"execution {_short(newest['name'])} is still running and is ended first")
             earlier = f"{job}/executions/{_short(newest['name'])}"
             calls.once(executions.cancel(name=earlier, body={}))
             calls.until(_has_ended, executions.get(name=earlier))
-        # Sent once: an execution of which the answer was lost is ended by the next `up`.
+        # Sent only once. If the answer gets lost, the next `up` ends the execution.
         started = calls.once(jobs.run(name=job, body={}))["metadata"]
     except (Interrupted, Trouble) as error:
         raise OnceError(f"{job} was not run: {error}") from None
@@ -67,5 +67,5 @@ def _short(name: str) -> str:
 
 
 def _say(line: str) -> None:
-    """The engine shows what a provider prints."""
+    """Prints a line. The engine shows it to the user."""
     print(line, flush=True)

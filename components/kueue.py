@@ -1,4 +1,4 @@
-"""Kueue: decides which workloads run when there is not enough for all of them."""
+"""Kueue, which decides which workloads run when the nodes do not suffice for all of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,8 +21,8 @@ class KueueArgs(Args):
     """Arguments of `Kueue`.
 
     Args:
-        namespaces: Namespaces whose workloads it may queue.
-        depends_on: What its pods need: a way to their image.
+        namespaces: Namespaces whose workloads Kueue may queue.
+        depends_on: Resources that its pods need to pull their image.
     """
 
     cluster: Cluster
@@ -32,7 +32,7 @@ class KueueArgs(Args):
 
 
 class Kueue(Component[KueueArgs]):
-    """Kueue from its published Helm chart, installed as one release: whole or not at all."""
+    """Kueue from its published Helm chart. One release installs all of it or nothing."""
 
     group = "cluster"
 
@@ -55,7 +55,7 @@ class Kueue(Component[KueueArgs]):
             chart=_CHART,
             version=args.version,
             values=values,
-            # Helm waits until the manager's pods are ready, and takes a failed installation back.
+            # Helm waits until the manager's pods are ready, and removes a failed installation.
             atomic=True,
             timeout=_INSTALL_SECONDS,
             opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
@@ -64,7 +64,7 @@ class Kueue(Component[KueueArgs]):
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
-        """Options of an object of Kueue's outside namespaces; see `Cluster.inside`."""
+        """Options of a Kueue object that is in no namespace. See `Cluster.inside`."""
         return self._cluster.inside(parent, [self._release, *depends_on])
 
 
@@ -72,12 +72,13 @@ class QueueArgs(Args):
     """Arguments of `Queue`.
 
     Args:
-        queue_name: Name of the queue, as workloads' labels say it.
+        queue_name: Name of the queue, which workloads carry as a label.
+        flavor: Name of the flavor, Kueue's word for one kind of node.
         node_labels: Labels of the nodes that admitted workloads run on.
-        quota: What all admitted workloads together may ask for: `cpu`, `memory`, `storage` (ephemeral) and
-            `gpus`, as Kubernetes writes quantities.
-        priorities: By name a priority class's `value` (the higher goes first, and pre-empts the lower) and
-            `description`.
+        quota: Most that all admitted workloads together may request, as Kubernetes quantities: `cpu`,
+            `memory`, `storage` (ephemeral) and `gpus`.
+        priorities: The `value` and `description` of each priority class, by its name. A workload with a
+            higher value goes first and preempts a lower one.
     """
 
     kueue: Kueue
@@ -93,8 +94,8 @@ class Queue(Component[QueueArgs]):
     """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
 
     Attributes:
-        access: What a workload must wait for: its queue, and the class that it names. A workload with an
-            unknown class would be accepted and never be admitted, without an error.
+        access: The queue and the priority classes, for which a workload must wait. Kueue would accept a
+            workload with an unknown class, never admit it and report no error.
     """
 
     group = "cluster"
@@ -116,7 +117,8 @@ class Queue(Component[QueueArgs]):
             flavor=args.flavor,
             **args.quota,
         )
-        # Deletion in the reverse order: none of the three then waits for the finalizer of one that uses it.
+        # Pulumi deletes these in reverse order, so that none waits for the finalizer of an object that uses
+        # it.
         local_queue = create(
             "local-queue",
             args.namespace.inside(self, [cluster_queue]),

@@ -1,9 +1,12 @@
-"""Kubernetes manifests: YAML files with named holes, filled on the parsed tree.
+"""Kubernetes manifests: YAML files with named holes, which are filled after parsing.
 
-A hole is `${name}`. A scalar that is nothing but a hole becomes the value itself (an output, a
-number, a mapping); inside a longer text the value is inserted as text; a key that is a hole takes
-in the entries of a mapping, and an item of a list that is a hole those of a list. Values that are outputs
-stay outputs, so that a preview shows every other field, and a digest counts every word beside them.
+A hole is `${name}`:
+- A scalar that is only a hole becomes the value itself: an output, a number, a mapping.
+- A hole inside a longer text inserts the value as text.
+- A key that is a hole is replaced by the entries of a mapping.
+- A list item that is a hole is replaced by the items of a list.
+
+Outputs stay outputs. So a preview shows every other field, and a digest counts all known text.
 """
 
 import re
@@ -16,7 +19,7 @@ import yaml
 
 from components.fingerprint import joined, resolved
 
-# Manifests that every user of a component needs; a scenario's own are under workloads/.
+# Manifests that every user of a component needs. The manifests of one scenario are in workloads/.
 MANIFESTS: Final = Path(__file__).parent / "manifests"
 
 _HOLE: Final = re.compile(r"\$\{(\w+)\}")
@@ -25,26 +28,26 @@ Values = Mapping[str, Any]
 
 
 class ManifestError(Exception):
-    """A manifest and the values for it do not fit; says which hole or value."""
+    """A manifest and its values do not fit. The message names the hole or the value."""
 
 
 class KubernetesObject(pulumi.CustomResource):
-    """An object of any kind. The SDK's class for one has no fields beside `spec`, and no status."""
+    """An object of any kind. The SDK's `CustomResource` offers no status and no fields besides `spec`."""
 
     status: pulumi.Output[Any]
 
 
 class Manifest:
-    """One filled Kubernetes object.
+    """A Kubernetes object from a manifest with filled holes.
 
     Args:
-        values: A value for every hole of the file, and no other.
+        values: A value for every hole of the file, and no others.
 
     Attributes:
-        tree: The object; what is partly known (components.fingerprint) is still so in it.
+        tree: The object. Values that are partly known (components.fingerprint) are still partly known in it.
 
     Raises:
-        ManifestError: For a hole without a value or a value without a hole.
+        ManifestError: If a hole has no value or a value has no hole.
     """
 
     def __init__(self, path: Path, values: Values) -> None:
@@ -57,7 +60,7 @@ class Manifest:
             raise ManifestError(f"{path}: no hole for {', '.join(unused)}")
 
     def create(self, name: str, opts: pulumi.ResourceOptions) -> "KubernetesObject":
-        """Registers the object under the logical name `name`."""
+        """Registers the object under the logical name `name` and returns the resource."""
         version = self.tree["apiVersion"]
         group = version if "/" in version else f"core/{version}"
         kind = f"kubernetes:{group}:{self.tree['kind']}"

@@ -1,4 +1,4 @@
-"""Servers that answer with a language model."""
+"""Servers of a language model, behind one Service."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,9 +16,9 @@ class ModelServerArgs(Args):
     Args:
         server_name: Name of the Deployment, the Service and the label `app` of the pods.
         manifest: Deployment manifest with the holes `name`, `namespace`, `scale` and those of `values`.
-        replicas: Number of servers. None leaves it to an autoscaler or
-            `kubectl scale`: a field that the manifest does not state is one that no update takes back.
-        depends_on: What its pods need and the manifest names.
+        replicas: Number of servers. None leaves the number to an autoscaler or `kubectl scale`: an update
+            does not reset a field that the manifest leaves out.
+        depends_on: Resources that the pods need and that the manifest refers to by name only.
     """
 
     namespace: Namespace
@@ -30,7 +30,7 @@ class ModelServerArgs(Args):
 
 
 class ModelServer(Component[ModelServerArgs]):
-    """Equal servers behind one address inside the cluster."""
+    """Identical servers behind one address inside the cluster."""
 
     group = "workload"
 

@@ -1,4 +1,4 @@
-"""A Kubernetes namespace whose pods are reached only as its NetworkPolicies say."""
+"""A Kubernetes namespace with Pod Security and NetworkPolicies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,11 +11,11 @@ from components.cluster import Cluster
 from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest
 
-# Only pods of the namespace reach each other.
+# Lets only pods of the namespace reach each other.
 INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
 
-# `restricted` is what our own pods fulfil and what is warned about; it is not enforced because the
-# platform adds containers of its own to Ray pods (the log collector of the Ray add-on).
+# Our own pods meet `restricted`, and a violation gives a warning. It is not enforced, because GKE adds a
+# container of its own to Ray pods: the log collector of the Ray add-on.
 _POD_SECURITY: Final = {
     "pod-security.kubernetes.io/enforce": "baseline",
     "pod-security.kubernetes.io/warn": "restricted",
@@ -36,10 +36,10 @@ class NamespaceArgs(Args):
 
 
 class Namespace(Component[NamespaceArgs]):
-    """A namespace with Pod Security and NetworkPolicies.
+    """A namespace whose pods can be reached only as its NetworkPolicies allow.
 
     Attributes:
-        kubectl: Start of a command about what is in it.
+        kubectl: Start of a kubectl command for this namespace.
     """
 
     group = "cluster"
@@ -61,11 +61,11 @@ class Namespace(Component[NamespaceArgs]):
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
-        """Options of an object in this namespace; see `Cluster.inside`."""
+        """Options of an object in this namespace. See `Cluster.inside`."""
         return self.cluster.inside(parent, [self._namespace, *depends_on])
 
     def running_in(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
-        """Options of an object that starts pods: no pod runs before the network policies stand."""
+        """Options of an object that starts pods. It waits for the network policies."""
         return self.inside(parent, [*self._policies, *depends_on])

@@ -1,4 +1,4 @@
-"""The network of a stack: its own, private, with a way out."""
+"""The private network of a stack, with NAT for connections to the internet."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -13,12 +13,12 @@ from components.component import Args, Component
 _MACHINES_RANGE: Final = "10.0.0.0/20"
 PODS_RANGE: Final = "pods"
 SERVICES_RANGE: Final = "services"
-# What a cluster needs beside its nodes: 65,536 addresses for pods (1,024 nodes of an Autopilot
-# cluster) and 4,096 for services.
+# A cluster needs these besides the range of its nodes: 65,536 addresses for pods (1,024 nodes of an
+# Autopilot cluster) and 4,096 for services.
 KUBERNETES_RANGES: Final = {PODS_RANGE: "10.4.0.0/16", SERVICES_RANGE: "10.8.0.0/20"}
 
-# Network endpoint groups and firewall rules of a deleted cluster vanish minutes after it and block
-# the deletion until then.
+# The network endpoint groups and firewall rules of a deleted cluster disappear minutes after it. Until then
+# the network cannot be deleted.
 # https://github.com/decisionbox-io/decisionbox-platform/issues/87
 _CLUSTER_TIMEOUT: Final = "20m"
 
@@ -27,8 +27,8 @@ class NetworkArgs(Args):
     """Arguments of `Network`.
 
     Args:
-        secondary_ranges: Name to range of what lives beside the machines; for a cluster `KUBERNETES_RANGES`.
-        delete_timeout: How long destroy tries while something deleted still holds an address or a rule.
+        secondary_ranges: Secondary IP ranges by name. A cluster needs `KUBERNETES_RANGES`.
+        delete_timeout: How long destroy retries while a deleted resource still holds an address or a rule.
     """
 
     project: pulumi.Input[str]
@@ -38,10 +38,10 @@ class NetworkArgs(Args):
 
 
 class Network(Component[NetworkArgs]):
-    """A VPC with one subnet whose machines have no public address and reach out through NAT.
+    """A VPC with one subnet. Its machines have no public address and reach the internet through NAT.
 
     Attributes:
-        egress: What a workload that talks to the internet must wait for.
+        egress: The NAT, for which a workload that uses the internet must wait.
     """
 
     group = "network"
@@ -61,7 +61,7 @@ class Network(Component[NetworkArgs]):
             region=args.region,
             network=network.id,
             ip_cidr_range=_MACHINES_RANGE,
-            # Buckets and registries without the NAT.
+            # Lets machines reach Google's APIs, such as buckets and registries, without the NAT.
             private_ip_google_access=True,
             secondary_ip_ranges=[
                 gcp.compute.SubnetworkSecondaryIpRangeArgs(range_name=range_name, ip_cidr_range=cidr)
@@ -83,7 +83,7 @@ class Network(Component[NetworkArgs]):
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
             source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
-            # A machine has a fixed number of ports otherwise, which many downloads at once use up
+            # By default a machine has a fixed number of ports, and many downloads at once use them up
             # (assumption nat-ports).
             enable_dynamic_port_allocation=True,
             log_config=gcp.compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),

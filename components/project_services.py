@@ -13,10 +13,7 @@ class ProjectServicesArgs(Args):
 
 
 class ProjectServices(Component[ProjectServicesArgs]):
-    """Enables APIs and hands the project on through them.
-
-    A resource whose project id comes from `project_with` waits for exactly these APIs.
-    """
+    """Enables Google APIs. A resource whose project comes from `project_with` waits for exactly its APIs."""
 
     group = None
 
@@ -26,10 +23,10 @@ class ProjectServices(Component[ProjectServicesArgs]):
         self._services: dict[str, gcp.projects.Service] = {}
 
     def project_with(self, *apis: str) -> pulumi.Output[str]:
-        """The project id, known once all of `apis` are enabled.
+        """The project id, as an output that is known once all of `apis` are enabled.
 
         Args:
-            apis: Service names such as `container.googleapis.com`, as components say them in `apis`.
+            apis: Service names such as `container.googleapis.com`. Components list theirs in `apis`.
         """
         self.enable(*apis)
         projects = [self._services[api].project for api in apis]
@@ -44,7 +41,7 @@ class ProjectServices(Component[ProjectServicesArgs]):
                 f"{self._name}-{api.removesuffix('.googleapis.com')}",
                 project=self._project,
                 service=api,
-                # Other stacks of the project live on the same APIs.
+                # Other stacks in the project use the same APIs.
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )

@@ -15,31 +15,32 @@ from components.namespace import Namespace
 from components.run import Run, RunArgs
 from components.training_code import TrainingCode
 
-# What of the platform reaches a Ray cluster from outside its namespace.
+# Lets GKE's Ray operator and Managed Prometheus reach a Ray cluster from outside its namespace.
 INGRESS_FROM_PLATFORM: Final = MANIFESTS / "ingress-from-platform.yaml"
-# KubeRay takes 53. The workers of a TPU slice find each other by the service CLUSTER-headless, whose name
-# GKE's webhook shortens to 50, and KubeRay does not: https://github.com/ai-on-gke/kuberay-tpu-webhook
+# KubeRay accepts 53 characters. The workers of a TPU slice find each other by the Service CLUSTER-headless.
+# GKE's webhook cuts its name to 50 characters, but KubeRay does not:
+# https://github.com/ai-on-gke/kuberay-tpu-webhook
 _MAX_NAME: Final = 50 - len("-headless")
-# KubeRay calls a job's own cluster as the job, a dash, and five letters.
+# KubeRay names a job's own cluster after the job, with a dash and five letters.
 _MAX_JOB_NAME: Final = _MAX_NAME - 6
 
-# Where pods see a bucket that is mounted.
+# The path where pods see a mounted bucket.
 BUCKET_MOUNT: Final = "/data"
-# What the GCS FUSE sidecar that GKE adds to a pod may use; requests are equal to these limits.
+# Limits of the GCS FUSE sidecar that GKE adds to a pod. Its requests are equal to the limits.
 _HEAD_SIDECAR: Final = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "5Gi"}
-# Every worker writes its part of a checkpoint at the same time, large files in streams.
+# All workers write their parts of a checkpoint at the same time, as streams of large files.
 _WORKER_SIDECAR: Final = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "20Gi"}
-# Ours to write, and nothing about files is remembered: what one worker has written, the others see at
-# once, as checkpoints of several workers need it.
+# The pods' user owns the files. Metadata is not cached: each worker sees at once what another worker has
+# written, which checkpoints of several workers need.
 _MOUNT_OPTIONS: Final = (
     "uid=1000,gid=1000,file-mode=664,dir-mode=775,"
     "metadata-cache:ttl-secs:0,metadata-cache:negative-ttl-secs:0"
 )
-# A job that failed or that the operator rejects has ended too; `RayJob.result` tells which.
+# A job that failed, or that the operator rejects, has ended too. `RayJob.result` tells them apart.
 _ENDED: Final = "jsonpath={.status[?@ == 'Complete' || @ == 'Failed' || @ == 'ValidationFailed']}"
-# New clusters for a job whose own was lost, before it counts as failed; each one resumes.
+# New clusters for a job that lost its own, before the job counts as failed. Each attempt resumes the run.
 _RETRIES: Final = 2
-# Long enough for the log collector to ship the last lines before the pods go.
+# Long enough for the log collector to ship the last lines before the pods are deleted.
 _SECONDS_UNTIL_SHUTDOWN: Final = 60
 
 
@@ -48,10 +49,14 @@ class RayWorkers:
     """The workers of a Ray cluster, one pod each.
 
     Args:
-        replicas: Number of workers, or of slices.
-        slice_hosts: Pods that come and go as one replica, the hosts of a TPU slice.
-        capacity: Where its nodes come from.
-        size: What a worker requests and is limited to, by the names of Kubernetes' resources.
+        group: Name of the worker group.
+        replicas: Number of workers, or of TPU slices.
+        slice_hosts: Pods per replica: the hosts of a TPU slice, which start and end together.
+        capacity: Where the nodes come from.
+        size: Requests and limits of a worker, by Kubernetes resource.
+        node_selector: Labels of the nodes that the workers run on.
+        shared_memory: Size of /dev/shm, as a Kubernetes quantity.
+        scratch: Size of /tmp, as a Kubernetes quantity.
     """
 
     group: str
@@ -68,10 +73,11 @@ class RayClusterArgs(Args):
     """Arguments of `RayCluster`, or of the cluster that a `RayJob` starts for itself.
 
     Args:
-        service_account: Kubernetes service account of its pods.
-        tokens: Environment variables of its containers, each out of a Secret.
-        bucket: Name of a bucket that all of its pods see as the folder `BUCKET_MOUNT`.
-        depends_on: What its pods need and the manifest names: secrets, accounts, a way out.
+        service_account: Kubernetes service account of the pods.
+        tokens: Environment variables of the containers, each from a Secret.
+        bucket: Name of a bucket that all pods see as the folder `BUCKET_MOUNT`.
+        depends_on: Resources that the pods need and that the manifest refers to by name only: secrets,
+            accounts, the NAT.
     """
 
     namespace: Namespace
@@ -84,7 +90,7 @@ class RayClusterArgs(Args):
     depends_on: Sequence[pulumi.Resource]
 
     def filled(self, name: str) -> Manifest:
-        """The manifest of a cluster called `name`."""
+        """The filled manifest of a cluster called `name`."""
         workers, mounted = self.workers, self.bucket is not None
         return Manifest(
             MANIFESTS / "ray-cluster.yaml",
@@ -117,7 +123,7 @@ class RayCluster(Component[RayClusterArgs]):
     """A long-lived Ray cluster. The operator does not roll pods, so another spec is another cluster.
 
     Attributes:
-        access: What a job on it must wait for.
+        access: The object, for which a job on the cluster must wait.
     """
 
     group = "workload"
@@ -132,7 +138,7 @@ class RayCluster(Component[RayClusterArgs]):
 
 
 def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
-    """Annotations with which GKE adds the sidecar to a pod."""
+    """Annotations that make GKE add the sidecar to a pod."""
     sizes = {f"gke-gcsfuse/{resource}-limit": limit for resource, limit in limits.items()}
     return {"gke-gcsfuse/volumes": "true", **sizes}
 
@@ -146,9 +152,9 @@ class RayJobArgs(RunArgs):
     """Arguments of `RayJob`, besides those of every `Run`.
 
     Args:
-        entrypoint: The command.
+        entrypoint: The command that the job runs.
         code: The job's working directory.
-        cluster: A cluster of its own, shut down when the job ends, or a shared one.
+        cluster: Arguments of the job's own cluster, which ends with the job, or a shared cluster.
     """
 
     entrypoint: str | PartlyKnown
@@ -157,10 +163,10 @@ class RayJobArgs(RunArgs):
 
 
 class RayJob(Run[RayJobArgs]):
-    """A job of Ray's operator, in the namespace and with the image of its cluster.
+    """A RayJob, in the namespace and with the image of its cluster.
 
     Attributes:
-        result: `Complete` once the job has; only with `wait`, else empty.
+        result: `Complete` once the job has succeeded. Empty without `wait`.
     """
 
     _longest_name = _MAX_JOB_NAME
@@ -185,7 +191,7 @@ class RayJob(Run[RayJobArgs]):
             )
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
-        """Commands that show the job, its training's log and Ray's dashboard, by the name of the output."""
+        """Commands that show the job, the training's log and Ray's dashboard, keyed by output name."""
         cluster = f"{self._kubectl} get rayjob {self.job_name} --output jsonpath={{.status.rayClusterName}}"
         return {
             "watchJob": f"{self._kubectl} get rayjob {self.job_name} --watch",
@@ -196,7 +202,7 @@ class RayJob(Run[RayJobArgs]):
 
 def _cluster_fields(cluster: RayClusterArgs | RayCluster) -> dict[str, Any]:
     if isinstance(cluster, RayCluster):
-        # KubeRay deletes a shared cluster when it retries a job on it.
+        # KubeRay deletes a shared cluster when it retries a job on it, so there are no retries.
         # https://github.com/ray-project/kuberay/issues/4516
         return {"clusterSelector": {"ray.io/cluster": cluster.cluster_name}, "backoffLimit": 0}
     return {
@@ -208,10 +214,10 @@ def _cluster_fields(cluster: RayClusterArgs | RayCluster) -> dict[str, Any]:
 
 
 def _result(job_name: str, status: dict[str, Any] | None) -> str:
-    """The job's end.
+    """The result of a job that has ended.
 
     Raises:
-        pulumi.RunError: When the job did not succeed.
+        pulumi.RunError: If the job did not succeed.
     """
     status = status or {}
     result = status.get("jobDeploymentStatus", "")
@@ -223,6 +229,6 @@ def _result(job_name: str, status: dict[str, Any] | None) -> str:
     elif result != "Failed":
         return result
     raise pulumi.RunError(
-        f"the training failed: RayJob {job_name}: {reason}; its log is in the output of the stack's command "
-        "watchTraining; changed code, another recipe or other settings run a new job"
+        f"the training failed: RayJob {job_name}: {reason}; the command in the stack output watchTraining "
+        "shows its log; change the code, the recipe or a setting to run a new job"
     )

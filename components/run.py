@@ -1,4 +1,4 @@
-"""What runs once for all that it consists of: Jobs and RayJobs."""
+"""The base class of Jobs and RayJobs, which run once per content."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from components.fingerprint import hashed_name, outputs_in
 from components.manifest import KubernetesObject, Manifest, Values
 from components.namespace import Namespace
 
-# Longer than any run of the shipped recipes; the provider's own limit is ten minutes.
+# Longer than any run of the shipped recipes. The provider's default limit is ten minutes.
 _LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
 
 
@@ -19,9 +19,9 @@ class RunArgs(Args):
     """Arguments of every `Run`.
 
     Args:
-        job_name: Start of the job's name; a digest of all it consists of follows.
-        wait: Whether `pulumi up` waits for the end of the job and fails if the job failed.
-        deadline_hours: Hours after which Kubernetes ends the job, None for no limit.
+        job_name: Start of the job's name. A digest of its content follows.
+        wait: Whether `pulumi up` waits for the end of the job and fails if the job fails.
+        deadline_hours: Hours after which Kubernetes ends the job. None means no limit.
     """
 
     job_name: str
@@ -30,7 +30,7 @@ class RunArgs(Args):
 
 
 class Run(Component[A]):
-    """A job whose template cannot be edited: another one is another job."""
+    """A job with an immutable template: another template is another job."""
 
     group = "workload"
     _longest_name: ClassVar[int]
@@ -46,7 +46,7 @@ class Run(Component[A]):
         opts: pulumi.ResourceOptions,
     ) -> KubernetesObject:
         """Creates the object of a manifest with the holes `name`, `namespace`, `annotations` and `limit`."""
-        # A Job that Kueue suspends starts its time anew when it goes on.
+        # After a suspension by Kueue, a Job's time starts again from zero.
         # https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job
         hours = args.deadline_hours
         limit = {} if hours is None else {"activeDeadlineSeconds": hours * 3600}
@@ -54,11 +54,11 @@ class Run(Component[A]):
         content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}}).tree
         self.job_name = hashed_name(args.job_name, self._longest_name, content)
         self._kubectl = namespace.kubectl
-        # `pulumi up --replace` makes a job of the same name, which must be free. For another name it is the
-        # machines that must be free: two jobs at a time would wait for each other, and write one run.
+        # `pulumi up --replace` creates a job of the same name, which must be free. With another name the
+        # machines must be free: two jobs at once would wait for each other and write to the same run.
         opts.delete_before_replace = True
-        # The digest does not tell what outputs have become, such as the automatic name of a bucket, and Ray's
-        # operator ignores an update of a job that it has begun.
+        # The digest does not cover the values of outputs, such as the automatic name of a bucket. Their
+        # change must replace the job, because Ray's operator ignores an update of a job that it has started.
         opts.replacement_trigger = list(outputs_in(content))
         if args.wait:
             opts.custom_timeouts = _LONGEST_RUN

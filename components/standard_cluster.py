@@ -1,4 +1,4 @@
-"""A GKE Standard cluster and its pools of nodes."""
+"""A GKE Standard cluster and its node pools."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -11,13 +11,13 @@ from components.capacity import Capacity
 from components.cluster import NODE_SCOPES, RAY_OPERATOR, Cluster, ClusterArgs
 from components.component import Args, Component
 
-# GKE lets pods that ask for GPUs tolerate it.
+# GKE adds the toleration to pods that request GPUs.
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
 _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
     key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
 )
-# The system pool carries GKE's own pods and controllers such as Kueue: two nodes, so that webhooks
-# answer while one of them is upgraded.
+# The system node pool runs GKE's own pods and controllers such as Kueue. With two nodes, webhooks answer
+# while one node is upgraded.
 _SYSTEM_MACHINE: Final = MACHINES["e2-standard-4"]
 _SYSTEM_NODES: Final = 2
 _SYSTEM_DISK_GB: Final = 50
@@ -28,12 +28,15 @@ class NodePoolArgs(Args):
 
     Args:
         cluster: A Standard cluster.
-        machine: Machine type of the nodes; a pool with GPUs is kept free of pods without one.
-        minimum: Nodes in all zones together that are kept; without an autoscaler the same number in each.
-        maximum: Nodes in all zones together at most; more than `minimum` lets the autoscaler decide.
-        disk_gb: Size of the boot disk, which holds images and pods' scratch space too.
-        capacity: Where the machines come from, None for on demand.
-        run_hours: Hours that a run on its nodes may train, None for no limit.
+        machine: Machine type of the nodes. A taint keeps pods without GPUs off machines with GPUs.
+        zones: Zones of the nodes, all in the cluster's location.
+        minimum: Fewest nodes in all zones together. Without an autoscaler every zone has the same number.
+        maximum: Most nodes in all zones together. Above `minimum` the autoscaler chooses the number.
+        disk_gb: Size of the boot disk in GB. It also holds images and the pods' scratch space.
+        tpu_topology: Chips of the TPU slice that the whole pool forms, such as `4x4`. None for a pool that is
+            not one slice: GPU machines, CPU machines, or independent TPU hosts.
+        capacity: Where the machines come from. None means on demand.
+        run_hours: Hours that a run on the nodes may train. None means no limit.
     """
 
     cluster: Cluster
@@ -48,30 +51,30 @@ class NodePoolArgs(Args):
 
 
 class NodePool(Component[NodePoolArgs]):
-    """Nodes of one kind.
+    """A node pool: nodes of one machine type.
 
     Attributes:
-        ready: What a pod that needs these nodes may wait for.
+        ready: The pool itself, for which a pod that needs these nodes can wait.
     """
 
     group = "cluster"
-    # APIs that a cluster with a TPU slice needs besides its own.
+    # APIs that a cluster with a TPU slice needs besides the cluster's own.
     tpu_apis: ClassVar = ("tpu.googleapis.com",)
 
     def _declare(self, name: str, args: NodePoolArgs) -> None:
         cluster, fixed_size = args.cluster, args.minimum == args.maximum
-        # There may be no second machine of the kind.
+        # There may be no spare accelerator machine.
         scarce = args.machine.model is not None
-        # Limits for all zones together, and nodes from whichever zone has them.
+        # Limits for all zones together. Any zone with free machines may provide the nodes.
         autoscaling = gcp.container.NodePoolAutoscalingArgs(
             total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
         )
         if args.tpu_topology:
-            # A slice is in one zone, and GKE takes limits by zone alone (assumption tpu-limits-by-zone).
+            # A slice is in one zone, and GKE accepts only limits per zone (assumption tpu-limits-by-zone).
             autoscaling = gcp.container.NodePoolAutoscalingArgs(
                 min_node_count=args.minimum, max_node_count=args.maximum
             )
-        # Node by node: without a spare one where there may be none, such as beside a full reservation.
+        # Upgrades go node by node. Scarce machines get no spare node, for example beside a full reservation.
         spare = 0 if scarce else 1
         wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
@@ -83,8 +86,8 @@ class NodePool(Component[NodePoolArgs]):
             node_count=args.maximum // len(args.zones) if fixed_size else None,
             autoscaling=None if fixed_size else autoscaling,
             management=gcp.container.NodePoolManagementArgs(
-                # GKE rejects repairs for flex-start pools, and on a release channel a pool without upgrades;
-                # the cluster's exclusion holds them back.
+                # GKE rejects repairs for flex-start pools. On a release channel it rejects a pool without
+                # upgrades, so the cluster's maintenance exclusion holds the upgrades.
                 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
                 auto_repair=not (args.capacity and args.capacity.flex_start),
                 auto_upgrade=True,
@@ -92,21 +95,22 @@ class NodePool(Component[NodePoolArgs]):
             upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
                 max_surge=spare, max_unavailable=1 - spare
             ),
-            # Machines that are wired to each other; for a single one GKE rejects the policy.
+            # Places the machines of a slice together. GKE rejects the policy for a single machine.
             # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
             placement_policy=wired if args.tpu_topology and args.maximum > 1 else None,
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                # Two pools at a time would need twice the quota.
+                # Two pools at once would need twice the quota.
                 delete_before_replace=scarce,
-                # For another topology the provider would resize a pool of several machines, and of one change
-                # the type. State from before the trigger has the policy alone; the engine decides by
-                # whole inputs, so the block and not its leaf.
+                # For another topology the provider would resize a pool with several machines, and change the
+                # machine type of a pool with one. The trigger replaces the pool instead. State from before
+                # the trigger has only the policy. The engine compares whole inputs, so this names the block
+                # and not the field in it.
                 replace_on_changes=["placementPolicy"] if args.tpu_topology else None,
                 replacement_trigger=args.tpu_topology,
-                # Deleting the cluster deletes its nodes at once; deleting the pool first would drain
-                # them, as long as an hour where a disruption budget is in the way.
+                # Deleting the cluster deletes its nodes at once. Deleting the pool first would drain them,
+                # for up to an hour if a disruption budget blocks the drain.
                 deleted_with=cluster.resource,
             ),
         )
@@ -114,9 +118,9 @@ class NodePool(Component[NodePoolArgs]):
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     machine, gpus = args.machine, bool(args.machine.count) and not args.machine.is_tpu
-    # The whole core for the thread that feeds the chips, as the tutorial has it.
+    # One thread per core, as in the tutorial: the thread that feeds the chips gets a whole core.
     one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
-    # The newest driver that GKE installs and keeps up to date.
+    # The newest driver that GKE offers. GKE installs and updates it.
     driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
         gpu_driver_version="LATEST"
     )
@@ -133,9 +137,9 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
             mode="GKE_METADATA"
         ),
-        # A container starts while its image is still on its way, for images of Artifact Registry and public
-        # ones of Docker Hub. An image's first pull in a region hardly gains: it fills the cache. Autopilot
-        # streams without being told to.
+        # Image streaming: a container starts before its image is completely there. It works for images in
+        # Artifact Registry and public images on Docker Hub. The first pull in a region gains little, because
+        # it fills the cache. Autopilot streams by default.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
         guest_accelerators=[accelerator] if gpus else None,
@@ -146,24 +150,25 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
 
 
 class StandardCluster(Cluster):
-    """A cluster with a pool for the system; node pools for workloads are added to it."""
+    """A cluster with a system node pool. Scenarios add node pools for their workloads."""
 
-    # GKE creates no cluster without a pool, and a pool inside the cluster's resource cannot be changed
-    # without replacing the cluster: the first pool is removed at once. The state still has its
-    # configuration, which must not count as a difference.
+    # GKE creates every cluster with a pool. Changing a pool inside the cluster's resource would replace the
+    # cluster, so this first pool is removed at once. The state still has its configuration, which must not
+    # count as a difference.
     _not_compared: ClassVar = ["nodeConfig"]
 
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         return {
-            # A zone's own cluster would take it for a second zone.
+            # A zonal cluster would take its own zone for a second one.
             "node_locations": list(args.zones) if args.location not in args.zones else None,
             "initial_node_count": 1,
             "remove_default_node_pool": True,
-            # The default account, which may be disabled and may do too much, has no node even for minutes.
+            # The first pool exists for minutes only, but must not use the default account: it may be
+            # disabled, and it has too many roles.
             "node_config": gcp.container.ClusterNodeConfigArgs(
                 service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
             ),
-            # Dataplane V2: without it a Standard cluster takes NetworkPolicies and enforces none.
+            # Dataplane V2. Without it a Standard cluster accepts NetworkPolicies and enforces none.
             "datapath_provider": "ADVANCED_DATAPATH",
             "workload_identity_config": gcp.container.ClusterWorkloadIdentityConfigArgs(
                 workload_pool=pulumi.Output.concat(args.project, ".svc.id.goog")

@@ -1,4 +1,4 @@
-"""The tokens that a training shows to others: the Hub, a tracker."""
+"""The tokens that a training uses at other services: the Hugging Face Hub, Weights & Biases."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -16,10 +16,11 @@ class TokenArgs(Args):
     """Arguments of a `Token`.
 
     Args:
-        token: The token, a secret output.
+        token: The token, as a secret output.
         secret_id: Id in Secret Manager, unique in the project.
-        readers: Service accounts that read it from Secret Manager, by a name for the binding.
-        namespace: Namespace whose pods read it from a Kubernetes Secret; None where none do.
+        readers: Service accounts that read the token from Secret Manager. The key becomes part of the
+            binding's name.
+        namespace: Namespace whose pods read the token from a Kubernetes Secret. None if no pods read it.
     """
 
     project: pulumi.Input[str]
@@ -31,14 +32,14 @@ class TokenArgs(Args):
 
 
 class Token(Component[TokenArgs]):
-    """The token in Secret Manager and, where pods read it, in a Kubernetes Secret.
+    """The token in Secret Manager and, if pods read it, in a Kubernetes Secret.
 
     Attributes:
-        title: What it is called in Secret Manager, after the stack.
-        noun: What it is called here, and its Kubernetes Secret.
-        variable: The environment variable in which a workload looks for it.
-        version: The version that holds the token.
-        access: What a workload that reads the token must wait for.
+        title: End of its id in Secret Manager, after the name of the stack.
+        noun: Part of the logical names, and the name of the Kubernetes Secret.
+        variable: Environment variable in which a workload expects the token.
+        version: Version in Secret Manager that holds the token.
+        access: The bindings and the Kubernetes Secret, for which a workload that reads the token must wait.
     """
 
     group = "identity"
@@ -49,7 +50,7 @@ class Token(Component[TokenArgs]):
 
     @classmethod
     def in_pods(cls) -> dict[str, Any]:
-        """The environment variable, as a container has it out of the Kubernetes Secret."""
+        """The environment variable of a container that reads the token from the Kubernetes Secret."""
         return {"name": cls.variable, "valueFrom": {"secretKeyRef": {"name": cls.noun, "key": "token"}}}
 
     def _declare(self, name: str, args: TokenArgs) -> None:
@@ -83,7 +84,7 @@ class Token(Component[TokenArgs]):
             for reader, member in args.readers.items()
         ]
         if args.namespace:
-            # Name and key as the manifests' secretKeyRef say them.
+            # `in_pods` refers to this name and key.
             for_pods = kubernetes.core.v1.Secret(
                 f"{name}-{self.noun}-for-pods",
                 metadata=kubernetes.meta.v1.ObjectMetaArgs(
@@ -102,6 +103,6 @@ class HuggingFaceToken(Token):
 
 
 class WandbKey(Token):
-    """The key with which a training reports to Weights & Biases."""
+    """The key that a training needs to report to Weights & Biases."""
 
     title, noun, variable = "wandb-key", "wandb-key", "WANDB_API_KEY"

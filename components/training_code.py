@@ -1,7 +1,7 @@
 """Training code that a workload gets without an image build.
 
-Code changes often and is small, libraries seldom and are large: in the image a changed line would cost a
-build of gigabytes (docs/adr/0004-code-by-bucket.md).
+Code is small and changes often. Libraries are large and change rarely. With the code in the image, every
+changed line would cost a build of gigabytes (docs/adr/0004-code-by-bucket.md).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class TrainingCodeArgs(Args):
     """Arguments of `TrainingCode`.
 
     Args:
-        packages: Folders of Python packages; their modules and recipes are shipped.
+        packages: Folders of Python packages. Their modules and recipes are shipped.
     """
 
     namespace: Namespace
@@ -32,12 +32,12 @@ class TrainingCodeArgs(Args):
 
 
 class TrainingCode(Component[TrainingCodeArgs]):
-    """Code for pods: a ConfigMap that never changes. Other code is another ConfigMap.
+    """Code for pods: a ConfigMap that never changes. Changed code is another ConfigMap.
 
     Attributes:
-        digest: Of every shipped file's name and text.
-        volume: The `configMap` volume source that lays each package out as a folder.
-        access: What a pod that mounts it must wait for.
+        digest: Digest of the names and texts of all shipped files.
+        volume: The `configMap` volume source, which shows every package as a folder.
+        access: The ConfigMap, for which a pod that mounts it must wait.
     """
 
     group = "storage"
@@ -65,7 +65,7 @@ class BucketCodeArgs(Args):
     """Arguments of `BucketCode`.
 
     Args:
-        packages: Folders of Python packages; their modules and recipes are shipped.
+        packages: Folders of Python packages. Their modules and recipes are shipped.
     """
 
     bucket: pulumi.Input[str]
@@ -73,11 +73,11 @@ class BucketCodeArgs(Args):
 
 
 class BucketCode(Component[BucketCodeArgs]):
-    """Code for Cloud Run: a folder of a bucket that never changes. Other code is another folder.
+    """Code for Cloud Run: a folder in a bucket that never changes. Changed code is another folder.
 
     Attributes:
-        digest: Of every shipped file's name and text.
-        access: What a job that mounts it must wait for.
+        digest: Digest of the names and texts of all shipped files.
+        access: The objects, for which a job that mounts the folder must wait.
     """
 
     group = "storage"
@@ -99,7 +99,7 @@ class BucketCode(Component[BucketCodeArgs]):
 
 
 def package_files(*packages: Path) -> dict[str, str]:
-    """Path below a package's parent to text, of every module and recipe that is shipped, sorted."""
+    """The texts of all shipped modules and recipes, by their paths below the package's parent, sorted."""
     return {
         path.relative_to(package.parent).as_posix(): path.read_text()
         for package in packages
@@ -108,5 +108,5 @@ def package_files(*packages: Path) -> dict[str, str]:
 
 
 def _key(path: str) -> str:
-    """A ConfigMap key may not hold a slash."""
+    """The key of a file in a ConfigMap, where a slash is not allowed."""
     return path.replace("/", ".")

@@ -1,4 +1,4 @@
-"""A build in Cloud Build as a resource: it runs once, and again when another image is wanted."""
+"""A build in Cloud Build as a resource: it runs once per image."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -13,7 +13,7 @@ _RESULTS: Final = ("uri", "build", "log")
 
 
 class CloudBuildProvider(OnceProvider):
-    """Builds the image."""
+    """Builds an image when the resource is created."""
 
     servers: ClassVar = {
         "cloud_build": "gcp:cloudBuildCustomEndpoint",
@@ -22,12 +22,12 @@ class CloudBuildProvider(OnceProvider):
     identity = ("project", "image", "repositoryCreated")
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
-        """Builds and waits for the end.
+        """Starts the build and waits for its end.
 
         Raises:
-            OnceError: Without an image; the message says why and what to do.
+            OnceError: If there is no image. The message has the reason and the next step.
         """
-        # Here and not above, so that a preview does not load Google's client library.
+        # Imported here, so that a preview does not load Google's client library.
         from components.cloud_build.run import BuildRun
 
         results = BuildRun(props, self._endpoints, self._credentials, Clock()).run()
@@ -35,13 +35,13 @@ class CloudBuildProvider(OnceProvider):
 
 
 class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
-    """A build that has run.
+    """A successful build.
 
     Its inputs, besides `project`, `location`, `sourceBucket` and `sourceGeneration`:
-        image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`; the tag stands for the content.
-        repositoryCreated: When the repository was created; another one needs the image again.
+        image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`. The tag is a digest of the content.
+        repositoryCreated: Creation time of the repository. A new repository needs the image again.
         sourceObject: The context, a `.tar.gz` with a Dockerfile at its root.
-        serviceAccount: `projects/PROJECT/serviceAccounts/EMAIL` that the build runs as.
+        serviceAccount: Service account of the build, `projects/PROJECT/serviceAccounts/EMAIL`.
     """
 
     uri: pulumi.Output[str]

@@ -1,4 +1,4 @@
-"""The files that an image is built from, in one archive with the same bytes on every machine."""
+"""The files for an image build, in one archive that has the same bytes on every machine."""
 
 import gzip
 import hashlib
@@ -13,21 +13,21 @@ from docker.utils.build import exclude_paths
 
 from components.fingerprint import fingerprint
 
-# Relative to the project, where `pulumi` runs: the state remembers the path of what was uploaded.
+# Relative to the project, where `pulumi` runs, because the state records the path of the uploaded file.
 ARCHIVES: Final = Path(".build")
 
-# Python writes it when the code beside the Dockerfile is run; that is no reason to build again.
+# Python writes these when the code beside the Dockerfile runs. They are no reason for another build.
 _ALWAYS_IGNORED: Final = "**/__pycache__"
 
 
 class BuildContext:
-    """A folder with a Dockerfile, without what its `.dockerignore` leaves out.
+    """The files of a folder with a Dockerfile, except those that its `.dockerignore` leaves out.
 
     Attributes:
-        digest: Of every file's path, content and whether it is executable.
+        digest: Digest of the path, content and executable bit of every file.
 
     Raises:
-        ValueError: When there is no Dockerfile in it.
+        ValueError: If the folder has no Dockerfile.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class BuildContext:
         """Writes a `.tar.gz` under `ARCHIVES` and returns its path.
 
         Raises:
-            pulumi.RunError: Where nothing can be written.
+            pulumi.RunError: If the archive cannot be written.
         """
         target = ARCHIVES / f"{name}.tar.gz"
         try:
@@ -58,23 +58,23 @@ class BuildContext:
                 gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
             ):
                 packed.write(self._tar)
-            # Another `pulumi` may be reading the same archive.
+            # Another `pulumi` may be reading the same archive, so it is replaced in one step.
             Path(file.name).replace(target)
         except OSError as error:
             raise pulumi.RunError(
                 f"{ARCHIVES}/ cannot be written ({error.strerror}): run from a copy of the project that can "
-                "be written to, with room for what images are built from"
+                "be written to, on a disk with room for the files of image builds"
             ) from None
         return target
 
 
 def _add(archive: tarfile.TarFile, file: Path, path: str) -> tuple[str, str] | None:
-    """Adds a file or link without what differs between machines, such as owners and times.
+    """Adds a file or link without owners, times and other facts that differ between machines.
 
     `archive.add` would also write hard links as links. Folders need no entry of their own.
 
     Returns:
-        What the entry is and what is in it; None for a folder.
+        The kind and the content of the entry. None for a folder.
     """
     entry = tarfile.TarInfo(path)
     if file.is_symlink():

@@ -1,4 +1,4 @@
-"""An image that the stack builds itself, in Cloud Build, without Docker or gcloud on this machine."""
+"""An image that the stack builds in Cloud Build, without Docker or gcloud on this machine."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +16,9 @@ class ImageBuildArgs(Args):
     """Arguments of `ImageBuild`.
 
     Args:
-        location: Region in which the build's source lies.
+        location: Region of the bucket with the build's source.
         build_region: Region in which the build runs.
-        context: Folder with the Dockerfile; a `.dockerignore` in it is honoured.
+        context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
     """
 
     project: pulumi.Input[str]
@@ -31,14 +31,14 @@ class ImageBuildArgs(Args):
 
 
 class ImageBuild(Component[ImageBuildArgs]):
-    """Uploads the context and has it built, once per content.
+    """Uploads the context and builds it, once per content.
 
     Attributes:
-        image: The image; its fingerprint, the digest of the context, is also its tag.
+        image: The image. Its fingerprint and its tag are the digest of the context.
     """
 
     group = "image"
-    # The build itself, its account and that account's grants, its source, its log.
+    # APIs for the build, its account, the account's roles, its source and its log.
     apis = (
         "cloudbuild.googleapis.com",
         "iam.googleapis.com",
@@ -64,7 +64,7 @@ class ImageBuild(Component[ImageBuildArgs]):
             member=account.member,
             opts=inside,
         )
-        # Log entries cannot be granted on less than a project; the role writes them and reads none.
+        # Google grants writing log entries only on a whole project. The role cannot read them.
         logs = gcp.projects.IAMMember(
             f"{name}-builder-log",
             project=args.project,
@@ -100,7 +100,7 @@ class ImageBuild(Component[ImageBuildArgs]):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
-            # Holds copies of files in this repository and nothing else.
+            # The bucket holds only copies of files from this repository.
             force_destroy=True,
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -1,4 +1,4 @@
-"""One run of a build: started as soon as the project is ready for it, watched, cancelled when need be."""
+"""Runs a build: starts it once the project is ready, watches it, and cancels it if `pulumi up` ends first."""
 
 import re
 import uuid
@@ -12,24 +12,24 @@ from components.calls import NO_PATIENCE, Calls, Patience, Trouble, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
 
-# Cloud Build's own name of the machine, not Compute Engine's.
+# Cloud Build's name of the machine, which differs from Compute Engine's.
 MACHINE: Final = "E2_HIGHCPU_8"
-# Base image, its layers unpacked and what is added must fit, about three times the 10 GB of a CUDA image.
+# The base image, its unpacked layers and the new layers must fit: about three times a CUDA image of 10 GB.
 _DISK_GB: Final = 100
-# How long the build may wait for a machine, and then take, in seconds; Cloud Build itself ends it then.
+# Seconds that the build may wait for a machine, and seconds that it may run. Cloud Build ends it afterwards.
 _QUEUE_S: Final = 1800
 _BUILD_S: Final = 3600
-# The end of a log arrives some seconds after the end of the build.
+# The last lines of a log arrive some seconds after the end of the build.
 _LOG_READS: Final = 4
 _LOG_PAUSE_S: Final = 5.0
 _LOG_LINES: Final = 20
 
 _RUNNING: Final = ("PENDING", "QUEUED", "WORKING")
-# A grant that IAM does not know everywhere yet ends a build that has started, before it has done anything.
+# Failures of a build that has started before IAM knew its account's roles everywhere. Nothing was built then.
 _TOO_EARLY: Final = ("FETCH_SOURCE_FAILED", "LOGGING_FAILURE")
 _INVISIBLE: Final = re.compile("service account|could not resolve source")
 
-# IAM's changes reach every place within 2 minutes as a rule, and sometimes need more than 7:
+# Changes in IAM usually take effect within 2 minutes, and sometimes need more than 7:
 # https://docs.cloud.google.com/iam/docs/access-change-propagation
 _PROPAGATION: Final[Patience] = (
     480.0,
@@ -45,23 +45,23 @@ _QUOTA: Final[Patience] = (
 )
 _REGION: Final[Patience] = (
     0.0,
-    f"; this project may build in some regions only, often {', '.join(OPEN_REGIONS)}: "
+    f"; this project may build only in some regions, often {', '.join(OPEN_REGIONS)}: "
     f"`pulumi config set buildRegion {OPEN_REGIONS[0]}`, then `pulumi up`; the image stays where it is",
 )
 
-# A build as Cloud Build's API shows it.
+# A build in the JSON of Cloud Build's API.
 Build = dict[str, Any]
 
 
 class _TooEarly(Trouble):
-    """A build that another one may do better than."""
+    """The build failed because the project was not ready yet. Another build may succeed."""
 
 
 def _refused(status: int, reason: str) -> Patience:
-    """Judges a refusal by its status and, where that says too little, by its message.
+    """How long to retry an error, by its HTTP status and its message.
 
-    A region that a project may not build in is a failed precondition, which is a bad request; an account
-    or object that is not visible yet is one too. https://docs.cloud.google.com/build/docs/locations
+    Status 400 covers several cases. One is a region in which the project may not build. Another is an account
+    or an object that is not visible yet. https://docs.cloud.google.com/build/docs/locations
     """
     if status in (403, 404) or (status == 400 and _INVISIBLE.search(reason)):
         return _PROPAGATION
@@ -74,11 +74,11 @@ class BuildRun:
     """A build from the request to the image.
 
     Args:
-        inputs: Those of a `CloudBuild`; every number of the engine is a float.
-        servers: Addresses of servers that answer in Google's place, by `cloud_build` and `logging`.
+        inputs: Inputs of `CloudBuild`. The engine sends every number as a float.
+        servers: Addresses of servers that answer instead of Google, by `cloud_build` and `logging`.
 
     Raises:
-        OnceError: Without usable credentials.
+        OnceError: If there are no usable credentials.
     """
 
     def __init__(
@@ -99,13 +99,13 @@ class BuildRun:
         self._entries = google_api("logging.v2", servers["logging"], project, credentials).entries()
 
     def run(self) -> dict[str, str]:
-        """Builds, and prints how far it is.
+        """Builds the image and prints the progress.
 
         Returns:
             The outputs of `CloudBuild`: the image by digest, the build's id, the address of its log.
 
         Raises:
-            OnceError: Without an image; a build that was still running has been cancelled.
+            OnceError: If there is no image. A build that was still running has been cancelled.
         """
         try:
             build = self._calls.retrying(_TooEarly)(self._attempt)
@@ -123,7 +123,7 @@ class BuildRun:
         return {"uri": f"{path}@{digests[0]}", "build": build["id"], "log": build["logUrl"]}
 
     def _attempt(self) -> Build:
-        """A build that has ended; whatever else happens, it does not go on running."""
+        """Starts a build and returns it after its end. On every error the build is cancelled."""
         build = self._start()
         name, log = f"build {build['id']}", f"log {build['logUrl']}"
         self._log(f"{name} started, {log}")
@@ -143,7 +143,7 @@ class BuildRun:
         retrying = self._calls.retrying()
 
         def create() -> Build:
-            # An earlier attempt may have succeeded, and only its answer got lost.
+            # An earlier attempt may have succeeded although its answer got lost.
             if retrying.statistics["attempt_number"] > 1:
                 found = self._builds.list(parent=self._parent, filter=f'tags="{tag}"', pageSize=1)
                 for build in self._calls.once(found).get("builds", ()):
@@ -160,7 +160,7 @@ class BuildRun:
         return self._status not in _RUNNING
 
     def _failure(self, build: Build) -> str:
-        """The end of the log is what a person looks for first, then the whole of it."""
+        """The message for a failed build: its steps, the end of its log and the address of the log."""
         lines = [f"{self._image} was not built: build {build['id']} ended as {build['status']}"]
         details = dict.fromkeys((build.get("statusDetail"), build.get("failureInfo", {}).get("detail")))
         lines += [f"  {detail}" for detail in details if detail]
@@ -170,7 +170,7 @@ class BuildRun:
             for number, step in enumerate(build["steps"], start=1)
             if step.get("status", "SUCCESS") != "SUCCESS"
         ]
-        # A log that cannot be read is no reason: the error that is being reported is the build's.
+        # If the log cannot be read, the message is still about the failure of the build.
         with suppress(Interrupted, Trouble):
             lines += [f"  | {line}" for line in self._log_end(build)]
         return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
@@ -191,7 +191,7 @@ class BuildRun:
         return []
 
     def _log(self, line: str) -> None:
-        """The engine shows what a provider prints."""
+        """Prints a line. The engine shows it to the user."""
         print(f"{self._image}: {line}", flush=True)
 
 
@@ -199,7 +199,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
     """The build as Cloud Build's API takes it.
 
     Args:
-        tag: Finds the build again when the answer to its creation is lost.
+        tag: Tag that finds the build again if the answer to its creation gets lost.
     """
     return {
         "source": {
@@ -223,7 +223,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
         "queueTtl": f"{_QUEUE_S}s",
         "tags": [tag],
         "options": {
-            # The other places for a log ask for more than the right to write entries.
+            # Every other place for the log needs more than the permission to write log entries.
             "logging": "CLOUD_LOGGING_ONLY",
             "machineType": MACHINE,
             "diskSizeGb": f"{_DISK_GB}",
