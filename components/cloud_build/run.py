@@ -45,7 +45,7 @@ _QUOTA: Final[Patience] = (
 )
 _REGION: Final[Patience] = (
     0.0,
-    f"; this project may build only in some regions, often {', '.join(OPEN_REGIONS)}: "
+    f"; this project may build in some regions only, often {', '.join(OPEN_REGIONS)}: "
     f"`pulumi config set buildRegion {OPEN_REGIONS[0]}`, then `pulumi up`; the image stays where it is",
 )
 
