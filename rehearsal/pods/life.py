@@ -83,7 +83,9 @@ class Probes:
 
     def _follow(self) -> None:
         while "readinessProbe" in self._container and self._process.exit_code() is None:
-            self.ready = self._settles("readinessProbe", not self.ready)
+            ready = self._settles("readinessProbe", not self.ready)
+            if self._process.exit_code() is None:  # else it has ended before the probe settled
+                self.ready = ready
 
     def _settles(self, kind: str, until: bool) -> bool:
         """Asks until a probe has failed as often as it says, which is False, `until` it has succeeded."""

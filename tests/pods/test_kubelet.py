@@ -151,23 +151,6 @@ def test_files_of_a_config_map_are_laid_out_as_its_items_say(run: Run, api: Api)
     assert tried.log() == "onetwo..data/package\n"
 
 
-def test_a_projection_has_the_files_of_config_maps_and_secrets(run: Run, api: Api) -> None:
-    api.apply({**named("ConfigMap", "projected"), "data": {"plain": "public"}})
-    hidden = {key: base64.b64encode(key.encode()).decode() for key in ("token", "other")}
-    api.apply({**named("Secret", "projected"), "data": hidden})
-    items = [{"key": "token", "path": "below/token"}]
-    sources = [{"configMap": {"name": "projected"}}, {"secret": {"name": "projected", "items": items}}]
-    volumes = [
-        {"name": "both", "projected": {"sources": sources}},
-        {"name": "secret", "secret": {"secretName": "projected"}},
-    ]
-    mounts = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
-    tried = run("cd /mnt; grep -r . both/* secret/*", {"volumes": volumes}, volumeMounts=mounts)
-    assert tried.ends()["exitCode"] == 0
-    found = {"both/below/token:token", "both/plain:public", "secret/other:other", "secret/token:token"}
-    assert set(tried.log().split()) == found
-
-
 def test_a_hook_after_the_start_comes_before_the_first_probe(
     run: Run,
 ) -> None:
