@@ -26,7 +26,7 @@ from finetune.recipe import load_recipe
 from operations.previews.stack_inputs import stack_file
 from stacks.reader import is_secret, keys_of
 from tests import plans
-from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
+from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands, shown_recipe
 from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and those that every shell has.
@@ -90,7 +90,9 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("command", of_program("python"), ids=str)
-def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_options_are_what_it_takes(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert command.words[1] == "-m", "a document runs Python with -m only"
     module, arguments = command.words[2], command.words[3:]
     assert find_spec(module)
@@ -110,7 +112,11 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
             plans.shipped(options.stack), options.fail_at.partition(":")[0]
         )
     if module == "finetune" and "recipe" in options and not is_placeholder(options.recipe):
-        load_recipe(options.recipe, options.overrides)
+        recipe = options.recipe
+        if shown := shown_recipe(command.document, recipe):
+            recipe = str(tmp_path / f"{recipe}.yaml")
+            Path(recipe).write_text(shown)
+        load_recipe(recipe, options.overrides)
 
 
 # Pulumi
@@ -157,7 +163,7 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
     models = {name: module.Settings for name, module in stacks.scenarios().items()}
     having = [name for name, model in models.items() if key in keys_of(model)]
     assert (scenario or having) and (scenario or having[0]) in having
-    if values and not is_placeholder(values[0]):
+    if values and not (is_placeholder(values[0]) or shown_recipe(command.document, values[0])):
         of_stack(scenario or having[0], {key: values[0]})
     if "--secret" in command.words:
         assert is_secret(keys_of(models[having[0]])[key])

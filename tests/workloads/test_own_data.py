@@ -1,6 +1,7 @@
 """The user's own rows: files on a disk or in a bucket, a data set's configuration, whole conversations."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from finetune.tokens import NOT_TRAINED, to_tokens
 from rehearsal.run.stand_ins.bucket import Buckets
 from rehearsal.run.tiny import make_recipe, make_trainer
 
+OWN_DATA = Path(__file__).parents[2] / "docs" / "training" / "own-data.md"
 SOUP, DOG = {"text": "soup", "emoji": "🥣"}, {"text": "dog", "emoji": "🐶"}
 CHAT = [
     {"role": "system", "content": "Be kind."},
@@ -110,6 +112,21 @@ def test_a_file_that_does_not_exist_is_named(
     for more in ([f"--storage={tmp_path}/store", "--run=mine"], ["--dry-run"]):
         assert main(["local", f"--recipe={recipe}", *sets, *more]) == 2
         assert capsys.readouterr().err == f"error: data file {named}/rows.jsonl does not exist\n"
+
+
+def test_the_page_on_own_data_leads_to_a_dry_run(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rows and the recipe that the reader copies, on a tiny model."""
+    blocks = re.findall(r"^```(json|yaml)\n(.*?)^```", OWN_DATA.read_text(), re.MULTILINE | re.DOTALL)
+    rows = next(text for kind, text in blocks if kind == "json")
+    recipe = next(text for kind, text in blocks if kind == "yaml" and text.startswith("# yaml-language-server"))
+    (tmp_path / "my-rows.jsonl").write_text(rows)
+    (tmp_path / "my-rows.yaml").write_text(recipe)
+    sets = [f'data.files=["{tmp_path}/my-rows.jsonl"]', f"model.name={tiny}/text-model"]
+    options = [f"--set={override}" for override in sets]
+    assert main(["local", f"--recipe={tmp_path}/my-rows.yaml", *options, "--dry-run"]) == 0
+    assert f"rows       {len(rows.splitlines())} of {tmp_path}/my-rows.jsonl" in capsys.readouterr().out
 
 
 def test_a_data_set_may_have_configurations(tiny: Path, tmp_path: Path) -> None:
