@@ -53,7 +53,9 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
     rooms = set(settings["root_packages"])
     assert rooms == {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     page = (ROOT / "docs" / "architecture.md").read_text()
-    table = dict(re.findall(r"^\| `(\w+)/` \|.*\| (.+) \|$", page.partition("\n## How a value")[0], re.MULTILINE))
+    table = dict(
+        re.findall(r"^\| `(\w+)/` \|.*\| (.+) \|$", page.partition("\n## How a value")[0], re.MULTILINE)
+    )
     assert set(table) == rooms
     forbidden: dict[str, set[str]] = {room: set() for room in rooms}
     for contract in settings["contracts"]:
@@ -69,10 +71,13 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
 def test_the_table_of_exit_codes_is_that_of_the_trainers() -> None:
     page = (ROOT / "docs" / "training" / "how-a-run-ends.md").read_text()
     told = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)
-    does = {Retry.NONE: "FailJob", Retry.COUNTED: "tries again, counted", Retry.NOT_COUNTED: "Ignore"}
+    does = {
+        Retry.NONE: "fails without a retry (`FailJob`)",
+        Retry.COUNTED: "retries and counts it",
+        Retry.NOT_COUNTED: "retries and does not count it (`Ignore`)",
+    }
     assert [(int(code), text, job) for code, text, job in told] == [
-        (code, meaning.text, does[meaning.retry] if code else "none follows")
-        for code, meaning in EXIT_CODES.items()
+        (code, meaning.text, does[meaning.retry] if code else "ends") for code, meaning in EXIT_CODES.items()
     ]
 
 

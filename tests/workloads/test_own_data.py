@@ -120,7 +120,9 @@ def test_the_page_on_own_data_leads_to_a_dry_run(
     """The rows and the recipe that the reader copies, on a tiny model."""
     blocks = re.findall(r"^```(json|yaml)\n(.*?)^```", OWN_DATA.read_text(), re.MULTILINE | re.DOTALL)
     rows = next(text for kind, text in blocks if kind == "json")
-    recipe = next(text for kind, text in blocks if kind == "yaml" and text.startswith("# yaml-language-server"))
+    recipe = next(
+        text for kind, text in blocks if kind == "yaml" and text.startswith("# yaml-language-server")
+    )
     (tmp_path / "my-rows.jsonl").write_text(rows)
     (tmp_path / "my-rows.yaml").write_text(recipe)
     sets = [f'data.files=["{tmp_path}/my-rows.jsonl"]', f"model.name={tiny}/text-model"]
