@@ -78,7 +78,7 @@ def commands(document: Path) -> Iterator[Command]:
 
 
 def shown_recipe(document: Path, name: str) -> str | None:
-    """The recipe that a document tells its reader to write into the file `name`.yaml; None if it shows none."""
+    """The recipe for the file `name`.yaml that a document shows to its reader; None if it shows none."""
     if f"{name}.yaml" not in [text for _, text in words_in_code(document)]:
         return None
     recipes = [
