@@ -48,7 +48,7 @@ def minutes(plan: Plan) -> tuple[float, float, float]:
 def row(stack: str, plan: Plan) -> list[str]:
     """A stack's cells in the table of README.md, under `COLUMNS`."""
     found = estimate(stack, plan)
-    run = _amount(found, "per_run") if found.hours else "not known"
+    run = _per_run(found)
     return [f"{minutes(plan)[0]:.0f}", _amount(found, "per_hour"), run, _amount(found, "per_month")]
 
 
@@ -67,17 +67,10 @@ def section(scenario: str, plan: Plan) -> str:
         ]
         for line in found.lines
     ]
-    run = _runs().get(scenario)
-    totals = [
-        ["an hour in which everything runs", _amount(found, "per_hour")],
-        [
-            f"a run of {run['minutes']:g} minutes ({run['source']}), without the wait for machines"
-            if run
-            else "a run: nobody has said how long it takes; by the hour as above",
-            _amount(found, "per_run") if run else "not known",
-        ],
-        ["a month forgotten: it is up, nothing trains, nobody asks", _amount(found, "per_month")],
-    ]
+    totals = [["an hour in which everything runs", _amount(found, "per_hour")]]
+    if found.has_runs:
+        totals.append([_a_run(scenario), _per_run(found)])
+    totals.append(["a month forgotten: it is up, nothing trains, nobody asks", _amount(found, "per_month")])
     notes = (
         f"Computed from the plan of the shipped stack file and {_ON_A_PAGE}, which are not those of your "
         "account. Other regions differ. What is billed by use is not in it, nor are free amounts, discounts "
@@ -117,6 +110,20 @@ def prices() -> str:
 @cache
 def _runs() -> dict[str, Any]:
     return yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text())
+
+
+def _a_run(scenario: str) -> str:
+    """What a run of a scenario's recipe is, for the table of its page."""
+    run = _runs().get(scenario)
+    if not run:
+        return "a run: nobody has said how long it takes; by the hour as above"
+    return f"a run of {run['minutes']:g} minutes ({run['source']}), without the wait for machines"
+
+
+def _per_run(found: Estimate) -> str:
+    if not found.has_runs:
+        return "no runs"
+    return _amount(found, "per_run") if found.hours else "not known"
 
 
 def _amount(found: Estimate, column: str) -> str:

@@ -30,7 +30,8 @@ from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
 HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
 
-_COLUMNS: Final = ("per_hour", "per_run", "per_month")
+_RUN: Final = "per_run"
+_COLUMNS: Final = ("per_hour", _RUN, "per_month")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +46,9 @@ class Line(Quantity):
     per_month: float | None
 
     @property
-    def amounts(self) -> tuple[float | None, ...]:
-        """The dollars, in the order of the columns."""
-        return self.per_hour, self.per_run, self.per_month
+    def dollars(self) -> Mapping[str, float | None]:
+        """The dollars by column."""
+        return {"per_hour": self.per_hour, _RUN: self.per_run, "per_month": self.per_month}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,7 @@ class Estimate:
     """What a stack costs, as `--json` prints it.
 
     Args:
+        has_runs: Whether something of the stack trains; a server has no run that could end.
         hours: Hours of training in a run, and where they come from; None when nobody says.
         trouble: Why Google's catalog could not be asked, empty otherwise.
         lines: What is billed by time.
@@ -64,12 +66,18 @@ class Estimate:
 
     stack: str
     region: str
+    has_runs: bool
     hours: float | None
     hours_from: str
     trouble: str
     lines: Sequence[Line]
     by_use: Sequence[Mapping[str, Any]]
     totals: Mapping[str, Mapping[str, float]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of dollars that say something of this stack."""
+        return tuple(column for column in _COLUMNS if self.has_runs or column != _RUN)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,6 +100,10 @@ def run(options: argparse.Namespace) -> int:
     prices = file_prices(options.prices) if options.prices else None
     with Console(stderr=True).status(f"planning {options.stack}"):
         planned = plan.load(options.stack, options.set)
+        if options.hours and not planned.has_runs:
+            raise OperationError(
+                f"--hours {options.hours:g}: stack {options.stack} trains nothing; leave it out"
+            )
         found = _estimate(planned, options, prices)
     if options.json:
         print(json.dumps({"currency": "USD", **asdict(found)}, indent=2, default=str))
@@ -127,10 +139,11 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
     lines = [_line(each, prices(each.key, each.unit), hours) for each in quantities(planned)]
     used = ((each, prices(each.key, each.unit)) for each in by_use(planned))
-    amounts = {column: [line.amounts[place] for line in lines] for place, column in enumerate(_COLUMNS)}
+    amounts = {column: [line.dollars[column] for line in lines] for column in _COLUMNS}
     return Estimate(
         stack=planned.stack,
         region=planned.region,
+        has_runs=planned.has_runs,
         hours=hours,
         hours_from=hours_from if hours else "",
         trouble=trouble,
@@ -165,22 +178,24 @@ def _line(quantity: Quantity, price: Price, hours: float | None) -> Line:
 
 
 def _show(found: Estimate, console: Console) -> None:
-    run = f"per run of {found.hours:g} h" if found.hours else "per run"
+    heads = {
+        "per_hour": "per hour",
+        _RUN: f"per run of {found.hours:g} h" if found.hours else "per run",
+        "per_month": "a month forgotten",
+    }
     table = Table(title=f"cost of {found.stack} in {found.region}, US dollars", title_justify="left")
     table.add_column("what", overflow="fold", ratio=3)
-    for name in ("in an hour", "unit", "price", "per hour", run, "a month forgotten"):
+    for name in ("in an hour", "unit", "price", *(heads[column] for column in found.columns)):
         table.add_column(name, justify="left" if name == "unit" else "right")
     for line in found.lines:
-        amounts = (_text(each, 2) for each in line.amounts)
+        amounts = (_text(line.dollars[column], 2) for column in found.columns)
         table.add_row(
             escape(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
         )
     for used in found.by_use:
-        table.add_row(
-            escape(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]), "", "", ""
-        )
+        table.add_row(escape(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]))
     table.add_section()
-    table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in _COLUMNS))
+    table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in found.columns))
     console.print(table)
     for note in _notes(found):
         console.print(escape(note))
@@ -230,9 +245,10 @@ def _notes(found: Estimate) -> list[str]:
         )
     if found.hours:
         notes.append(f"The hours of a run are from {found.hours_from}.")
-    else:
+    elif found.has_runs:
         notes.append("How long a run takes is not known: give --hours, or set maxRunHours.")
-    notes.append("A month forgotten: the stack is up, its training has ended, nobody sends requests.")
+    ended = "its training has ended, " if found.has_runs else ""
+    notes.append(f"A month forgotten: the stack is up, {ended}nobody sends requests.")
     missing = (line for line in found.lines if line.price is None)
     notes += dict.fromkeys(f"No price for {line.what} ({line.key}): {line.source}." for line in missing)
     notes.append("List prices, without free amounts, discounts, taxes and what is billed by use.")

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import stacks
 from engine import lookup, plan, project
 from engine.command import ending
 from engine.configuration import configuration
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
+from stacks.reader import keys_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,12 @@ class StackPlan:
     def setting(self, name: str) -> Any:
         """A value of the configuration by the key that `pulumi config set` takes; None when it is not set."""
         return self.configuration.get(f"{project_name()}:{name}")
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether something of its scenario trains and then ends, so that there is a limit to set."""
+        scenario = stacks.scenarios()[str(self.setting("scenario"))]
+        return "maxRunHours" in keys_of(scenario.Settings)
 
     def of_type(self, *types: str) -> Iterator[Planned]:
         """Resources of these types, such as `gcp:container/nodePool:NodePool`."""

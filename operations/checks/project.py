@@ -4,14 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-import stacks
 from cloud import iam, records, run
 from cloud.serviceusage import SERVICE
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
-from stacks.reader import keys_of
 
 # https://docs.cloud.google.com/resource-manager/reference/rest/v3/projects/testIamPermissions
 _PER_CALL: Final = 100
@@ -99,7 +97,7 @@ def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
     """That a run ends by itself; what stays is in the cost of a forgotten month."""
-    if "maxRunHours" not in keys_of(stacks.scenarios()[str(plan.setting("scenario"))].Settings):
+    if not plan.has_runs:
         return
     hours = plan.setting("maxRunHours")
     if hours is None:

@@ -3,13 +3,14 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 import yaml
 
 import stacks
-from documentation import picture, settings_reference
+from documentation import figures, picture, settings_reference
 from documentation.pages import README, page_of, pages
 from documentation.parts import DocumentationError, scenarios
 from engine.plan import Plan, Planned
@@ -17,6 +18,7 @@ from operations.cost import listed_estimate
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
 from stacks import a4_ray
+from stacks.platform import GkeSettings
 from stacks.reader import keys_of
 from tests import plans
 
@@ -99,7 +101,7 @@ def test_page_readme_and_command_have_the_same_dollars(scenario: str, generated:
         stack=scenario,
         project="my-project",
         region="us-central1",
-        configuration={},
+        configuration={"llm-stacks:scenario": scenario},
         resources=plans.shipped(scenario).resources,
     )
     found = listed_estimate(planned, None)
@@ -126,6 +128,14 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
     page = " ".join(generated[page_of(scenario)].split())
     said = "`up` takes {:.1f} minutes with the image's first build and {:.1f} once it exists".format(*minutes)
     assert said in page
+
+
+def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plans.shipped("l4-kueue")
+    assert "| a run: nobody has said how long it takes" in figures.section("l4-kueue", plan)
+    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": SimpleNamespace(Settings=GkeSettings)})
+    assert "| a run" not in figures.section("l4-kueue", plan)
+    assert figures.row("l4-kueue", plan)[2] == "no runs"
 
 
 # The picture

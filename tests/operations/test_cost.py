@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from operations.cost import listed_estimate, reserved
 from operations.errors import OperationError
 from operations.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
 from operations.quantities import by_use, quantities
+from stacks.platform import GkeSettings
 from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
@@ -236,3 +238,20 @@ def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, 
     said = " ".join(run("a4-ray").out.split())
     assert "A reservation is billed by its contract, used or not." in said
     assert "257.76 per hour at the list price on demand" in said
+
+
+def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(
+    google: GoogleServer, run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "per run of 2 h" in run("l4-kueue", "--hours", "2").out
+    assert "its training has ended" in run("l4-kueue").out
+    server = SimpleNamespace(Settings=GkeSettings)
+    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": server})
+    ran = run("l4-kueue")
+    assert "per hour" in ran.out and "a month forgotten" in ran.out
+    for words in ("per run", "training", "maxRunHours", "--hours"):
+        assert words not in ran.out
+    assert "A month forgotten: the stack is up, nobody sends requests." in ran.out
+    refused = run("l4-kueue", "--hours", "2")
+    assert (refused.status, refused.out) == (2, "")
+    assert "--hours 2: stack l4-kueue trains nothing; leave it out" in refused.err
