@@ -47,10 +47,14 @@ class BatchJob(Run[BatchJobArgs]):
         options = args.namespace.running_in(self, needed)
         self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
 
-    def commands(self) -> dict[str, pulumi.Input[str]]:
-        """Commands that show the job and the log of its pods, keyed by the name of the stack output."""
+    def commands(self, log: str) -> dict[str, pulumi.Input[str]]:
+        """Commands that show the job and the log of its pods, keyed by the name of the stack output.
+
+        Args:
+            log: Name of the output that shows the log, after what the pods do: `watchTraining`.
+        """
         pods = f"--selector batch.kubernetes.io/job-name={self.job_name}"
         return {
             "watchJob": f"{self._kubectl} get job {self.job_name} --watch",
-            "watchTraining": f"{self._kubectl} logs --follow --tail=-1 {pods}",
+            log: f"{self._kubectl} logs --follow --tail=-1 {pods}",
         }

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import pulumi
 
 from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest, Values
 from components.namespace import Namespace
+
+# kubectl follows five pods unless it is told more; a server that still waits for its turn has no log yet.
+_ALL_PODS: Final = "--prefix --tail=-1 --max-log-requests=100 --ignore-errors"
 
 
 class ModelServerArgs(Args):
@@ -36,6 +40,7 @@ class ModelServer(Component[ModelServerArgs]):
 
     def _declare(self, name: str, args: ModelServerArgs) -> None:
         self.server_name = args.server_name
+        self._kubectl = args.namespace.kubectl
         named = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
         Manifest(args.manifest, {**args.values, **named, "scale": scale}).create(
@@ -45,3 +50,12 @@ class ModelServer(Component[ModelServerArgs]):
             Manifest(MANIFESTS / f"model-server-{what}.yaml", named).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
+
+    def commands(self) -> dict[str, pulumi.Input[str]]:
+        """Commands that show the servers, their log and one's port, keyed by the name of the stack output."""
+        pods = f"--selector app={self.server_name}"
+        return {
+            "watchServing": f"{self._kubectl} get pods {pods} --watch",
+            "watchServer": f"{self._kubectl} logs --follow {_ALL_PODS} {pods}",
+            "openServing": f"{self._kubectl} port-forward service/{self.server_name} 8000:8000",
+        }

@@ -48,6 +48,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     return {
         "connect": ground.cluster.connect,
         "openMonitoring": ground.cluster.monitoring,
-        **job.commands(),
+        **job.commands("watchTraining"),
         **ground.bucket.commands(run),
     }

@@ -182,20 +182,18 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = _server(site, settings, ground, queue, nodes)
     run = ground.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
     job = _fine_tune(site, settings, ground, queue, nodes, run)
-    kubectl = ground.namespace.kubectl
     message = '{"role": "user", "content": "Why is the sky blue?"}'
     question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
     return {
         "connect": ground.cluster.connect,
         "openMonitoring": ground.cluster.monitoring,
-        "watchQueue": f"{kubectl} get workloads --watch",
-        "watchServing": f"{kubectl} get pods --selector app={server.server_name} --watch",
-        "openServing": f"{kubectl} port-forward service/{server.server_name} 8000:8000",
+        "watchQueue": f"{ground.namespace.kubectl} get workloads --watch",
+        **server.commands(),
         "ask": (
             "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
             f"--header 'Content-Type: application/json' --data '{question}'"
         ),
-        **job.commands(),
+        **job.commands("watchTraining"),
         **ground.bucket.commands(run),
     }
 

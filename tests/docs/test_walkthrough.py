@@ -1,5 +1,6 @@
 """A sixth scenario is the walkthrough's own files and nothing else, whatever it is called."""
 
+import json
 import re
 import secrets
 import subprocess
@@ -72,9 +73,14 @@ def run(checkout: Path) -> Callable[..., str]:
     return run
 
 
-def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], name: str) -> None:
+def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], checkout: Path, name: str) -> None:
     (shown,) = re.findall(r"```text\n(rehearsal .*)\n```", PAGE.read_text())
     assert run("rehearsal", name).splitlines()[-1] == rename(shown, name)
+    # Its job trains nothing, and its page says which output shows the log.
+    state = json.loads((checkout / ".rehearsal" / name / "state.json").read_text())
+    outputs = next(each["outputs"] for each in state["deployment"]["resources"])
+    (log,) = (output for output, command in outputs.items() if " logs " in command)
+    assert "raining" not in log and f"`{log}`" in (checkout / "docs/stacks" / f"{name}.md").read_text()
 
 
 @pytest.mark.slow

@@ -172,3 +172,16 @@ def test_pre_emption_never_uses_up_the_jobs_retries(plan: Plan) -> None:
     assert [rule["action"] for rule in rules if 143 in rule.get("onExitCodes", {}).get("values", ())] == [
         "Ignore"
     ]
+
+
+def test_an_output_that_shows_a_log_is_named_after_what_writes_it() -> None:
+    rehearsal = plans.standing(STACK)
+    logs = {name: words for name, words in plans.outputs(rehearsal).items() if " logs " in words}
+    assert set(logs) == {"watchTraining", "watchServer"}
+    standing = plans.made(rehearsal)
+    assert logs["watchTraining"].endswith(f"job-name={fine_tune(standing)['metadata']['name']}")
+    (label,) = serving(standing)["spec"]["selector"]["matchLabels"].items()
+    assert logs["watchServer"].endswith("--selector {}={}".format(*label))
+    # Not of five pods alone, which is as many as kubectl follows by itself.
+    (most,) = (part.le for part in Settings.model_fields["serving_replicas"].metadata if hasattr(part, "le"))
+    assert f"--max-log-requests={most} " in logs["watchServer"]

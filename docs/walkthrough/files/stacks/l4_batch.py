@@ -59,7 +59,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     output = pulumi.Output.concat("gs://", bucket.bucket_name, "/", run)
     return {
         "connect": platform.cluster.connect,
-        **job.commands(),
+        **job.commands("watchLog"),
         "listOutput": pulumi.Output.concat("gcloud storage ls --recursive ", output),
         "copyOutput": pulumi.Output.concat("gcloud storage cp --recursive ", output, " ."),
     }
