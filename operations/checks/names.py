@@ -1,15 +1,17 @@
-"""Names that the plan fixes and that somebody has already."""
+"""Names that the plan fixes: whether somebody has them already, and which bucket one of them replaces."""
 
 from collections.abc import Iterator
 
 from cloud import records
 from cloud.inputs import is_unknown
 from cloud.storage import BUCKET
+from engine.errors import EngineError
 from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.leftovers.kinds import ListedKind
 from operations.plan import StackPlan
+from operations.state import Backend, State
 
 
 def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -51,3 +53,30 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             yield problem(f"{what} and is not this stack's", "rename or remove one of the two")
     if free:
         yield fine(f"free: {', '.join(free)}")
+    yield from _replaced_buckets(plan)
+
+
+def _replaced_buckets(plan: StackPlan) -> Iterator[Finding]:
+    """Buckets of the stack that a name which was set later replaces, with what runs have written."""
+    renamed = [
+        bucket
+        for bucket in plan.of_type(BUCKET.type)
+        if isinstance(bucket.inputs.get("name"), str) and bucket.inputs.get("forceDestroy")
+    ]
+    if not renamed:
+        return
+    try:
+        state = Backend(plan.stack).now()
+    except EngineError:
+        # Before its first `up` a stack has no state, and nobody need be logged in to a backend.
+        state = State()
+    for bucket in renamed:
+        for old in state.of_type(BUCKET.type):
+            name = bucket.inputs["name"]
+            if old.name == bucket.name and old.physical_name != name:
+                yield warning(
+                    f"bucket {old.physical_name} of this stack is up: `pulumi up` deletes it, with the "
+                    f"checkpoints in it, before it makes {name}",
+                    f"copy them out first (gcloud storage cp --recursive gs://{old.physical_name} .), or "
+                    f"pulumi config rm bucketName --stack {plan.stack}",
+                )

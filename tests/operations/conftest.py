@@ -11,11 +11,11 @@ import pytest
 from engine import go_build
 from operations import preflight
 from operations.__main__ import main
-from operations.checks import hub
+from operations.checks import hub, names
 from operations.clients import Clients
 from operations.findings import Finding
 from operations.plan import StackPlan
-from operations.state import read
+from operations.state import State, read
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.once import once
@@ -29,11 +29,11 @@ from tests.operations.project import PROJECT, REGION, Project
 HF_TOKEN = "hf_planted_in_a_test"
 
 
-def _live(stack: str, temporary: pytest.TempPathFactory, *planned_with: str, **more: str) -> Lived:
-    return once(("lived", stack), lambda: _lived(stack, temporary.mktemp(stack), *planned_with, **more))
+def _live(stack: str, temporary: pytest.TempPathFactory, **more: str) -> Lived:
+    return once(("lived", stack), lambda: _lived(stack, temporary.mktemp(stack), **more))
 
 
-def _lived(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
+def _lived(stack: str, folder: Path, **more: str) -> Lived:
     settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
@@ -41,8 +41,9 @@ def _lived(stack: str, folder: Path, *planned_with: str, **more: str) -> Lived:
         rehearsal.destroy()
         shutil.copytree(rehearsal.backend, folder / "backend")
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
-    plan = planned(stack, *planned_with)
-    return Lived(backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=plan)
+    return Lived(
+        backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=planned(stack)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +53,7 @@ def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
 
 @pytest.fixture(scope="session")
 def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    # Not in a subnet of others, as `planned` has it.
-    return _live("cloudrun-vllm", tmp_path_factory, f"gcp:region={REGION}")
+    return _live("cloudrun-vllm", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
@@ -120,8 +120,9 @@ def project(google: GoogleServer) -> Project:
 
 @pytest.fixture
 def good(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoodProject:
-    """A project, and a Hugging Face token, with which nothing is wrong."""
+    """A project, and a Hugging Face token, with which nothing is wrong; no stack is up."""
     monkeypatch.setattr(hub, "read_token", lambda _stack: HF_TOKEN)
+    monkeypatch.setattr(names, "Backend", lambda _stack: SimpleNamespace(now=State))
     return GoodProject(google)
 
 

@@ -3,17 +3,15 @@
 import re
 from typing import Any, Final
 
+from cloud.cloudbuild import BUILD
 from cloud.machines import MACHINES
 from cloud.serviceusage import SERVICE
 from operations.checks.hub import repositories
+from operations.machines import machines_of
 from operations.plan import StackPlan
 from tests.operations.google_server import Call, GoogleServer, Page
-from tests.operations.planned import PROJECT, RESERVATION, planned
+from tests.operations.planned import PROJECT, planned
 
-REGION: Final = "us-central1"
-ZONES: Final = ("us-central1-a", "us-central1-b", "us-central1-c")
-# Where the reservation is, and A4 machines are.
-A4_ZONE: Final = "us-central1-b"
 OWNER: Final = "jane"
 COMPUTE: Final = "https://www.googleapis.com/compute/v1"
 MANAGER: Final = "cloudresourcemanager.v3"
@@ -43,14 +41,33 @@ class GoodProject:
 
     Args:
         server: Answers for Google, the Hugging Face Hub and the registry.
+
+    Attributes:
+        region_name: The region of the plan, as the rest is.
+        build_regions: Where its images are built.
+        zones: Zones of the region: those that the plan names, and three more.
+        a4_zone: The one where the reservation is, and A4 machines are.
+        reservation_name: What it consumes.
     """
 
     def __init__(self, server: GoogleServer) -> None:
         self.server = server
+        self.region_name = "us-central1"
+        self.build_regions: set[str] = set()
+        self.zones: set[str] = set()
+        self.a4_zone = self.reservation_name = ""
 
     def plan(self, stack: str, *settings: str) -> StackPlan:
         """The plan of a stack, for which the project, the Hub and the registry then have everything."""
         plan = planned(stack, *settings)
+        machines = machines_of(plan)
+        self.region_name = plan.region
+        self.build_regions = {str(build.inputs["location"]) for build in plan.of_type(BUILD.type)}
+        self.zones = {f"{plan.region}-{letter}" for letter in "abc"}
+        self.zones.update(zone for each in machines for zone in each.zones)
+        self.a4_zone = f"{plan.region}-b"
+        names = {each.reservation.name for each in machines if each.reservation}
+        self.reservation_name = next(iter(names), "my-reservation")
         self.apis([str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
         for usual in (
             self.project,
@@ -81,14 +98,15 @@ class GoodProject:
 
         self.server.plant(MANAGER, "cloudresourcemanager.projects.testIamPermissions", granted)
 
-    def places(self, a4_zone: str = A4_ZONE) -> None:
+    def places(self, a4_zone: str = "") -> None:
         """Every type of the table in every zone, but for A4, which few have."""
         self.region()
+        with_a4 = a4_zone or self.a4_zone
         for collection, attribute in (("machineTypes", "name"), ("acceleratorTypes", "accelerator")):
             items = {}
-            for zone in ZONES:
+            for zone in self.zones:
                 there = (
-                    each for each in MACHINES.values() if zone == a4_zone or not each.name.startswith("a4-")
+                    each for each in MACHINES.values() if zone == with_a4 or not each.name.startswith("a4-")
                 )
                 names = {getattr(each, attribute) for each in there} - {""}
                 items[f"zones/{zone}"] = {collection: [{"name": name, "zone": zone} for name in names]}
@@ -96,12 +114,12 @@ class GoodProject:
 
     def region(self, status: str = "UP", **quotas: tuple[float, float]) -> None:
         region = {
-            "name": REGION,
+            "name": self.region_name,
             "status": status,
-            "zones": [f"{COMPUTE}/projects/{PROJECT}/zones/{zone}" for zone in ZONES],
+            "zones": [f"{COMPUTE}/projects/{PROJECT}/zones/{zone}" for zone in self.zones],
             "quotas": _quotas({**REGIONAL_QUOTAS, **quotas}),
         }
-        self.server.plant("compute.v1", "compute.regions.get", region, region=REGION)
+        self.server.plant("compute.v1", "compute.regions.get", region, region=self.region_name)
 
     def reservation(
         self,
@@ -112,8 +130,8 @@ class GoodProject:
         **fields: Any,
     ) -> None:
         reservation = {
-            "name": RESERVATION,
-            "zone": f"{COMPUTE}/projects/{project}/zones/{A4_ZONE}",
+            "name": self.reservation_name,
+            "zone": f"{COMPUTE}/projects/{project}/zones/{self.a4_zone}",
             "status": "READY",
             "specificReservationRequired": True,
             "specificReservation": {
@@ -123,7 +141,7 @@ class GoodProject:
             },
             **fields,
         }
-        scopes = {f"zones/{A4_ZONE}": {"reservations": [reservation]}, "zones/us-central1-a": {}}
+        scopes = {f"zones/{self.a4_zone}": {"reservations": [reservation]}, "zones/us-west1-a": {}}
         method = "compute.reservations.aggregatedList"
         self.server.plant("compute.v1", method, {"items": scopes}, project=project)
 
@@ -145,11 +163,11 @@ class GoodProject:
             **limits,
         }
         families = [
-            _metric("compute.googleapis.com/gpus_per_gpu_family", 16, gpu_family="NVIDIA_B200"),
-            _metric("compute.googleapis.com/tpus_per_tpu_family", 16, tpu_family="CT6E"),
+            self._metric("compute.googleapis.com/gpus_per_gpu_family", 16, gpu_family="NVIDIA_B200"),
+            self._metric("compute.googleapis.com/tpus_per_tpu_family", 16, tpu_family="CT6E"),
         ]
         for service in ("compute.googleapis.com", "run.googleapis.com", "cloudbuild.googleapis.com"):
-            metrics = [_metric(f"{service}/{name}", limit) for name, limit in usual.items()]
+            metrics = [self._metric(f"{service}/{name}", limit) for name, limit in usual.items()]
             answer = {"metrics": [*metrics, *families]}
             self.server.plant("serviceusage.v1beta1", METRICS, answer, servicesId=service)
 
@@ -164,7 +182,24 @@ class GoodProject:
         }
         self.server.plant("compute.v1", "compute.subnetworks.get", subnet, subnetwork="shared")
         router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
-        self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=REGION)
+        self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=self.region_name)
+
+    def _metric(self, metric: str, limit: int, **family: str) -> dict[str, Any]:
+        """A metric with a limit for the regions and family, others elsewhere, and some that do not count."""
+        regions = sorted({self.region_name} | self.build_regions)
+        dimensions = [{}, *({"region": region} for region in regions)] if family else [{}]
+        buckets = [
+            *({"effectiveLimit": "0", "dimensions": each} for each in dimensions),
+            *(
+                {"effectiveLimit": str(limit), "dimensions": {"region": region, **family}}
+                for region in regions
+            ),
+            {"effectiveLimit": "999", "dimensions": {"region": "asia-south1"}},
+        ]
+        rate = {"unit": "1/min/{project}/{region}", "quotaBuckets": [{"effectiveLimit": "1"}]}
+        zonal = {"unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": "0"}]}
+        regional = {"unit": "1/{project}/{region}", "quotaBuckets": buckets}
+        return {"metric": metric, "consumerQuotaLimits": [rate, zonal, regional]}
 
     def hub(self, plan: StackPlan) -> None:
         unknown = Page(code=401, content={"error": "Invalid user token."})
@@ -195,17 +230,3 @@ def access(kind: str, name: str) -> str:
 
 def _quotas(amounts: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
     return [{"metric": name, "limit": limit, "usage": usage} for name, (limit, usage) in amounts.items()]
-
-
-def _metric(metric: str, limit: int, **family: str) -> dict[str, Any]:
-    """A metric with a limit for the region and family, others elsewhere, and some that do not count here."""
-    dimensions = [{}, {"region": REGION}] if family else [{}]
-    buckets = [
-        *({"effectiveLimit": "0", "dimensions": each} for each in dimensions),
-        {"effectiveLimit": str(limit), "dimensions": {"region": REGION, **family}},
-        {"effectiveLimit": "999", "dimensions": {"region": "europe-west4"}},
-    ]
-    rate = {"unit": "1/min/{project}/{region}", "quotaBuckets": [{"effectiveLimit": "1"}]}
-    zonal = {"unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": "0"}]}
-    regional = {"unit": "1/{project}/{region}", "quotaBuckets": buckets}
-    return {"metric": metric, "consumerQuotaLimits": [rate, zonal, regional]}

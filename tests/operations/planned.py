@@ -11,22 +11,12 @@ from tests import plans
 from tests.once import once
 
 PROJECT = "my-project"
-RESERVATION = "my-reservation"
 IMAGE = f"us-docker.pkg.dev/team-images/llm/finetune@sha256:{'a' * 64}"
-# What the tests set besides; one choice for a stack, so that it is planned once.
-_USUAL = {
-    "a4-accelerate": ("capacity.type=spot", f"imageUri={IMAGE}"),
-    "a4-ray": (f"capacity.reservation={RESERVATION}",),
-    "cloudrun-vllm": ("subnet=shared",),
-    "dev": ("bucketName=my-bucket",),
-    "l4-kueue": ("maxRunHours=12",),
-    "tpu-maxtext": ("gcp:region=us-central1", "zone=us-central1-b"),
-}
 
 
 @cache
 def planned(stack: str, *settings: str) -> StackPlan:
-    """The plan of a stack in `PROJECT`, with these settings or the usual ones over those of its file."""
+    """The plan of a stack in `PROJECT`, with these settings over those of its file."""
     given = settings_of(stack, *settings)
     return once(("plan of a command", stack, given), lambda: _load(stack, given))
 
@@ -44,11 +34,11 @@ def _rehearsed(stack: str, *options: str) -> str:
 
 def settings_of(stack: str, *settings: str) -> list[str]:
     """The settings that `planned` gives, and what stands in for others that only the stack's user has."""
-    given = [f"gcp:project={PROJECT}", *(settings or _USUAL.get(stack, ()))]
+    given = [f"gcp:project={PROJECT}", *settings]
     found = configuration(stack, dict(parse_override(text) for text in given))
     return [*given, *(f"{key}={found.plain[key]}" for key in found.fake if key in found.plain)]
 
 
-def planned_once() -> AbstractContextManager[object]:
-    """A command that plans a stack as `settings_of` says gets the plan that there is already."""
-    return patch("operations.plan.load", lambda stack, _overrides: planned(stack))
+def planned_once(*settings: str) -> AbstractContextManager[object]:
+    """A command that plans a stack gets the plan that `planned` has of it."""
+    return patch("operations.plan.load", lambda stack, _overrides: planned(stack, *settings))

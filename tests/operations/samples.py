@@ -65,14 +65,15 @@ _RUN: Final = "gemma-3-4b-sql-537484d7"
 def _preflight(server: GoogleServer) -> None:
     """A project in which much is missing for a4-ray."""
     good = GoodProject(server)
-    plan = good.plan("a4-ray")
+    mine = "capacity.reservation=my-reservation"
+    plan = good.plan("a4-ray", mine)
     enabled = [str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)]
     good.apis([name for name in enabled if not name.startswith("cloudbuild")])
     good.permissions("container.clusters.create", "container.clusters.delete")
     good.reservation(used=3)
     gated = Page(code=403, content={}, headers={"X-Error-Code": "GatedRepo"})
     server.plant_page(access("model", "google/gemma-3-4b-it"), gated)
-    _run(server, "preflight", "--stack", "a4-ray")
+    _run(server, "preflight", "--stack", "a4-ray", settings=(mine,))
 
 
 def _cost(server: GoogleServer) -> None:
@@ -110,8 +111,8 @@ def sku(
     }
 
 
-def _run(server: GoogleServer, *words: str) -> None:
-    with patch.object(hub, "read_token", return_value="hf_planted_in_a_test"), planned_once():
+def _run(server: GoogleServer, *words: str, settings: tuple[str, ...] = ()) -> None:
+    with patch.object(hub, "read_token", return_value="hf_planted_in_a_test"), planned_once(*settings):
         main([*words, "--endpoint", server.address])
 
 

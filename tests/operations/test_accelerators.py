@@ -14,9 +14,10 @@ from operations.plan import StackPlan
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import REFUSED
-from tests.operations.planned import RESERVATION
 
 OK, PROBLEM = Level.FINE, Level.PROBLEM
+RESERVATION = "my-reservation"
+RESERVING = ("a4-ray", f"capacity.reservation={RESERVATION}")
 RESERVED = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
 
 
@@ -82,7 +83,7 @@ def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_tho
 
 
 def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
-    plan = pool(good.plan("a4-ray"), "a4-highgpu-8g", reservationAffinity=RESERVED)
+    plan = pool(good.plan(*RESERVING), "a4-highgpu-8g", reservationAffinity=RESERVED)
     assert check(plan, "quotas") == []
     assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
 
@@ -91,7 +92,7 @@ def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Che
 def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_own_key(
     machine: str, key: str, good: GoodProject, check: Check
 ) -> None:
-    plan = pool(good.plan("a4-ray"), machine, reservationAffinity={"values": [RESERVATION]})
+    plan = pool(good.plan(*RESERVING), machine, reservationAffinity={"values": [RESERVATION]})
     good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
     (found,) = check(plan, "reservation")
     assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")

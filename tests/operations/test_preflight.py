@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from cloud.storage import BUCKET
+from engine.errors import EngineError
 from engine.project import known_stacks
 from operations import preflight
 from operations.checks.hub import read_token, repositories
-from operations.findings import Level
+from operations.findings import Finding, Level
+from operations.state import Resource, State
 from stacks import pins
 from stacks.platform import GkeSettings
 from tests.operations.conftest import HF_TOKEN, Check
@@ -31,7 +34,7 @@ from tests.operations.google_server import (
     Page,
     disabled,
 )
-from tests.operations.planned import IMAGE, PROJECT, RESERVATION, planned
+from tests.operations.planned import IMAGE, PROJECT, planned
 
 GATED, MISSING = {"X_Error_Code": "GatedRepo"}, {"X_Error_Code": "RepoNotFound"}
 ASK = "Access to this model is restricted and you are not in the authorized list."
@@ -43,6 +46,9 @@ PUBLIC = "HuggingFaceFW/fineweb-edu"
 SHARED = {"shareType": "SPECIFIC_PROJECTS", "projectMap": {"42": {"projectId": PROJECT}}}
 SECRET = "secretmanager.projects.secrets.get"
 GPUS_OF_RUN = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
+RESERVING = "a4-ray capacity.reservation=my-reservation"
+SHARING = "a4-ray capacity.reservation=projects/owner-project/reservations/my-reservation"
+ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
 
 
 @pytest.mark.parametrize("stack", known_stacks())
@@ -107,20 +113,20 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     ("dev invokers=allUsers", "permissions"): [
         (lambda it: it.permissions("run.services.setIamPolicy"), PROBLEM, "--role roles/run.admin"),
     ],
-    ("dev", "names"): [
+    ("dev bucketName=my-bucket", "names"): [
         (nothing, OK, "my-bucket"),
         (failing("storage.v1", "storage.buckets.get", REFUSED), PROBLEM, "my-bucket belongs to some"),
         (existing("secretmanager.v1", SECRET, labels={"stack": "dev"}), WARNING, "leftovers --stack dev"),
         (existing("secretmanager.v1", SECRET), PROBLEM, "secret dev-hugging-face-token is there already and"),
     ],
-    ("cloudrun-vllm", "network"): [
+    ("cloudrun-vllm subnet=shared", "network"): [
         (nothing, OK, "has room and a way out"),
         (lambda it: it.subnet(privateIpGoogleAccess=False), PROBLEM, "Private Google Access"),
         (lambda it: it.subnet(ipCidrRange="10.9.0.0/28"), PROBLEM, "is a /28"),
         (lambda it: it.subnet(nat=False), PROBLEM, "no Cloud NAT"),
         (failing("compute.v1", "compute.subnetworks.get", NOT_FOUND), PROBLEM, "no subnet shared"),
     ],
-    ("a4-ray", "reservation"): [
+    (RESERVING, "reservation"): [
         (nothing, OK, "my-reservation in us-central1-b: 3 a4-highgpu-8g free"),
         (lambda it: it.reservation(name="another"), PROBLEM, "no reservation my-reservation in project"),
         (lambda it: it.reservation(zone="zones/us-east5-a"), PROBLEM, "us-central1, but in us-east5-a"),
@@ -130,7 +136,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.reservation(specificReservationRequired=False), WARNING, "others may take it"),
         (lambda it: it.reservation(specificReservation={}), WARNING, "2 a4-highgpu-8g fit is not known"),
     ],
-    (f"a4-ray capacity.reservation=projects/owner-project/reservations/{RESERVATION}", "reservation"): [
+    (SHARING, "reservation"): [
         (lambda it: it.reservation("owner-project", shareSettings=SHARED), OK, "3 a4-highgpu-8g free"),
         (
             lambda it: it.reservation("owner-project"),
@@ -139,7 +145,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
         (failing("compute.v1", "compute.reservations.aggregatedList", REFUSED), UNKNOWN, "may not look at"),
     ],
-    ("a4-accelerate", "quotas"): [
+    (ON_SPOT, "quotas"): [
         (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "8 needed, limit 7"),
         (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "quotas?project=my-project"),
     ],
@@ -223,7 +229,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (answering(manifest(pins.VLLM_IMAGE), 500), UNKNOWN, "registry-1.docker.io answers with 500"),
         (answering("registry/token", 429), UNKNOWN, "registry-1.docker.io answers with 429"),
     ],
-    ("a4-accelerate", "images"): [
+    (ON_SPOT, "images"): [
         (nothing, OK, f"{IMAGE} exists"),
         (answering(manifest(IMAGE), 404), PROBLEM, f"{IMAGE} does not exist"),
         (answering(manifest(IMAGE), 403), UNKNOWN, "may not look"),
@@ -288,6 +294,32 @@ def test_a_region_in_which_cloud_run_has_no_gpus_for_everybody_is_told(
     ]
     assert "europe-west4, asia-southeast1; not in europe-north1" in told.what
     assert told.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
+
+
+def test_a_bucket_that_a_new_name_replaces_is_told_before_it_goes_with_its_checkpoints(
+    good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = good.plan("dev", "bucketName=my-bucket")
+    (made,) = (each for each in plan.of_type(BUCKET.type) if each.inputs.get("name") == "my-bucket")
+    assert not [each for each in check(plan, "names") if each.level is WARNING]
+
+    def up(bucket: str) -> Finding | None:
+        state = State(resources=(Resource(type=made.type, id=bucket, name=made.name, outputs={}),))
+        monkeypatch.setattr("operations.checks.names.Backend", lambda _: SimpleNamespace(now=lambda: state))
+        return next((each for each in check(plan, "names") if each.level is WARNING), None)
+
+    told = up("cloudrun-vllm-bucket-0a1b2c3")
+    assert told and "cloudrun-vllm-bucket-0a1b2c3 of this stack is up: `pulumi up` deletes it" in told.what
+    assert "before it makes my-bucket" in told.what
+    assert "pulumi config rm bucketName --stack dev" in told.remedy
+    assert up("my-bucket") is None
+    # Without a backend there is nothing to lose.
+    monkeypatch.setattr("operations.checks.names.Backend", lambda _: SimpleNamespace(now=not_there))
+    assert not [each for each in check(plan, "names") if each.level is WARNING]
+
+
+def not_there() -> State:
+    raise EngineError("pulumi stack export: no stack named 'dev' found")
 
 
 def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> None:
