@@ -76,7 +76,8 @@ def test_make_has_the_target(command: Command) -> None:
         if equals:
             assert re.search(rf"^{name} \?=", MAKEFILES, re.MULTILINE)
         if name == "STACK" and not is_placeholder(value):
-            assert value in (*known_stacks(), *known_stacks(WALKTHROUGH / "files"))
+            added = (stack for folder in ("files", "server") for stack in known_stacks(WALKTHROUGH / folder))
+            assert value in (*known_stacks(), *added)
 
 
 # The project's own programs

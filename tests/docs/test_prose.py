@@ -45,7 +45,6 @@ PENDING: Final = frozenset(
         "docs/training/result.md",
         "docs/training/watching.md",
         "docs/troubleshooting.md",
-        "docs/walkthrough/README.md",
         "documentation",
         "engine",
         "operations",

@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.docs.documents import ROOT, WALKTHROUGH
 
 FILES = WALKTHROUGH / "files"
+SERVER = WALKTHROUGH / "server"
 PAGE = WALKTHROUGH / "README.md"
 # What holds of every stack, and says so of this one.
 TESTS = (
@@ -35,6 +37,12 @@ def name() -> str:
 def checkout(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
     """A copy of the checkout with the walkthrough's files in it, renamed."""
     copy = tmp_path_factory.mktemp("checkout")
+    fill(copy, FILES, lambda text: rename(text, name))
+    return copy
+
+
+def fill(copy: Path, added: Path, new_name: Callable[[str], str]) -> None:
+    """Copies the checkout and adds the files of a folder, renamed."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -46,10 +54,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
         if (ROOT / file).is_file():
             put(copy / file, (ROOT / file).read_bytes())
     (copy / ".tools").symlink_to(ROOT / ".tools")
-    for path in filter(Path.is_file, FILES.rglob("*")):
-        renamed = rename(path.relative_to(FILES).as_posix(), name)
-        put(copy / renamed, rename(path.read_text(), name).encode())
-    return copy
+    for path in filter(Path.is_file, added.rglob("*")):
+        put(copy / new_name(path.relative_to(added).as_posix()), new_name(path.read_text()).encode())
 
 
 def put(path: Path, content: bytes) -> None:
@@ -63,24 +69,36 @@ def rename(text: str, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(checkout: Path) -> Callable[..., str]:
-    def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", *arguments], cwd=checkout, capture_output=True, text=True, check=False
-        )
-        assert not done.returncode, done.stdout + done.stderr
-        return done.stdout
+    return partial(run_in, checkout)
 
-    return run
+
+def run_in(checkout: Path, *arguments: str) -> str:
+    """What a module of the checkout prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def last_line(stack: str) -> str:
+    """The last line of a stack's rehearsal, as the page shows it."""
+    (shown,) = re.findall(rf"```text\n(rehearsal {stack}:.*)\n```", PAGE.read_text())
+    return shown
 
 
 def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], checkout: Path, name: str) -> None:
-    (shown,) = re.findall(r"```text\n(rehearsal .*)\n```", PAGE.read_text())
-    assert run("rehearsal", name).splitlines()[-1] == rename(shown, name)
+    assert run("rehearsal", name).splitlines()[-1] == rename(last_line("l4-batch"), name)
     # Its job trains nothing, and its page says which output shows the log.
     state = json.loads((checkout / ".rehearsal" / name / "state.json").read_text())
     outputs = next(each["outputs"] for each in state["deployment"]["resources"])
     (log,) = (output for output, command in outputs.items() if " logs " in command)
     assert "raining" not in log and f"`{log}`" in (checkout / "docs/stacks" / f"{name}.md").read_text()
+
+
+def test_the_server_is_rehearsed_as_the_page_shows(tmp_path: Path) -> None:
+    fill(tmp_path, SERVER, str)
+    assert run_in(tmp_path, "rehearsal", "l4-server").splitlines()[-1] == last_line("l4-server")
 
 
 @pytest.mark.slow
@@ -104,5 +122,5 @@ def test_nothing_else_was_edited(checkout: Path) -> None:
 
 
 def test_no_other_file_knows_of_it() -> None:
-    search = ["git", "grep", "-nE", "l4.?batch", "--", ":!docs", ":!tests"]
+    search = ["git", "grep", "-nE", "l4.?(batch|server)", "--", ":!docs", ":!tests"]
     assert not subprocess.run(search, cwd=ROOT, capture_output=True, check=False).stdout
