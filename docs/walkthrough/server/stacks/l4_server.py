@@ -27,7 +27,7 @@ class Settings(GkeSettings):
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
+    """Declares the stack and returns its outputs: commands to copy."""
     site = Site(settings)
     platform = gke_platform(site, settings, namespace="llm", account="server", images=[settings.image])
     server = ModelServer(
@@ -45,9 +45,4 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             depends_on=platform.depends_on,
         ),
     )
-    kubectl = platform.namespace.kubectl
-    return {
-        "connect": platform.cluster.connect,
-        "watchServing": f"{kubectl} get pods --selector app={server.server_name} --watch",
-        "openServing": f"{kubectl} port-forward service/{server.server_name} 8000:8000",
-    }
+    return {"connect": platform.cluster.connect, **server.commands()}
