@@ -30,7 +30,20 @@ from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
 from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and those that every shell has.
-UNTRIED: Final = {"gcloud", "kubectl", "cd", "cp", "echo", "export", "git", "mkdir", "mktemp", "rm"}
+UNTRIED: Final = {
+    "gcloud",
+    "kubectl",
+    "cd",
+    "cp",
+    "echo",
+    "eval",
+    "export",
+    "git",
+    "mkdir",
+    "mktemp",
+    "rm",
+    "tensorboard",
+}
 MAKEFILES: Final = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
 COMMANDS: Final = [command for document in DOCUMENTS for command in commands(document)]
 
