@@ -31,7 +31,6 @@ PENDING: Final = frozenset(
         "docs/operations-after.md",
         "docs/operations.md",
         "docs/rehearsal.md",
-        "docs/running-pods.md",
         "docs/settings.md",
         "docs/stacks/a4-accelerate.md",
         "docs/stacks/a4-ray.md",
