@@ -43,6 +43,8 @@ def member_of(of: Record, type: str, path: str, named_by: str = "", *, deletes_f
         id=path + "/{role}/{member}",
         replaced_by=EVERY_INPUT,
         deletes_first=deletes_first,
+        # `resourceIamMemberCreate` merges the member into the policy (google-beta/tpgiamresource).
+        adopts=True,
         references={named_by: of.type} if named_by else {},
         rules=(_principal,),
         admission=(_known,),

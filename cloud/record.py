@@ -186,6 +186,7 @@ class Record:
         kept: Inputs that stay what they are when the program states them no longer, with blanks between them:
             in the provider's schema optional and computed.
         deletes_first: Whether the provider deletes the old one before it makes the new one, with any name.
+        adopts: Whether a creation takes over a thing of the same id that exists already, without an error.
         planned: Outputs that the provider computes before the resource exists, with blanks between them.
         references: Inputs that name another resource, each with the type of that.
         holds: Types of resources that cannot be deleted while one of this type refers to them.
@@ -213,6 +214,7 @@ class Record:
     replaced_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
     kept: str = ""
     deletes_first: bool = False
+    adopts: bool = False
     planned: str = ""
     references: Mapping[str, str] = field(default_factory=dict)
     holds: tuple[str, ...] = ()

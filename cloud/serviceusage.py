@@ -37,6 +37,8 @@ SERVICE: Final = Record(
     api="serviceusage.googleapis.com",
     id="{project}/{service}",
     replaced_by="project service",
+    # `resourceGoogleProjectServiceCreate` passes over what is enabled (google-beta/services/resourcemanager).
+    adopts=True,
     rules=(_service,),
     minutes=(Minutes(create=0.3, delete=0, assumption="minutes-call"),),
     permissions=verbs("serviceusage.services", "enable", "get", "list"),

@@ -81,6 +81,8 @@ _OBJECT: Final = _record(
         "customerEncryption.encryptionAlgorithm customerEncryption.encryptionKey "
         "forceEmptyContentType kmsKeyName metadata name source storageClass"
     ),
+    # An upload overwrites: https://docs.cloud.google.com/storage/docs/json_api/v1/objects/insert
+    adopts=True,
     references={"bucket": BUCKET.type},
     rules=(_object,),
     permissions=verbs("storage.objects", "create", "delete", "get"),

@@ -77,14 +77,18 @@ class FakeCloud:
         with self._lock:
             return list(self._items.values())
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Item, *, adopts: bool = False) -> None:
         """Brings an item into existence.
 
+        Args:
+            item: The item.
+            adopts: Whether it takes the place of one of that type and id.
+
         Raises:
-            Rejected: When there is one of that type and id already.
+            Rejected: When there is such a one, and it may not.
         """
         with self._lock:
-            if item.key in self._items:
+            if item.key in self._items and not adopts:
                 raise Rejected(f"Error 409: {item.type} {item.id!r} already exists")
             self._items[item.key] = item
 

@@ -12,7 +12,7 @@ from cloud.inputs import UNKNOWN, at
 from cloud.record import PROJECT_NUMBER, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
-from rehearsal.faults import Faults
+from rehearsal.faults import Faults, Operation
 
 _RANDOM_DIGITS: Final = 7
 
@@ -88,6 +88,11 @@ class FakeGoogle(FakeProvider):
             outputs |= {"name": item_id, "version": number}
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
         return item_id, outputs, ""
+
+    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """As `Create` and `Update` of the bridge's pkg/tfbridge/provider.go, with Terraform's errors."""
+        doing = "creating" if operation == "creation" else "updating"
+        return f"{doing} {resource.urn}: 1 error occurred:\n\t* {reason}\n\n"
 
     def delete(self, resource: Resource, item_id: str) -> None:
         """Deletion protection and policy as the state has them, then what still depends on it."""

@@ -13,6 +13,7 @@ from cloud.record import Record
 from engine.plan import AUTONAMED
 from rehearsal.fake_cloud import CLUSTER, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
+from rehearsal.faults import Operation
 from rehearsal.rules import kueue, pod_security
 from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of
 
@@ -89,6 +90,18 @@ class FakeKubernetes(FakeProvider):
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
             lacks = f"Job {item_id} failed: BackoffLimitExceeded"
         return item_id, outputs, lacks
+
+    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """As `Create` and `Update` of the provider's provider/pkg/provider/provider.go say it."""
+        if operation == "creation":
+            return (
+                f'resource "{resource.urn}" was successfully created, but the Kubernetes API server reported '
+                f"that it failed to fully initialize or become live: {reason}"
+            )
+        return (
+            f'the Kubernetes API server reported that "{item_id}" failed to fully initialize or become live: '
+            f"{reason}"
+        )
 
     def cluster(self, resource: Resource) -> str:
         """The cluster that the provider resource is configured for."""

@@ -16,7 +16,7 @@ from cloud.record import Problem, Record
 from engine.plan import changed_paths
 from rehearsal import rules
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected, Unready
-from rehearsal.faults import Faults
+from rehearsal.faults import Faults, Operation
 
 Inputs = dict[str, Any]
 Outputs = dict[str, Any]
@@ -24,11 +24,19 @@ Outputs = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """The resource that an operation is about: type token, logical name, configuration of its provider."""
+    """The resource that an operation is about.
+
+    Args:
+        type: Type token.
+        name: Logical name.
+        config: Configuration of its provider.
+        urn: What the engine calls it, for messages.
+    """
 
     type: str
     name: str
     config: Mapping[str, Any]
+    urn: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +86,10 @@ class FakeProvider(ABC):
     @abstractmethod
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """Id and outputs of the resource once it exists."""
+
+    @abstractmethod
+    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """What the provider says of something that is made or changed and failed all the same."""
 
     @abstractmethod
     def admit(self, resource: Resource, inputs: Inputs) -> None:
@@ -145,12 +157,13 @@ class FakeProvider(ABC):
             _, outputs = self.outputs(resource, inputs)
             return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
         self.admit(resource, inputs)
-        with self.faults.strike(resource.name, "creation"):
+        record = records.every().get(resource.type, CUSTOM)
+        with self.faults.strike(resource.name, "creation") as failure:
             item_id, outputs, lacks = self.apply(resource, inputs, new=True)
-            cluster = self.cluster(resource)
-            self.cloud.add(Item(resource.type, item_id, resource.name, inputs, outputs, cluster))
-        if lacks:
-            raise Unready(lacks, item_id, outputs)
+            item = Item(resource.type, item_id, resource.name, inputs, outputs, self.cluster(resource))
+            self.cloud.add(item, adopts=record.adopts)
+        if reason := lacks or failure:
+            raise Unready(self.half_done("creation", resource, item_id, reason), item_id, outputs)
         return item_id, outputs
 
     def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
@@ -168,11 +181,11 @@ class FakeProvider(ABC):
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
-        with self.faults.strike(resource.name, "update"):
+        with self.faults.strike(resource.name, "update") as failure:
             _, item.outputs, lacks = self.apply(resource, inputs, new=False)
             item.inputs = inputs
-        if lacks:
-            raise Unready(lacks, item_id, item.outputs)
+        if reason := lacks or failure:
+            raise Unready(self.half_done("update", resource, item_id, reason), item_id, item.outputs)
         return item.outputs
 
     def delete(self, resource: Resource, item_id: str) -> None:

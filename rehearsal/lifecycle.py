@@ -16,7 +16,7 @@ from engine.plan import Plan
 from rehearsal import display, schedule
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import spoil
-from rehearsal.faults import KINDS, Operation
+from rehearsal.faults import KINDS, Operation, kinds_of
 from rehearsal.session import Rehearsal
 
 if TYPE_CHECKING:
@@ -65,18 +65,27 @@ class Lifecycle:
         for warning in plan.warnings:
             _log(f"warning: {warning}")
         (self._results / "plan.json").write_text(plan.as_json())
-        names = [resource.name for resource in plan.resources if schedule.can_fail(resource)]
-        name, kind = self._fault
-        if name and name not in names:
-            near = project.near(name, names)
-            raise RehearsalError(f"--fail-at {self.fail_at}: the plan has no such resource; {near}")
-        if kind not in KINDS:
-            near = project.near(kind, list(KINDS))
-            raise RehearsalError(f"--fail-at {self.fail_at}: there is no such kind of fault; {near}")
+        self._check_fault(plan)
         if self.clock:
             for phase in schedule.phases(plan.resources):
                 _log(f"critical path of {phase.title}, {display.path_line(phase)}")
         return plan
+
+    def _check_fault(self, plan: Plan) -> None:
+        """Raises RehearsalError when `--fail-at` names what cannot fail, or not like that."""
+        types = {each.name: each.type for each in plan.resources if schedule.can_fail(each)}
+        name, kind = self._fault
+        if name and name not in types:
+            near = project.near(name, list(types))
+            raise RehearsalError(f"--fail-at {self.fail_at}: the plan has no such resource; {near}")
+        if kind not in KINDS:
+            near = project.near(kind, list(KINDS))
+            raise RehearsalError(f"--fail-at {self.fail_at}: there is no such kind of fault; {near}")
+        if name and kind not in kinds_of(types[name]):
+            raise RehearsalError(
+                f"--fail-at {self.fail_at}: its provider keeps nothing that failed; take another kind, such "
+                "as orphan"
+            )
 
     def _all(self, rehearsal: Rehearsal) -> bool:
         """Everything after the preview."""

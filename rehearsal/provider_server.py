@@ -129,7 +129,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def _resource(self, request: Any, context: Context) -> Resource:
         _, _, types, name = request.urn.split("::", 3)
         config = self._configs.get(context.peer(), {})
-        return Resource(type=types.split("$")[-1], name=name, config=config)
+        return Resource(type=types.split("$")[-1], name=name, config=config, urn=request.urn)
 
 
 def from_struct(struct: Struct) -> dict[str, Any]:

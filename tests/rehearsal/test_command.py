@@ -91,6 +91,10 @@ def exists(pid: str) -> bool:
             [STACK, "--preview", "--fail-at", "a4-ray-bucket:quotas"],
             "no such kind of fault; did you mean quota",
         ),
+        (
+            [STACK, "--preview", "--fail-at", "a4-ray-build:partial"],
+            "its provider keeps nothing that failed; take another kind",
+        ),
     ],
 )
 def test_what_there_is_not_is_rejected_in_words(

@@ -15,6 +15,8 @@ from tests.rehearsal.right import (
     NAT,
     NETWORK,
     NODE_POOL,
+    OBJECT,
+    SERVICE,
     SUBNETWORK,
 )
 
@@ -114,6 +116,24 @@ def test_what_exists_already_is_refused_with_409_and_stays_as_it_is(platform: Pl
         platform.create(BUCKET, "another", {"name": "b", "location": "eu"})
     (bucket,) = platform.cloud.of_type(BUCKET)
     assert (bucket.id, bucket.inputs["location"]) == (bucket_id, "us")
+
+
+@pytest.mark.parametrize(
+    ("type_token", "inputs"),
+    [
+        (SERVICE, {"service": "run.googleapis.com", "project": "p"}),
+        (BUCKET_MEMBER, {"bucket": "b", "role": "roles/viewer", "member": "allUsers"}),
+        (OBJECT, {"bucket": "b", "name": "o", "content": "text"}),
+    ],
+)
+def test_what_google_takes_silently_is_made_a_second_time_and_exists_once(
+    platform: Platform, type_token: str, inputs: dict[str, Any]
+) -> None:
+    platform.create(BUCKET, "b", {"name": "b", "location": "us"})
+    first, _ = platform.create(type_token, "mine", inputs)
+    second, _ = platform.create(type_token, "another", inputs)
+    assert first == second
+    assert [item.name for item in platform.cloud.of_type(type_token) if item.id == first] == ["another"]
 
 
 def test_references_by_id_link_and_name_all_count(platform: Platform) -> None:

@@ -79,6 +79,39 @@ def test_after_a_fault_the_second_up_converges_and_destroy_leaves_nothing(
     assert empty.cloud.items == []
 
 
+def test_what_google_takes_silently_is_taken_over_and_destroyed_with_the_stack(empty: Rehearsal) -> None:
+    empty.faults.add(["compute"], kind="orphan")
+    with pytest.raises(RehearsalError, match="loses the answer to the creation of compute"):
+        empty.up()
+    assert "compute" in [item.name for item in empty.cloud.items]
+    empty.up()
+    empty.destroy()
+    assert empty.cloud.items == []
+
+
+@pytest.mark.parametrize("name", ["bucket", "namespace"])
+def test_what_is_made_and_failed_stays_and_the_next_up_goes_on_with_it(empty: Rehearsal, name: str) -> None:
+    empty.faults.add([name], kind="partial")
+    with pytest.raises(RehearsalError, match=f"Error when reading or editing {name}"):
+        empty.up()
+    (before,) = (item for item in empty.cloud.items if item.name == name)
+    assert in_state(empty, name)["initErrors"]
+    empty.up()
+    assert ("update", name) in empty.last.steps
+    assert [item for item in empty.cloud.items if item.name == name] == [before]
+    assert "initErrors" not in in_state(empty, name)
+    assert empty.preview().changes == {"same": COUNT}
+    empty.destroy()
+    assert empty.cloud.items == []
+
+
+def in_state(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
+    """A resource of the state by its logical name."""
+    resources = rehearsal.state()["deployment"]["resources"]
+    (one,) = (each for each in resources if each["urn"].endswith(f"::{name}"))
+    return one
+
+
 def test_changed_data_replaces_the_config_map_alone(running: Rehearsal, small: Small) -> None:
     (before,) = (item.id for item in running.cloud.of_type(CONFIG_MAP))
     small.data = {"train.py": "print(2)"}
