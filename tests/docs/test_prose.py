@@ -37,7 +37,6 @@ PENDING: Final = frozenset(
         "docs/stacks/cloudrun-vllm.md",
         "docs/stacks/l4-kueue.md",
         "docs/stacks/tpu-maxtext.md",
-        "docs/tpu.md",
         "docs/troubleshooting.md",
         "documentation",
         "engine",
