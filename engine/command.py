@@ -1,6 +1,7 @@
 """Runs the Pulumi engine: every `pulumi` that this project starts is started here."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -16,6 +17,17 @@ from engine.errors import EngineError
 from engine.go_build import Log
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+# What is left of a local state (`file://`) whose engine was killed while it wrote, and what to do. Its
+# attributes are written in place. The state itself is written elsewhere and then renamed, so it is whole
+# (gocloud.dev/blob/fileblob, `Close` and `setAttrs`).
+_STATES: Final = {
+    r"failed to load checkpoint: (EOF|.*unexpected EOF)": "an engine was killed while it wrote the state, "
+    "which is whole; the file beside it is not: delete .pulumi/stacks/PROJECT/STACK.json.attrs in the "
+    "backend's folder",
+    r"failed to load checkpoint: .*unexpected end of JSON input": "the state was cut off: copy "
+    ".pulumi/stacks/PROJECT/STACK.json.bak over STACK.json in the backend's folder, then `pulumi refresh`",
+}
 
 
 class Engine(automation.PulumiCommand):
@@ -35,7 +47,7 @@ class Engine(automation.PulumiCommand):
         """
         done = self.call(arguments, folder, environment, text)
         if done.code:
-            said = done.code > 0 and done.stderr.strip()
+            said = done.code > 0 and with_cure(done.stderr.strip())
             raise EngineError(f"pulumi {' '.join(arguments[:2])}: {said or ending(done.code)}")
         return done.stdout
 
@@ -101,6 +113,11 @@ class Engine(automation.PulumiCommand):
         if done.code:
             raise automation.CommandError(done)
         return done
+
+
+def with_cure(said: str) -> str:
+    """What the engine says, and what to do if a state cannot be opened."""
+    return "\n".join([said, *(cure for words, cure in _STATES.items() if re.search(words, said))])
 
 
 def ending(code: int) -> str:
