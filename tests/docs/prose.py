@@ -4,6 +4,7 @@ The rules are the few of plain English that a program can judge. A reader judges
 `python -m tests.docs.prose PATH...` prints what breaks a rule in documents, Python files or folders.
 """
 
+import argparse
 import ast
 import io
 import re
@@ -238,4 +239,6 @@ def main(paths: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="Prints what is not plain English in the paths.")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a document, a Python file or a folder")
+    sys.exit(main(parser.parse_args().paths))
