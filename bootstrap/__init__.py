@@ -1,1 +1,1 @@
-"""What the pipelines need before the first stack: where the state lives, and who a job is at Google."""
+"""Sets up the pipelines before the first stack: the state's bucket, and the jobs' identities at Google."""

@@ -1,11 +1,11 @@
-"""The Pulumi program: reads the settings, declares the bootstrap, exports what the forges must be told."""
+"""The Pulumi program: reads the settings, declares the bootstrap, exports the values for the forges."""
 
 import sys
 from pathlib import Path
 
 import pulumi
 
-# Pulumi runs it in its own folder; it shares components and the reader of settings with the stacks.
+# Pulumi runs this program in its own folder. It shares components and the reader of settings with the stacks.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bootstrap import program

@@ -1,4 +1,4 @@
-"""Who a pipeline's job is at Google, by the token that its forge signs: no key is stored anywhere."""
+"""Trust in the forges' tokens: a pipeline's job acts as an identity at Google, without a stored key."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-# Attributes of a job that roles are given by.
+# Attributes of a job that decide which identity it may act as.
 PREVIEWS: Final = "previews"
 DEPLOYS: Final = "deploys"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forge:
-    """A forge, and which of its jobs are what; conditions on the claims of a token.
+    """A forge, with conditions on the claims of its tokens, in the Common Expression Language.
 
     Args:
-        issuer: Who signs the tokens.
-        trusted: Whether a job is one of this repository's.
-        previews: Whether such a job may act as the identity of previews.
-        deploys: Whether such a job may act as the identity that deploys.
+        issuer: Address of the issuer that signs the tokens.
+        trusted: Condition for a job of this repository.
+        previews: Condition for a job that may act as the preview identity.
+        deploys: Condition for a job that may act as the deploy identity.
     """
 
     issuer: str
@@ -30,13 +30,14 @@ class Forge:
 
 
 def admit(pool: gcp.iam.WorkloadIdentityPool, name: str, forge: Forge) -> pulumi.Output[str]:
-    """Trusts a forge's tokens; returns the full name of its provider, `projects/NUMBER/...`."""
+    """Trusts a forge's tokens, and returns the full name of its provider, `projects/NUMBER/...`."""
     return gcp.iam.WorkloadIdentityPoolProvider(
         f"llm-{name}",
         project=pool.project,
         workload_identity_pool_id=pool.workload_identity_pool_id,
         workload_identity_pool_provider_id=name,
-        # Every repository of the forge has tokens of this issuer: without the condition all were trusted.
+        # All repositories of the forge have tokens from this issuer. Without the condition all would be
+        # trusted.
         attribute_condition=forge.trusted,
         attribute_mapping={
             "google.subject": "assertion.sub",
@@ -48,15 +49,16 @@ def admit(pool: gcp.iam.WorkloadIdentityPool, name: str, forge: Forge) -> pulumi
 
 
 def github(repository: str, repository_id: str, main_branch: str) -> Forge:
-    """Jobs of GitHub.
+    """The conditions for jobs of GitHub.
 
-    Not by the subject: what is in it depends on the repository's age and its owner's settings.
+    They do not use the subject: its content depends on the repository's age and its owner's settings.
     https://docs.github.com/actions/reference/security/oidc
     """
     return Forge(
         issuer="https://token.actions.githubusercontent.com",
         trusted=f"assertion.repository == '{repository}' && assertion.repository_id == '{repository_id}'",
-        # No reviewer of previews holds up the daily look for drift, which runs the main branch's code.
+        # The daily check for drift runs the main branch's code, and has its own environment so that it does
+        # not wait for a reviewer of previews.
         previews="assertion.environment == 'preview' || "
         f"assertion.environment == 'drift' && assertion.ref == 'refs/heads/{main_branch}'",
         deploys=f"assertion.environment == 'production' && assertion.ref == 'refs/heads/{main_branch}' && "
@@ -65,7 +67,7 @@ def github(repository: str, repository_id: str, main_branch: str) -> Forge:
 
 
 def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
-    """Jobs of GitLab; a fork is a project with another number.
+    """The conditions for jobs of GitLab. A fork is a project with another number.
 
     https://docs.gitlab.com/ci/secrets/id_token_authentication/
     """
@@ -77,7 +79,7 @@ def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
         issuer=url,
         trusted=f"assertion.project_id == '{project_id}'",
         previews=f"assertion.environment == 'preview' || assertion.environment == 'drift' && {on_main}",
-        # Anybody can name an environment in a job. GitLab says whether approvers protect it.
+        # A job can name any environment. The claim says whether approvers protect the environment.
         deploys="assertion.environment == 'production' && assertion.environment_protected == 'true' && "
         f"assertion.pipeline_source == 'web' && {on_main}",
     )
@@ -86,7 +88,7 @@ def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
 def job_identity(
     name: str, pool: gcp.iam.WorkloadIdentityPool, display_name: str, attribute: str, roles: Iterable[str]
 ) -> gcp.serviceaccount.Account:
-    """A service account without a key, which all jobs that have an attribute, and nobody else, act as."""
+    """A service account without a key. Only jobs that have the attribute can act as it."""
     account = gcp.serviceaccount.Account(f"{name}-account", project=pool.project, display_name=display_name)
     gcp.serviceaccount.IAMMember(
         f"{name}-jobs",

@@ -1,4 +1,4 @@
-"""The state's bucket and key, the trust in the forges, and the two identities of their jobs."""
+"""The state's bucket and key, the trust in the forges, and the identities of their jobs."""
 
 from typing import Final
 
@@ -19,20 +19,20 @@ _APIS: Final = (
     "sts.googleapis.com",
 )
 _QUARTER: Final = f"{90 * 24 * 3600}s"
-# By age and not by number: one `up` writes the state once per resource.
+# Old versions of the state are deleted by age, not by number: one `up` writes one version per resource.
 _KEPT_DAYS: Final = 30
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the resources and returns what the forges must be told."""
+    """Declares the resources and returns the values that the forges need as variables."""
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
     bucket, key = _state_store(project, settings.region)
     pool = gcp.iam.WorkloadIdentityPool(
         "llm-pool",
         project=project,
-        # Google keeps the id of a deleted pool for 30 days, and the pool with it: `gcloud iam
-        # workload-identity-pools undelete` brings it back.
+        # Google keeps a deleted pool and its id for 30 days. `gcloud iam workload-identity-pools undelete`
+        # restores the pool.
         workload_identity_pool_id="llm-forges",
         display_name="Pipelines of the LLM stacks",
     )
@@ -40,7 +40,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     reads = "Previews of merge requests, and drift: reads only"
     preview = job_identity("llm-preview", pool, reads, PREVIEWS, roles.PREVIEW)
     deploy = job_identity("llm-deploy", pool, "pulumi up from the main branch", DEPLOYS, roles.DEPLOY)
-    # Who reads the state and its secrets; the deploy identity writes by its role on the project.
+    # The preview identity reads the state, and both identities use its key. The deploy identity writes the
+    # state with its role on the project.
     gcp.storage.BucketIAMMember(
         "llm-preview-state", bucket=bucket.name, role=roles.STATE_READER, member=preview.member
     )
@@ -71,8 +72,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 
 def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage.Bucket, gcp.kms.CryptoKey]:
-    """A bucket with a history, and a key; neither is destroyed with the bootstrap."""
-    # Without the state nothing knows what exists; without the key nothing can read the state.
+    """The state's bucket, which keeps old versions, and the state's key. Destroy keeps both."""
+    # Without the state Pulumi does not know what exists. Without the key it cannot read the state.
     kept = pulumi.ResourceOptions(protect=True)
     bucket = gcp.storage.Bucket(
         "llm-state-bucket",
@@ -81,7 +82,7 @@ def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage
         uniform_bucket_level_access=True,
         public_access_prevention="enforced",
         versioning=gcp.storage.BucketVersioningArgs(enabled=True),
-        # A version goes a month after a newer one took its place.
+        # Deletes a version a month after a newer one has replaced it.
         lifecycle_rules=[
             gcp.storage.BucketLifecycleRuleArgs(
                 action=gcp.storage.BucketLifecycleRuleActionArgs(type="Delete"),
@@ -101,7 +102,7 @@ def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage
 
 
 def _forges(settings: Settings) -> dict[str, Forge]:
-    """Those that the repository is at."""
+    """The forges that host the repository."""
     forges, branch = {}, settings.main_branch
     if settings.github_repository and settings.github_repository_id:
         forges["github"] = github(settings.github_repository, settings.github_repository_id, branch)

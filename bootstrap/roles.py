@@ -1,10 +1,10 @@
-"""What the two identities of the pipelines may do in the project, and why."""
+"""Roles of the pipelines' two identities in the project, and the reason for each role."""
 
 from collections.abc import Mapping
 from typing import Final
 
-# Reads what the stacks are made of, to compare it with the state. None of these reads a secret's payload or
-# an object of a bucket, or lets it act as another account.
+# Roles that read the stacks' resources, to compare them with the state. None of them reads a secret's payload
+# or an object in a bucket, and none allows acting as another account.
 PREVIEW: Final[Mapping[str, str]] = {
     "roles/artifactregistry.reader": "the repository of the training image",
     "roles/compute.viewer": "network, subnet, router and NAT, the reservation",
@@ -17,8 +17,8 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/storage.bucketViewer": "the bucket, not the objects in it",
 }
 
-# Creates and deletes all that the stacks are made of. docs/first-run.md asks a person for these roles and
-# for the one that gives roles, which is `GRANTER` on a condition here.
+# Roles that create and delete the stacks' resources. docs/first-run.md asks a person for these roles and for
+# the role that grants roles. Here that role is `GRANTER`, with a condition.
 DEPLOY: Final[Mapping[str, str]] = {
     "roles/artifactregistry.admin": "the repository of the training image, and who reads it",
     "roles/cloudbuild.builds.editor": "the build of the training image",
@@ -34,7 +34,8 @@ DEPLOY: Final[Mapping[str, str]] = {
     "roles/storage.admin": "the bucket, and who uses it; the state",
 }
 
-# Whoever may give any role has every role. The stacks give three on the project; the condition allows these.
+# An identity that may grant any role effectively has every role. The stacks grant three roles on the project,
+# and a condition allows only these.
 # https://docs.cloud.google.com/iam/docs/setting-limits-on-granting-roles
 GRANTER: Final = "roles/resourcemanager.projectIamAdmin"
 GRANTED: Final = (
@@ -43,8 +44,8 @@ GRANTED: Final = (
     "roles/serviceusage.serviceUsageConsumer",
 )
 
-# On the state's bucket and key alone. A preview reads the state and the stack's secret settings, so it
-# decrypts; it writes neither.
+# Roles on the state's bucket and key only. A preview reads the state and the stack's secret settings, so it
+# must decrypt. It writes neither.
 STATE_READER: Final = "roles/storage.objectViewer"
 DECRYPTER: Final = "roles/cloudkms.cryptoKeyDecrypter"
 ENCRYPTER: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"

@@ -10,29 +10,29 @@ _Number = Annotated[str | None, Field(pattern=r"^\d+$"), Hint(values="a number")
 
 
 class Settings(GoogleSettings):
-    """What the bootstrap is told."""
+    """Settings of the bootstrap."""
 
     main_branch: Annotated[str, Hint(values="the name of a branch")] = Field(
-        "main", pattern=r"^[\w./-]+$", description="The branch that `up` runs from."
+        "main", pattern=r"^[\w./-]+$", description="Branch from which `up` runs."
     )
     github_repository: Annotated[str | None, Hint(values="owner/name")] = Field(
-        None, pattern=r"^[\w.-]+/[\w.-]+$", description="Repository at GitHub, if it is there."
+        None, pattern=r"^[\w.-]+/[\w.-]+$", description="Repository on GitHub, if it is hosted there."
     )
     github_repository_id: _Number = Field(
         None,
         validate_default=True,
-        description="Its number, which nobody gets by taking a name that became free: "
-        "`gh api repos/OWNER/NAME --jq .id`.",
+        description="Number of the repository on GitHub: `gh api repos/OWNER/NAME --jq .id`. Somebody else "
+        "can take a name that became free, but not the number.",
     )
     gitlab_project_id: _Number = Field(
         None,
         validate_default=True,
-        description="Number of the project at GitLab, if it is there: the project's page shows it.",
+        description="Number of the project on GitLab, if it is hosted there. The project's page shows it.",
     )
     gitlab_url: Annotated[str, Hint(values="an address without a path, https://...")] = Field(
         "https://gitlab.com",
         pattern=r"^https://[\w.:-]+$",
-        description="Address of the GitLab; its keys must be readable from the internet.",
+        description="Address of the GitLab server. Its keys must be readable from the internet.",
     )
 
     @field_validator("github_repository_id")

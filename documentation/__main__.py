@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: `python -m documentation`, or `make docs`."""
+"""Writes the generated parts of the documents: `python -m documentation`, or `make docs`."""
 
 import sys
 
@@ -11,17 +11,17 @@ from rehearsal.session import Rehearsal
 
 
 def main() -> int:
-    """Writes every page that differs from what it should say; returns the exit status."""
+    """Writes every file whose generated text has changed, and returns the exit status."""
     try:
-        found = pages(_plan)
+        texts = pages(_plan)
     except (DocumentationError, EngineError) as error:
         print(f"documentation: {error}", file=sys.stderr)
         return 1
-    for path, text in found.items():
+    for path, text in texts.items():
         changed = not path.exists() or path.read_text() != text
         if changed:
             path.write_text(text)
-        print(f"{path.relative_to(ROOT)}: {'written' if changed else 'as it was'}")
+        print(f"{path.relative_to(ROOT)}: {'written' if changed else 'unchanged'}")
     return 0
 
 

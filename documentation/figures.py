@@ -1,4 +1,4 @@
-"""What a stack costs and how long its `up` takes: computed from its plan, for its page and for README.md."""
+"""Costs and minutes of a stack, computed from its plan, for its page and for README.md."""
 
 import textwrap
 from dataclasses import replace
@@ -22,39 +22,43 @@ COLUMNS: Final = ("`up`, minutes", "dollars an hour", "dollars a run", "dollars 
 
 
 def estimate(stack: str, plan: Plan) -> Estimate:
-    """A stack's estimate by list prices, for a run of its recipe."""
+    """The estimate of a stack with list prices, for a run of its shipped recipe."""
     plain = configuration(stack, {}).plain
     planned = StackPlan(
         stack=stack,
         project=str(plain["gcp:project"]),
         region=str(plain["gcp:region"]),
         configuration=plain,
-        resources=tuple(sorted(plan.resources, key=lambda each: each.urn)),
+        resources=tuple(sorted(plan.resources, key=lambda resource: resource.urn)),
     )
     run = _runs().get(str(planned.setting("scenario")))
-    found = listed_estimate(planned, run["minutes"] / 60 if run else None)
-    # The most that a run may take is no run of the recipe.
-    return found if run else replace(found, hours=None)
+    if run:
+        return listed_estimate(planned, run["minutes"] / 60)
+    # Without hours the estimate falls back to `maxRunHours`, which is a limit and not the length of a run.
+    return replace(listed_estimate(planned, None), hours=None)
 
 
 def minutes(plan: Plan) -> tuple[float, float, float]:
-    """Minutes of the first `up`, of one whose image exists, and of `destroy`."""
+    """Minutes of the first `up`, of an `up` whose image exists already, and of `destroy`."""
     up, destroy = phases(plan.resources)
-    # Nothing takes time that no platform has.
-    built = [replace(each, type="image:") if each.type == BUILD.type else each for each in plan.resources]
-    return up.minutes, phases(built)[0].minutes, destroy.minutes
+    # A resource of an unknown platform takes no time, so this leaves out the build.
+    without_build = [
+        replace(resource, type="image:") if resource.type == BUILD.type else resource
+        for resource in plan.resources
+    ]
+    return up.minutes, phases(without_build)[0].minutes, destroy.minutes
 
 
 def row(stack: str, plan: Plan) -> list[str]:
-    """A stack's cells in the table of README.md, under `COLUMNS`."""
-    found = estimate(stack, plan)
-    run = _per_run(found)
-    return [f"{minutes(plan)[0]:.0f}", _amount(found, "per_hour"), run, _amount(found, "per_month")]
+    """The cells of a stack in the table of README.md, under `COLUMNS`."""
+    costs = estimate(stack, plan)
+    hour, month = _amount(costs, "per_hour"), _amount(costs, "per_month")
+    return [f"{minutes(plan)[0]:.0f}", hour, _per_run(costs), month]
 
 
 def section(scenario: str, plan: Plan) -> str:
-    """What the page of a scenario says of dollars and minutes."""
-    found = estimate(scenario, plan)
+    """The section about dollars and minutes on the page of a scenario."""
+    costs = estimate(scenario, plan)
     first, next_one, destroy = minutes(plan)
     lines = [
         [
@@ -65,26 +69,27 @@ def section(scenario: str, plan: Plan) -> str:
             f"{line.listed.day}, {line.listed.region}" if line.listed else "-",
             _dollars(line.per_hour) if line.per_hour is not None else "not known",
         ]
-        for line in found.lines
+        for line in costs.lines
     ]
-    totals = [["an hour in which everything runs", _amount(found, "per_hour")]]
-    if found.has_runs:
-        totals.append([_a_run(scenario), _per_run(found)])
-    totals.append(["a month forgotten: it is up, nothing trains, nobody asks", _amount(found, "per_month")])
+    totals = [["an hour in which everything runs", _amount(costs, "per_hour")]]
+    if costs.has_runs:
+        totals.append([_run_title(scenario), _per_run(costs)])
+    forgotten = "a month forgotten: the stack is up, nothing trains, nobody sends requests"
+    totals.append([forgotten, _amount(costs, "per_month")])
     notes = (
-        f"Computed from the plan of the shipped stack file and {_ON_A_PAGE}, which are not those of your "
-        "account. Other regions differ. What is billed by use is not in it, nor are free amounts, discounts "
-        "and taxes. "
+        f"Computed from the plan of the shipped stack file with {_ON_A_PAGE}. The prices of your account and "
+        "of other regions may differ. Charges by usage, free amounts, discounts and taxes are not included. "
     )
-    if (dollars := reserved(found)) is not None:
+    if (dollars := reserved(costs)) is not None:
         notes += (
             "A reservation is billed by its contract, used or not, and its price is not known here. On "
             f"demand the same machines would cost {_dollars(dollars)} an hour. "
         )
     times = (
-        f"`up` takes {first:.1f} minutes with the image's first build and {next_one:.1f} once it exists, "
-        f"`destroy` {destroy:.1f}. They are computed along the critical path from the "
-        "[durations](../rehearsal.md) in `cloud/`, most of which are guesses: an order of magnitude."
+        f"`up` takes {first:.1f} minutes with the first build of the image, and {next_one:.1f} minutes once "
+        f"the image exists. `destroy` takes {destroy:.1f} minutes. The figures add up the "
+        "[durations](../rehearsal.md) in `cloud/` along the critical path. Most durations are guesses, so "
+        "these are orders of magnitude."
     )
     return "\n".join(
         [
@@ -99,10 +104,10 @@ def section(scenario: str, plan: Plan) -> str:
 
 
 def prices() -> str:
-    """Every list price with its day, region and source."""
+    """The table of all list prices, with day, region and source."""
     rows = [
-        [f"`{key}`", f"{each.dollars:g}", each.region, str(each.day), each.source]
-        for key, each in list_prices().items()
+        [f"`{key}`", f"{price.dollars:g}", price.region, str(price.day), price.source]
+        for key, price in list_prices().items()
     ]
     return table("key", "dollars", "region", "read", "where", rows=rows)
 
@@ -112,30 +117,33 @@ def _runs() -> dict[str, Any]:
     return yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text())
 
 
-def _a_run(scenario: str) -> str:
-    """What a run of a scenario's recipe is, for the table of its page."""
+def _run_title(scenario: str) -> str:
+    """The row title for a run of a scenario's recipe in the table of its page."""
     run = _runs().get(scenario)
     if not run:
-        return "a run: nobody has said how long it takes; by the hour as above"
+        return "a run: no source says how long it takes, see the hour above"
     return f"a run of {run['minutes']:g} minutes ({run['source']}), without the wait for machines"
 
 
-def _per_run(found: Estimate) -> str:
-    if not found.has_runs:
+def _per_run(costs: Estimate) -> str:
+    """The dollars of a run in words."""
+    if not costs.has_runs:
         return "no runs"
-    return _amount(found, "per_run") if found.hours else "not known"
+    return _amount(costs, "per_run") if costs.hours else "not known"
 
 
-def _amount(found: Estimate, column: str) -> str:
-    """A column's dollars, what has no price said."""
-    without = [line for line in found.lines if getattr(line, column) is None]
-    others = [line for line in without if not line.key.endswith(".reservation")]
-    text = ("over " if others else "") + _dollars(found.totals[column]["dollars"])
-    hours = {"per_hour": 1.0, "per_run": found.hours or 0.0}.get(column)
-    on_demand = reserved(found)
+def _amount(costs: Estimate, column: str) -> str:
+    """The dollars of a column, and the parts without a known price in words."""
+    unpriced = [line for line in costs.lines if getattr(line, column) is None]
+    text = _dollars(costs.totals[column]["dollars"])
+    if any(not line.key.endswith(".reservation") for line in unpriced):
+        text = f"over {text}"
+    on_demand = reserved(costs)
     if on_demand is None:
         return text
-    return f"{text} and the reservation" + (f" ({_dollars(on_demand * hours)})" if hours else "")
+    hours = {"per_hour": 1.0, "per_run": costs.hours}.get(column)
+    at_demand_price = f" ({_dollars(on_demand * hours)})" if hours else ""
+    return f"{text} and the reservation{at_demand_price}"
 
 
 def _dollars(amount: float) -> str:

@@ -1,9 +1,9 @@
-"""The files that are generated, or hold a part that is."""
+"""The files that are generated, or that contain a generated part."""
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +22,8 @@ from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 DOCS: Final = ROOT / "docs"
 README: Final = ROOT / "README.md"
-# A type of resource whose provider says what faults say.
-_ASKED: Final = "gcp:compute/network:Network"
+# A type of resource whose provider reports the errors that faults provoke.
+_FAULTY_TYPE: Final = "gcp:compute/network:Network"
 PIPELINE: Final = ROOT / ".gitlab-ci.yml"
 
 
@@ -33,61 +33,79 @@ def page_of(scenario: str) -> Path:
 
 
 def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
-    """Every file with its text as it should be.
+    """The complete new text of every generated file.
 
     Args:
-        plan_of: Gives the plan of a stack.
+        plan_of: Returns the plan of a stack.
 
     Raises:
-        DocumentationError: When something that a page needs is not there.
+        DocumentationError: If a source of a page is missing.
     """
-    settings = DOCS / "settings.md"
-    found = {settings: _filled(settings, {"settings": settings_reference.page()})}
-    for folder, model in ((gemma.RECIPES, gemma.Recipe), (maxtext.RECIPES, maxtext.Recipe)):
-        # Each recipe names it in its first line, and an editor completes and checks what is written.
-        found[folder / "recipe.schema.json"] = json.dumps(model.model_json_schema(), indent=2) + "\n"
     plans = {scenario: plan_of(scenario) for scenario in scenarios()}
-    for scenario, plan in plans.items():
-        found[page_of(scenario)] = _filled(
-            page_of(scenario),
-            {"costs": figures.section(scenario, plan), "plan": picture.section(scenario, plan)},
-        )
-    operations = DOCS / "operations.md"
-    found[operations] = _filled(operations, {"list prices": figures.prices()})
-    found[README] = _filled(README, {"stacks": _stacks(plans)})
-    minutes, faults = (
-        _minutes(),
-        ([f"`{kind}`", said, what_to_do(_ASKED, said, "STACK") or "-"] for kind, said in KINDS.items()),
-    )
-    kinds = table("kind", "what the platform says", "what `up` adds", rows=faults)
-    for page, column, texts in (("gotchas", "otherwise", {}), ("rehearsal", "in minutes", minutes)):
-        rows = [
-            [f"`{id}`", row.assumed, texts.get(id, row.otherwise), row.source, row.look]
-            for id, row in assumptions().items()
-            if (id in minutes) is (page == "rehearsal")
-        ]
-        text = table("id", "assumed", column, "source", "look", rows=rows)
-        found[DOCS / f"{page}.md"] = _filled(
-            DOCS / f"{page}.md", {"assumptions": text, **({"faults": kinds} if page == "rehearsal" else {})}
-        )
-    found[PIPELINE] = _pipeline()
-    found[DOCS / "training" / "memory-and-speed.md"] = _filled(
-        DOCS / "training" / "memory-and-speed.md", {"memory": _memory()}
-    )
-    return found
+    parts = {
+        DOCS / "settings.md": {"settings": settings_reference.page()},
+        **{
+            page_of(scenario): {
+                "costs": figures.section(scenario, plan),
+                "plan": picture.section(scenario, plan),
+            }
+            for scenario, plan in plans.items()
+        },
+        DOCS / "operations.md": {"list prices": figures.prices()},
+        README: {"stacks": _stacks(plans)},
+        DOCS / "gotchas.md": {"assumptions": _assumptions()},
+        DOCS / "rehearsal.md": {"assumptions": _assumed_minutes(), "faults": _faults()},
+        DOCS / "training" / "memory-and-speed.md": {"memory": _memory()},
+    }
+    # The first line of every recipe names its schema, so that an editor can complete and check the recipe.
+    schemas = {
+        folder / "recipe.schema.json": json.dumps(model.model_json_schema(), indent=2) + "\n"
+        for folder, model in ((gemma.RECIPES, gemma.Recipe), (maxtext.RECIPES, maxtext.Recipe))
+    }
+    filled = {path: _filled(path, texts) for path, texts in parts.items()}
+    return {**filled, **schemas, PIPELINE: _pipeline()}
+
+
+def _assumptions() -> str:
+    """The table of all assumptions except the durations."""
+    rows = [
+        [f"`{id}`", row.assumed, row.otherwise, row.source, row.look]
+        for id, row in assumptions().items()
+        if id not in _minutes()
+    ]
+    return table("id", "assumed", "otherwise", "source", "look", rows=rows)
+
+
+def _assumed_minutes() -> str:
+    """The table of the assumed durations."""
+    rows = [
+        [f"`{id}`", row.assumed, _minutes()[id], row.source, row.look]
+        for id, row in assumptions().items()
+        if id in _minutes()
+    ]
+    return table("id", "assumed", "in minutes", "source", "look", rows=rows)
+
+
+def _faults() -> str:
+    """The table of the faults that a rehearsal can provoke, and of the advice that `up` adds."""
+    rows = [
+        [f"`{kind}`", message, what_to_do(_FAULTY_TYPE, message, "STACK") or "-"]
+        for kind, message in KINDS.items()
+    ]
+    return table("kind", "what the platform says", "what `up` adds", rows=rows)
 
 
 def _pipeline() -> str:
-    """GitLab's pipeline, whose `up` has a job for every stack: nobody types the name of one."""
+    """GitLab's pipeline. Its `up` has one job per stack, so that nobody has to type a stack's name."""
     stacks = ", ".join(known_stacks(ROOT))
     text, count = re.subn(r"(?<=- STACK: \[).*(?=\])", stacks, PIPELINE.read_text())
     if count != 1:
-        raise DocumentationError(f"{PIPELINE.name}: the jobs of `up` go into one line, `- STACK: []`")
+        raise DocumentationError(f"{PIPELINE.name}: add one line `- STACK: []` for the jobs of `up`")
     return text
 
 
 def _memory() -> str:
-    """GB of a GPU's memory that a step of each recipe takes."""
+    """The table of the GPU memory, in GB, that a training step of each recipe needs."""
     parts: dict[str, float] = {}
     rows = []
     for name, sizes in json.loads(gemma.FIT.read_text()).items():
@@ -101,22 +119,28 @@ def _memory() -> str:
     return table("recipe", "processes", "max_length", *parts, "all", *gpus, rows=rows)
 
 
+@cache
 def _minutes() -> dict[str, str]:
-    """By assumption, how long it is assumed to take to create, to update and to delete what."""
-    found = {id: defaultdict(list) for id in assumptions() if id.startswith("minutes-")}
-    typed = ((f"`{short_type(it.type)}`", each) for it in records.every().values() for each in it.minutes)
-    for what, each in (("anything else", ANY_CALL), *typed):
-        if each.assumption:
-            figures = ("-" if it is None else f"{it:g}" for it in (each.create, each.update, each.delete))
-            found[each.assumption][", ".join(figures)].append(what)
+    """Per assumption the minutes to create, update and delete, with the types that they hold for."""
+    durations = [("anything else", ANY_CALL)]
+    for record in records.every().values():
+        durations += [(f"`{short_type(record.type)}`", minutes) for minutes in record.minutes]
+    types_by_figures: dict[str, dict[str, list[str]]] = {
+        id: {} for id in assumptions() if id.startswith("minutes-")
+    }
+    for what, minutes in durations:
+        if minutes.assumption:
+            numbers = (minutes.create, minutes.update, minutes.delete)
+            figures = ", ".join("-" if number is None else f"{number:g}" for number in numbers)
+            types_by_figures[minutes.assumption].setdefault(figures, []).append(what)
     return {
-        id: "; ".join(f"{', '.join(whats)}: {text}" for text, whats in figures.items())
-        for id, figures in found.items()
+        id: "; ".join(f"{', '.join(types)}: {figures}" for figures, types in groups.items())
+        for id, groups in types_by_figures.items()
     }
 
 
 def _stacks(plans: Mapping[str, Plan]) -> str:
-    """What a user has, the stacks to take for it, what they run, how long `up` takes and what they cost."""
+    """The table of README.md: what a user has, the stacks for it, what they run, minutes and dollars."""
     rows = (
         [
             _needs(scenario),
@@ -130,13 +154,13 @@ def _stacks(plans: Mapping[str, Plan]) -> str:
 
 
 def _title(scenario: str) -> str:
-    """What stands behind the colon in the first line of the scenario's page."""
-    return _from_page(scenario, r"\A# [^:\n]+: (.+)$", "its first line is `# STACK: what it runs`")
+    """The text after the colon in the first line of the scenario's page."""
+    return _from_page(scenario, r"\A# [^:\n]+: (.+)$", "its first line must be `# STACK: what it runs`")
 
 
 def _needs(scenario: str) -> str:
-    """What the scenario's page says that a user needs."""
-    return _from_page(scenario, r"^You need (.+)\.$", "a line says `You need QUOTA OR RESERVATION.`")
+    """The quota or reservation that a user needs according to the scenario's page."""
+    return _from_page(scenario, r"^You need (.+)\.$", "it needs a line `You need QUOTA OR RESERVATION.`")
 
 
 def _from_page(scenario: str, pattern: str, missing: str) -> str:
@@ -148,7 +172,7 @@ def _from_page(scenario: str, pattern: str, missing: str) -> str:
 
 
 def _filled(path: Path, parts: Mapping[str, str]) -> str:
-    """The page with every part between the two marks that name it."""
+    """The page with the new text of every part between the part's two marks."""
     shown = path.relative_to(ROOT)
     page = path.read_text() if path.exists() else ""
     for part, text in parts.items():
@@ -156,6 +180,6 @@ def _filled(path: Path, parts: Mapping[str, str]) -> str:
         before, begin, rest = page.partition(marks[0])
         _, end, after = rest.partition(marks[1])
         if not begin or not end:
-            raise DocumentationError(f"{shown}: its {part} goes between two lines\n{''.join(marks)}")
+            raise DocumentationError(f"{shown}: add two lines for its {part}\n{''.join(marks)}")
         page = f"{before}{begin}{text}{end}{after}"
     return page

@@ -1,4 +1,4 @@
-"""What the generated pages are made of: tables, and the scenarios with the stack files that run them."""
+"""Building blocks of the generated pages: tables, and the scenarios with their stack files."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ from operations.previews import stack_inputs
 
 
 class DocumentationError(Exception):
-    """A page cannot be generated; the message says what to add, and where."""
+    """A page cannot be generated. The message says what to add, and where."""
 
 
 def table(*columns: str, rows: Iterable[Sequence[str]]) -> str:
@@ -15,18 +15,18 @@ def table(*columns: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def scenarios() -> dict[str, list[str]]:
-    """The stacks of every scenario; the first one has the scenario's name.
+    """The stacks of every scenario. The first stack of each has the scenario's name.
 
     Raises:
-        DocumentationError: When a scenario has no stack of its name.
+        DocumentationError: If a scenario has no stack of its name.
     """
-    found: dict[str, list[str]] = {}
+    stacks_of: dict[str, list[str]] = {}
     for stack, scenario in stack_inputs.scenarios().items():
-        found.setdefault(scenario, []).append(stack)
-    for scenario, stacks in found.items():
+        stacks_of.setdefault(scenario, []).append(stack)
+    for scenario, stacks in stacks_of.items():
         if scenario not in stacks:
             raise DocumentationError(
                 f"scenario {scenario} has no Pulumi.{scenario}.yaml, which its page shows"
             )
         stacks.sort(key=lambda stack: (stack != scenario, stack))
-    return found
+    return stacks_of

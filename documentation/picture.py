@@ -1,4 +1,4 @@
-"""The picture of a scenario, from its plan: which components it has, and which waits for which."""
+"""The picture of a scenario, from its plan: its components, and which of them wait for which."""
 
 import importlib
 import pkgutil
@@ -16,37 +16,38 @@ from components.project_services import ProjectServices
 from documentation.parts import DocumentationError
 from engine.plan import Plan, Planned
 
-# Everything at Google waits for its API; arrows from here would hide the others.
+# Every resource at Google waits for its API. Arrows from here would hide all others.
 _SERVICES: Final = ProjectServices.__name__
 _COMPONENT: Final = ":components:"
 
-# What a role is given to: an account, or the identity pool that comes with a cluster.
+# Kinds of resources that a role is granted to: accounts, and clusters with their workload identity pool.
 _IDENTITIES: Final = ("Account", "Cluster")
 
-# Two components by name: the first comes before the second.
+# The names of two components. The second waits for the first.
 Edge = tuple[str, str]
-# Every component that has no component above it, with itself and everything inside, by its URN.
+# The resources of every top-level component by the component's URN. The component itself comes first.
 Parts = Mapping[str, list[Planned]]
-# The component's name of every resource, by URN.
+# The name of the top-level component of every resource, by the resource's URN.
 Home = Mapping[str, str]
 
 
 def section(scenario: str, plan: Plan) -> str:
-    """The picture in Mermaid with a sentence on how to read it.
+    """The picture in Mermaid, after a paragraph on how to read it.
 
     Raises:
-        DocumentationError: For a component that does not say its group.
+        DocumentationError: If a component has no group.
     """
     parts = _parts(plan)
     services = sum(len(parts.pop(urn)) - 1 for urn in list(parts) if _kind(parts[urn][0]) == _SERVICES)
-    home = {each.urn: _name(scenario, found[0]) for found in parts.values() for each in found}
-    contents = {urn: Counter(map(_shown, filter(_is_no_component, found))) for urn, found in parts.items()}
-    resources = sum(sum(found.values()) for found in contents.values())
+    home = {resource.urn: _name(scenario, part[0]) for part in parts.values() for resource in part}
+    contents = {urn: Counter(map(_shown, filter(_is_no_component, part))) for urn, part in parts.items()}
+    resources = sum(counter.total() for counter in contents.values())
     waits = networkx.transitive_reduction(networkx.DiGraph(_waits(parts, home)))
     legend = (
-        f"{resources} resources in {len(parts)} components, and {services} Google APIs that are switched on, "
-        "each before what needs it. An arrow leads to what waits, but for arrows that follow from others. A "
-        "dotted arrow leads from an identity to what it has a role on."
+        f"{resources} resources in {len(parts)} components, and {services} Google APIs that the stack "
+        "enables first. A solid arrow points to a component that waits for the other one. Arrows that follow "
+        "from others are left out. A dotted arrow points from an identity to a component on which it has a "
+        "role."
     )
     lines = [
         "```mermaid",
@@ -71,18 +72,20 @@ def _parts(plan: Plan) -> dict[str, list[Planned]]:
         if _COMPONENT not in top.type:
             raise DocumentationError(f"{top.name} ({top.type}) is in no component")
         parts.setdefault(top.urn, []).append(resource)
-    return {urn: sorted(found, key=lambda each: each.urn != urn) for urn, found in parts.items()}
+    return {
+        urn: sorted(resources, key=lambda resource: resource.urn != urn) for urn, resources in parts.items()
+    }
 
 
 @cache
 def _groups() -> dict[str, Group | None]:
-    """The part of a system that every component of components/ belongs to, by the name of its class."""
-    found: dict[str, Group | None] = {}
+    """The group of every component in components/, by the name of its class."""
+    groups: dict[str, Group | None] = {}
     for module in pkgutil.walk_packages(components.__path__, "components."):
         for kind in vars(importlib.import_module(module.name)).values():
             if isinstance(kind, type) and issubclass(kind, Component):
-                found[kind.__name__] = getattr(kind, "group", None)
-    return found
+                groups[kind.__name__] = getattr(kind, "group", None)
+    return groups
 
 
 def _kind(resource: Planned) -> str:
@@ -90,7 +93,7 @@ def _kind(resource: Planned) -> str:
 
 
 def _name(scenario: str, component: Planned) -> str:
-    """The component's class, and what tells it from others of its class."""
+    """The component's class and, if its name has one, the part that distinguishes it within the class."""
     own = component.name.removeprefix(scenario).strip("-").replace("-", "_")
     return f"{_kind(component)}_{own}" if own else _kind(component)
 
@@ -114,7 +117,7 @@ def _subgraphs(parts: Parts, home: Home, contents: Mapping[str, Counter[str]]) -
     for urn, part in parts.items():
         group = _groups().get(_kind(part[0]))
         if group is None:
-            raise DocumentationError(f"{_kind(part[0])} is no component of components/ that says its group")
+            raise DocumentationError(f"{_kind(part[0])}: give this class in components/ a `group`")
         by_group[group].append(urn)
     for group, urns in by_group.items():
         if urns:
@@ -127,9 +130,9 @@ def _subgraphs(parts: Parts, home: Home, contents: Mapping[str, Counter[str]]) -
 
 
 def _waits(parts: Parts, home: Home) -> set[Edge]:
-    """Which component has something in it that waits for something of which other one.
+    """Pairs of components of which the second has a resource that waits for a resource of the first.
 
-    Role bindings aside: one of them belongs to two components, and would make circles of them.
+    Role bindings do not count: a binding belongs to two components, and they would wait for each other.
     """
     return {
         (home[needed], home[resource.urn])
@@ -141,13 +144,13 @@ def _waits(parts: Parts, home: Home) -> set[Edge]:
 
 
 def _grants(parts: Parts, home: Home) -> set[Edge]:
-    """Which component has an identity with a role on something of which other one."""
+    """Pairs of components of which the first has an identity with a role on a resource of the second."""
     kinds = {resource.urn: _kind(resource) for part in parts.values() for resource in part}
-    found = set()
+    grants = set()
     for part in parts.values():
         for binding in filter(_is_binding, part):
             ends = [urn for urn in binding.dependencies if urn in home]
             members = {home[urn] for urn in ends if kinds[urn] in _IDENTITIES}
             targets = {home[urn] for urn in ends if kinds[urn] not in _IDENTITIES}
-            found |= {(member, target) for member in members for target in targets if member != target}
-    return found
+            grants |= {(member, target) for member in members for target in targets if member != target}
+    return grants

@@ -1,4 +1,4 @@
-"""The reference of the settings: the models that a configuration is read into, as tables."""
+"""The reference of the settings, as tables, from the models that read a configuration."""
 
 import json
 from inspect import get_annotations
@@ -11,10 +11,10 @@ from stacks.reader import ConfigModel, is_secret, keys_of, values_of
 
 
 def page() -> str:
-    """The tables of all of them.
+    """The tables of the settings of all scenarios.
 
     Raises:
-        DocumentationError: When a setting is not described.
+        DocumentationError: If a setting has no description.
     """
     models = {name: scenario.Settings for name, scenario in stacks.scenarios().items()}
     users: dict[type[ConfigModel], list[str]] = {}
@@ -22,26 +22,24 @@ def page() -> str:
         for kind in _kinds(model):
             users.setdefault(kind, []).append(name)
         if silent := [key for key, field in keys_of(model).items() if not field.description]:
-            raise DocumentationError(
-                f"{', '.join(silent)} of {name}: say what it is, as the `description` of its Field"
-            )
+            raise DocumentationError(f"{', '.join(silent)} of {name}: add a `description` to its Field")
     text = ""
     for kind, names in users.items():
         if kind not in models.values() and _declared(kind):
-            whose = "" if len(names) == len(models) else f"These are: {_links(names)}.\n\n"
+            whose = "" if len(names) == len(models) else f"The scenarios are {_links(names)}.\n\n"
             text += f"\n## {_title(kind)}\n\n{whose}{_table(kind)}"
     return text + "".join(_scenario(name, model) for name, model in models.items())
 
 
 def _kinds(model: type[ConfigModel]) -> list[type[ConfigModel]]:
-    """A scenario's model and those that it is built on, the most general first."""
+    """A scenario's model and its base models, from general to specific."""
     return [
         kind for kind in reversed(model.__mro__) if issubclass(kind, ConfigModel) and kind is not ConfigModel
     ]
 
 
 def _declared(kind: type[ConfigModel]) -> dict[str, FieldInfo]:
-    """The described settings that a model declares itself, and does not inherit."""
+    """The described settings that a model declares itself and does not inherit."""
     own = get_annotations(kind)
     return {
         field.alias or name: field
@@ -55,8 +53,8 @@ def _scenario(name: str, model: type[ConfigModel]) -> str:
     above = [_title(kind) for kind in _kinds(model) if _declared(kind) and kind is not model]
     table = f"\n{_table(model)}" if _declared(model) else ""
     return (
-        f"\n## {name}\n\nSee [its page](stacks/{name}.md) and {files}. Its settings are also those under "
-        f"{_links(above)}.\n{table}"
+        f"\n## {name}\n\nSee [its page](stacks/{name}.md) and {files}. The settings under {_links(above)} "
+        f"belong to it too.\n{table}"
     )
 
 
@@ -74,7 +72,7 @@ def _table(kind: type[ConfigModel]) -> str:
         [
             f"`{key}`",
             str(field.description),
-            f"{'secret: ' * is_secret(field)}{values_of(field)}",
+            f"secret: {values_of(field)}" if is_secret(field) else values_of(field),
             _default(field),
         ]
         for key, field in _declared(kind).items()
@@ -83,9 +81,9 @@ def _table(kind: type[ConfigModel]) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    """A default as a stack file would say it."""
+    """The default in the spelling of a stack file."""
     if field.default_factory:
-        return "depends on others"
+        return "depends on other settings"
     if field.is_required():
         return "required"
     if field.default in (None, ()):

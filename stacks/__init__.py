@@ -1,4 +1,4 @@
-"""The scenarios, a module each: its `Settings`, and `build`, which composes components from them."""
+"""The scenarios. Each is a module with its `Settings` and a function `build` that declares its components."""
 
 import importlib
 import pkgutil
@@ -16,16 +16,16 @@ Outputs = Mapping[str, pulumi.Input[str]]
 
 
 def scenarios() -> dict[str, ModuleType]:
-    """Every scenario by its name."""
+    """The module of every scenario, by the scenario's name."""
     found = {name: _module(name) for name in _modules()}
     return {name: scenario for name, scenario in found.items() if scenario}
 
 
 def scenario_of(config: ConfigReader) -> ModuleType:
-    """The scenario that a configuration names; no other one's module is imported.
+    """The module of the scenario that a configuration names. No other scenario's module is imported.
 
     Raises:
-        SettingsError: When there is none of that name.
+        SettingsError: If there is no scenario of that name.
     """
     name = config.text("scenario")
     if name in _modules() and (scenario := _module(name)):
@@ -38,11 +38,11 @@ def scenario_of(config: ConfigReader) -> ModuleType:
 
 
 def build() -> Outputs:
-    """Declares what the configuration of the current stack says, and returns the stack's outputs.
+    """Declares the resources of the current stack from its configuration, and returns the stack's outputs.
 
     Raises:
-        SettingsError: With every problem of the configuration; nothing has been registered then.
-        pulumi.RunError: When the engine is too old, or in an `up` without credentials for Google.
+        SettingsError: If the configuration has problems. It lists all of them, and nothing is registered.
+        pulumi.RunError: If the engine is too old, or if an `up` has no credentials for Google.
     """
     config = ConfigReader.of_program()
     scenario = scenario_of(config)
@@ -53,9 +53,9 @@ def build() -> Outputs:
 
 
 def _require_credentials(config: ConfigReader) -> None:
-    """Ends an `up` without credentials here, and not at the build or the job, after 80 resources.
+    """Ends an `up` without credentials before it creates anything, and not after 80 resources, at the build.
 
-    A preview needs none: the pipelines of merge requests from forks have none.
+    A preview needs no credentials: pipelines for merge requests from forks have none.
     """
     if pulumi.runtime.is_dry_run():
         return
@@ -66,11 +66,11 @@ def _require_credentials(config: ConfigReader) -> None:
 
 
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """What a rehearsal must know of a configuration; it asks the program that it rehearses.
+    """The facts about a configuration that a rehearsal asks the program for.
 
     Returns:
-        The full keys whose values must be stored encrypted, and by full key the values that stand in for
-        those that only the stack's user has. Nothing where the scenario is unknown: the program says so.
+        The full keys of secret settings, and by full key a stand-in for every required value that only the
+        stack's user has. Both are empty if the scenario is unknown: the program itself reports that.
     """
     config = ConfigReader(stack=stack, project=project, values=values, secrets=values)
     try:
@@ -82,11 +82,11 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
 
 
 def _modules() -> list[str]:
-    """The modules of this package, by the name that a scenario in them has: the module's, with hyphens."""
+    """The names of this package's modules, with hyphens, as scenarios are named."""
     return [module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)]
 
 
 def _module(name: str) -> ModuleType | None:
-    """A module, if it is a scenario's."""
+    """The module of a name with hyphens, if it is a scenario."""
     module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
     return module if hasattr(module, "build") else None

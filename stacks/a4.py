@@ -1,4 +1,4 @@
-"""What scenarios on A4 machines (B200) share."""
+"""Settings that scenarios on A4 machines (B200) share."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ class A4Settings(GkeSettings):
     capacity_type: CapacityKind = CapacityType.RESERVATION
 
     def warn_of_missing_nodes(self) -> None:
-        """Says in advance what would show as pods that stay pending.
+        """Warns about a setting with which the pods would stay pending.
 
         https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
         """

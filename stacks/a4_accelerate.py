@@ -1,4 +1,4 @@
-"""a4-accelerate: Gemma 3 12B text-to-SQL fine-tuning with FSDP2 on one A4 node (B200)."""
+"""a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL with FSDP2 on one A4 node (8 B200)."""
 
 import pulumi
 
@@ -16,7 +16,7 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
+    """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
     settings.warn_of_missing_nodes()
     settings.warn_of_memory()
     site = Site(settings)

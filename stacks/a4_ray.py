@@ -1,4 +1,4 @@
-"""a4-ray: Gemma 3 vision fine-tuning on A4 nodes (B200), with Ray on GKE Autopilot."""
+"""a4-ray: fine-tunes Gemma 3 for vision on A4 nodes (8 B200 each), with Ray on GKE Autopilot."""
 
 from typing import Final, Literal
 
@@ -21,14 +21,16 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
 
     gpus = GPUS_PER_WORKER
     recipe: GemmaRecipe = "gemma-3-4b-vision"
-    workers: int = Field(2, ge=1, le=64, description="A4 nodes with 8 B200 GPUs each.")
+    workers: int = Field(2, ge=1, le=64, description="Number of A4 nodes. Each has 8 B200 GPUs.")
     ray_cluster: Literal["perJob", "shared"] = Field(
-        "perJob", description="Whether the Ray cluster goes with the job or outlives it, for more jobs."
+        "perJob",
+        description="Life of the Ray cluster: `perJob` deletes it with its job, `shared` keeps it for more "
+        "jobs.",
     )
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
+    """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
     settings.warn_of_missing_nodes()
     settings.warn_of_memory()
     site = Site(settings)
@@ -74,13 +76,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 
 def _workers(settings: Settings) -> RayWorkers:
-    """A pod on each A4 node, with all of its GPUs."""
+    """One pod per A4 node, with all GPUs of the node."""
     return RayWorkers(
         group="b200",
         replicas=settings.workers,
         capacity=settings.capacity,
-        # A part of the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform keeps some for itself, and a
-        # pod that asks for too much is never scheduled.
+        # Less than the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform reserves a part, and a pod that
+        # requests too much is never scheduled.
         size={
             "cpu": "160",
             "memory": "1Ti",

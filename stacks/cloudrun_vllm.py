@@ -1,4 +1,4 @@
-"""cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, a Cloud Run service answers with it."""
+"""cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
 from typing import Annotated, Final
 
@@ -17,8 +17,8 @@ from stacks.platform import Name, Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, tokens_of, training_image
 
-# Cloud Run gives the addresses of a subnet back one to two hours after the last user of it is gone
-# and nothing hurries it; destroy says so after minutes instead of waiting for it.
+# Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
+# With this time-out destroy fails after minutes with that message and does not wait for hours.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
 _SUBNET_TIMEOUT: Final = "3m"
 
@@ -27,8 +27,8 @@ _RUN: Final = "/run-of-the-job"
 _MODEL: Final = f"{_RUN}/model"
 _SERVED_MODEL: Final = "gemma-emoji"
 _PORT: Final = 8000
-# Requests that are decoded together: with a sentence and a few emoji, and room for a chat, 64 of the longest
-# keep 7 GB of keys and values beside 2 GB of weights; an L4 has 24.
+# Requests that vLLM decodes together. 64 requests of the maximum length need 7 GB for keys and values, beside
+# 2 GB of weights. An L4 has 24 GB.
 _REQUESTS: Final = 64
 _VLLM: Final = [
     *("vllm", "serve", _MODEL),
@@ -36,13 +36,15 @@ _VLLM: Final = [
     *("--port", str(_PORT)),
     *("--max-model-len", "4096"),
     *("--max-num-seqs", str(_REQUESTS)),
-    # Requests that are under way are answered if that takes no longer; Cloud Run kills an instance 10 s after
-    # SIGTERM, whatever it does. https://docs.cloud.google.com/run/docs/container-contract
+    # Seconds after SIGTERM in which vLLM answers the requests in progress. Cloud Run kills an instance 10 s
+    # after SIGTERM. https://docs.cloud.google.com/run/docs/container-contract
     *("--shutdown-timeout", "8"),
-    # Scaled to zero, a first answer waits for the start: nothing is compiled or captured in it.
+    # After scaling to zero the first answer waits for the start. Eager mode skips compilation and graph
+    # capture.
     "--enforce-eager",
 ]
-# Starts what follows, unless the run is not good by its recipe (workloads/finetune/checkpoint.py).
+# Runs the command that follows, unless the run failed its recipe's quality check
+# (workloads/finetune/checkpoint.py).
 _IF_GOOD: Final = [
     *("sh", "-c"),
     'if why=$(grep -o \'"not_good": ".*"\' "$0"); then echo "error: the run is complete, and $why: '
@@ -51,13 +53,14 @@ _IF_GOOD: Final = [
 ]
 _VLLM_ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
-    # The driver that Cloud Run mounts, not the one of the image: that one and an older kernel module
-    # are an "unsupported display driver / cuda driver combination".
-    # https://github.com/gpustack/gpustack/issues/4678. Assumption vllm-cuda-on-cloud-run has the other way.
+    # The driver that Cloud Run mounts, not the one in the image. With an older kernel module the image's
+    # driver fails: "unsupported display driver / cuda driver combination".
+    # https://github.com/gpustack/gpustack/issues/4678
+    # Assumption vllm-cuda-on-cloud-run describes the alternative.
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
     "VLLM_NO_USAGE_STATS": "1",
 }
-# Prints the text of an answer; of any other answer, all of it, and fails.
+# Prints the text of a chat answer. Prints any other answer completely, and fails.
 _SHOW_ANSWER: Final = (
     "python3 -c 'import json, sys; said = sys.stdin.read(); "
     'found = json.loads(said) if said.startswith("{") else {}; '
@@ -73,19 +76,21 @@ class Settings(GemmaSettings):
     recipe: GemmaRecipe = "gemma-3-1b-emoji"
     subnet: Name = Field(
         None,
-        description="Name of a subnet of the project and region that has a way out to the internet; by "
-        "default the stack makes a network of its own.",
+        description="Name of a subnet in the stack's project and region that can reach the internet. By "
+        "default the stack creates its own network.",
     )
     invokers: Annotated[
         tuple[Annotated[str, AfterValidator(check_member)], ...],
         AfterValidator(lambda members: tuple(dict.fromkeys(members))),
         Hint(values="an IAM member or a list of IAM members"),
-    ] = Field((), description="Who may call the service.")
-    max_instances: int = Field(1, ge=1, le=100, description="Instances at most.")
-    min_instances: int = Field(0, ge=0, le=100, description="Instances that are kept without requests.")
+    ] = Field((), description="IAM members that may call the service.")
+    max_instances: int = Field(1, ge=1, le=100, description="Most instances that run at the same time.")
+    min_instances: int = Field(
+        0, ge=0, le=100, description="Instances that run, and cost money, without requests."
+    )
 
     serve_not_good: bool = Field(
-        False, description="Whether a model is served that is not good by `evaluation.good` of its recipe."
+        False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
     )
 
     @field_validator("min_instances")
@@ -101,7 +106,7 @@ class Settings(GemmaSettings):
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: the address, and commands for the operator."""
+    """Declares the stack and returns its outputs: the service's address, and commands for the operator."""
     if EVERYBODY in settings.invokers:
         pulumi.log.warn("invokers has allUsers: anyone on the internet may call the service, at your cost")
     settings.warn_of_memory()
@@ -115,7 +120,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     readable = [each for token in tokens for each in token.access]
     packages = [training.FINETUNE, training.ENDING]
     code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, packages=packages))
-    # The same code on the same libraries is the same run, and resumes.
+    # The same code with the same libraries is the same run, and resumes.
     run = f"{settings.recipe}-{fingerprint(code.digest, image.fingerprint)}"
     storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
@@ -130,7 +135,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 *("--recipe", settings.recipe, "--storage", storage, "--run", run),
                 *settings.limit_arguments,
             ],
-            # Whatever is written in a container is kept in its memory; 2 GB of model are welcome there.
+            # Files that a container writes are in its memory, which has room for 2 GB of model.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
             tokens={token.variable: token for token in tokens},
             folders={_CODE: code.folder},
@@ -173,10 +178,10 @@ def _service(
             folders={_RUN: run},
             port=_PORT,
             health="/health",
-            # The least that Cloud Run has an L4 with: vLLM works on the GPU.
+            # The smallest CPU and memory with which Cloud Run offers an L4. vLLM computes on the GPU.
             cpu=4,
             memory_gib=16,
-            # More requests than are decoded together start another instance instead of waiting.
+            # If there are more requests than vLLM decodes together, another instance starts.
             minimum=settings.min_instances,
             maximum=settings.max_instances,
             requests=_REQUESTS,
@@ -189,7 +194,7 @@ def _service(
 
 
 def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
-    """The subnet that the settings name, or one of the stack's own, and what its users must wait for."""
+    """Id of the subnet from the settings or of a new one, and the resources its users must wait for."""
     if settings.subnet:
         place = f"projects/{settings.project}/regions/{settings.region}"
         return f"{place}/subnetworks/{settings.subnet}", []
@@ -214,7 +219,7 @@ def _account(site: Site, purpose: str, display_name: str) -> GoogleServiceAccoun
 def _outputs(
     settings: Settings, bucket: Bucket, job: CloudRunJob, service: CloudRunService, run: str
 ) -> dict[str, pulumi.Input[str]]:
-    """The address, and commands to copy."""
+    """The stack's outputs: the service's address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
     question = (
         f'{{"model": "{_SERVED_MODEL}", "messages": [{{"role": "user", "content": '

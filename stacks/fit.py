@@ -1,4 +1,4 @@
-"""What a recipe's training step takes of a GPU's memory: computed by `make gpu-fit`, not measured."""
+"""Whether a recipe's training step fits into a GPU's memory, from figures that `make gpu-fit` computes."""
 
 import json
 from typing import Final
@@ -6,29 +6,31 @@ from typing import Final
 from cloud.machines import Accelerator
 from workloads.finetune.recipe import FIT, load_recipe
 
-# Shares of the memory from which on a run is doubtful, and hopeless: the CUDA context, the kernels' own
-# buffers and what the allocator cannot use again are not in the figures.
+# Shares of the memory above which a run is doubtful or hopeless. The figures leave out the CUDA context, the
+# kernels' own buffers and memory that the allocator cannot reuse.
 _DOUBTFUL: Final = 0.9
 _HOPELESS: Final = 1.0
 
 
 def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
-    """What speaks against a recipe on so many GPUs or more; empty for nothing.
+    """A warning if a recipe may not fit into the memory of `gpus` GPUs or more; empty if it fits.
 
     Raises:
-        ValueError: When a step takes more than there is.
+        ValueError: If a training step needs more memory than a GPU has.
     """
     recipe = load_recipe(name)
     figures = json.loads(FIT.read_text()).get(name, {})
-    # More processes take no more than fewer; the recipe's own length is the first that was computed.
+    # More processes never need more memory per GPU than fewer.
     points = [
         point
         for point in (figures["points"] if figures.get("digest") == recipe.digest else ())
         if point["processes"] <= gpus and point["max_length"] == recipe.training.max_length
     ]
     if not points:
-        unknown = f"whether {name} fits into the memory of each {gpu.name} is not known"
-        return f"{unknown}: nothing was computed for it as it is"
+        return (
+            f"it is not known whether {name} fits into the memory of each {gpu.name}: `make gpu-fit` has no "
+            "figures for the recipe in its current form"
+        )
     needed_gb = sum(max(points, key=lambda point: point["processes"])["bytes"].values()) / 1e9
     share = needed_gb / gpu.memory_gb
     text = (

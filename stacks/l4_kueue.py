@@ -1,4 +1,4 @@
-"""l4-kueue: vLLM serving and a fine-tune share L4 GPUs; Kueue takes them from the fine-tune when needed."""
+"""l4-kueue: vLLM and a fine-tune share L4 GPUs, and Kueue preempts the fine-tune when serving needs them."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
@@ -18,12 +18,12 @@ from stacks.platform import Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, GkeTrainingSettings, Ground, lay_ground
 
-# The workloads, as the tutorial runs them: a server spreads its model over two GPUs of one machine, and
-# the fine-tune is two pods of that size.
+# The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
+# fine-tune has two pods with two GPUs each.
 GPUS_PER_POD: Final = 2
 TRAINING_PODS: Final = 2
 
-# Boot disk of a node: images, and the scratch space of its pods.
+# Boot disk of a node, in GB: for images and the scratch space of the pods.
 _DISK_GB: Final = 200
 _SERVICE: Final = "finetune"
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
@@ -42,43 +42,49 @@ class Settings(GemmaSettings, GkeTrainingSettings):
     recipe: GemmaRecipe = "gemma-3-4b-sql"
     cluster_mode: Literal["standard", "autopilot"] = Field(
         "standard",
-        description="Whether the cluster has nodes of your choice, or Google chooses them pod by pod and "
-        "bills by the pod.",
+        description="Mode of the cluster: `standard` has nodes of your choice. With `autopilot` Google "
+        "chooses the nodes pod by pod, and bills by the pod.",
     )
-    # The tutorial's; on Autopilot, what a pod with two L4 gets.
+    # The tutorial's machine. On Autopilot a pod with two L4 gets the same.
     machine_type: _MachineType = Field(
-        _MachineType("g2-standard-24"), description="Type of the machines, on a Standard cluster only."
+        _MachineType("g2-standard-24"), description="Machine type of the nodes, only on a Standard cluster."
     )
     nodes: int = Field(
-        3, ge=1, le=100, description="Machines that the queue may fill, and at most in the pool."
+        3,
+        ge=1,
+        le=100,
+        description="Number of machines that the queue may fill. The node pool never has more.",
     )
     min_nodes: int = Field(
-        # Flex-start makes them when pods ask for them.
+        # Flex-start creates machines when pods request them.
         default_factory=lambda data: 0 if data["capacity_type"] is CapacityType.FLEX_START else data["nodes"],
         ge=0,
         le=100,
-        description="Machines that are kept, on a Standard cluster only; fewer than `nodes` lets the "
-        "autoscaler decide. By default all, with `flexStart` none.",
+        description="Fewest machines, only on a Standard cluster. Below `nodes` the autoscaler chooses the "
+        "number. By default all `nodes`, with `flexStart` none.",
     )
     zones: Annotated[tuple[str, ...], Hint(values="a zone or a list of zones")] = Field(
         default_factory=lambda data: L4.zones[data["region"]][:1],
         min_length=1,
-        description="Zones of the nodes, one or a list, on a Standard cluster only; by default the region's "
-        "first with L4.",
+        description="Zones of the nodes, one or a list, only on a Standard cluster. By default the region's "
+        "first zone with L4.",
     )
     serving_model: Annotated[
         str, Hint(values="a model of the Hugging Face Hub such as google/gemma-3-12b-it")
     ] = Field(
         "google/gemma-3-12b-it",
         pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w.-]+)?$",
-        description="Model of the Hugging Face Hub that vLLM serves; with @REVISION, a branch, a tag or a "
-        "commit, each replica reads that one.",
+        description="Model on the Hugging Face Hub that vLLM serves. With @REVISION (a branch, a tag or a "
+        "commit) every replica reads that revision.",
     )
     serving_replicas: int | None = Field(
-        None, ge=0, le=100, description="Number of servers; by default whoever scales them decides."
+        None,
+        ge=0,
+        le=100,
+        description="Number of servers. By default an autoscaler or `kubectl scale` decides.",
     )
     serving_priority: Literal["high", "low"] = Field(
-        "high", description="Priority of the servers in the queue; high pre-empts low."
+        "high", description="Priority of the servers in the queue. `high` preempts `low`."
     )
     training_priority: Literal["high", "low"] = Field(
         "low", description="Priority of the fine-tune in the queue."
@@ -86,12 +92,12 @@ class Settings(GemmaSettings, GkeTrainingSettings):
 
     @property
     def machine(self) -> Machine:
-        """What serving and fine-tune run on."""
+        """Machine of the nodes, in the catalogue."""
         return G2_MACHINES[self.machine_type]
 
     @property
     def autopilot(self) -> bool:
-        """Whether Google chooses the nodes."""
+        """Whether the cluster is an Autopilot cluster."""
         return self.cluster_mode == "autopilot"
 
     @field_validator("region")
@@ -116,7 +122,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         if gpus < GPUS_PER_POD:
             large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
             raise ValueError(
-                f"{machine} has {gpus} GPU, and one serving replica takes {GPUS_PER_POD} of a machine; "
+                f"{machine} has {gpus} GPU, and a serving replica needs {GPUS_PER_POD} on one machine; "
                 f"choose one of {large}"
             )
         return machine
@@ -128,7 +134,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         gpus = G2_MACHINES[machine].count if machine else needed
         if nodes * gpus < needed:
             raise ValueError(
-                f"{nodes} x {machine} gives {nodes * gpus} GPUs, and the fine-tune takes {needed}; "
+                f"{nodes} x {machine} has {nodes * gpus} GPUs, and the fine-tune needs {needed}; "
                 f"set nodes to {-(-needed // gpus)} or more"
             )
         return nodes
@@ -143,7 +149,7 @@ class Settings(GemmaSettings, GkeTrainingSettings):
             )
         if kept and capacity is CapacityType.FLEX_START:
             raise ValueError(
-                "capacity.type flexStart starts machines when pods ask for them; set minNodes to 0"
+                "capacity.type flexStart starts machines when pods request them; set minNodes to 0"
             )
         return kept
 
@@ -156,7 +162,8 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         strangers = [zone for zone in zones if zone not in offered]
         if strangers:
             raise ValueError(
-                f"{', '.join(strangers)} is no zone of {region} with L4 GPUs; these are: {', '.join(offered)}"
+                f"not a zone of {region} with L4 GPUs: {', '.join(strangers)}; choose from "
+                f"{', '.join(offered)}"
             )
         if nodes and info.data.get("min_nodes") == nodes and nodes % len(zones):
             raise ValueError(
@@ -199,7 +206,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 
 def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
-    """Kueue, and a queue with what pods can have of the L4 nodes."""
+    """Kueue, and a queue whose quota is what the L4 nodes offer to pods."""
     kueue = Kueue(
         site.name,
         KueueArgs(
@@ -248,7 +255,7 @@ def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
 def _server(
     site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource]
 ) -> ModelServer:
-    """vLLM with a model from the Hub, as an account of its own that may do nothing at Google."""
+    """vLLM with a model from the Hub. It runs as its own service account, which has no roles at Google."""
     model, _, revision = settings.serving_model.partition("@")
     account = ServiceAccount(
         f"{site.name}-serving", ServiceAccountArgs(namespace=ground.namespace, account_name="serving")
@@ -303,7 +310,7 @@ def _fine_tune(
             },
             service=_SERVICE,
             depends_on=[*ground.depends_on, ground.code.access, *queue.access, *nodes],
-            # It may wait for GPUs for as long as serving needs them.
+            # The job may wait for GPUs as long as serving needs them.
             wait=False,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
@@ -311,7 +318,7 @@ def _fine_tune(
 
 
 def _placement(settings: Settings) -> dict[str, str]:
-    """Node selectors beside the GPU's: on Autopilot pods say what else their node must be."""
+    """Node selectors besides the GPU's. On Autopilot they also choose the driver and the capacity."""
     if not settings.autopilot:
         return {}
     return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}

@@ -1,4 +1,4 @@
-"""What a scenario stands on, whether or not it trains: APIs, network, cluster, namespace and identity."""
+"""The base of a scenario, whether or not it trains: APIs, network, cluster, namespace and identity."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from components.standard_cluster import NodePool, StandardCluster
 from stacks.reader import GoogleSettings, Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
-# Lower-case letters, digits and hyphens: what Google takes of most names.
+# Google accepts lower-case letters, digits and hyphens in most names.
 Name = Annotated[
     str | None,
     Field(pattern=r"^[a-z][a-z0-9-]{1,61}[a-z0-9]$", examples=["NAME"]),
@@ -52,22 +52,22 @@ class BucketSettings(StackSettings):
 
     force_destroy: bool = Field(
         False,
-        description="Whether `pulumi destroy`, or an `up` that replaces the bucket, may delete it with "
-        "what runs have written; with false both are refused before anything is deleted.",
+        description="Whether `pulumi destroy`, or an `up` that replaces the bucket, may delete the bucket "
+        "with everything that runs have written. If false, both fail before anything is deleted.",
     )
     bucket_name: Name = Field(
         None,
-        description="Name of the bucket; by default Pulumi makes a unique one. Another name on a stack "
-        "that is up replaces the bucket: the old one goes first, with what runs have written; with "
-        "`forceDestroy` false that is refused.",
+        description="Name of the bucket. By default Pulumi generates a unique name. Another name on a stack "
+        "that is up replaces the bucket: the old bucket is deleted first, with everything that runs have "
+        "written. With `forceDestroy` false that fails.",
     )
 
     @field_validator("bucket_name")
     @classmethod
     def _is_not_googles(cls, name: str | None) -> str | None:
-        """https://docs.cloud.google.com/storage/docs/buckets#naming"""
+        """Rejects names that Cloud Storage refuses. https://docs.cloud.google.com/storage/docs/buckets#naming"""
         if name and (name.startswith("goog") or "google" in name):
-            raise ValueError(f"{name!r} begins with goog or holds google, which Cloud Storage refuses")
+            raise ValueError(f"{name!r} begins with goog or contains google, which Cloud Storage refuses")
         return name
 
 
@@ -77,10 +77,10 @@ class RunSettings(StackSettings):
     max_run_hours: int | None = Field(
         None,
         ge=1,
-        # What flex-start allows; a longer run wants a look at it before it goes on.
+        # The limit of flex-start. Somebody should look at a longer run before it goes on.
         le=FLEX_START_MAX_HOURS,
-        description="Hours that a run may train, all its tries together; then it is saved and ends. The wait "
-        "for machines does not count. By default no limit.",
+        description="Hours that a run may train, in all its tries together. Then the run is saved and ends. "
+        "The wait for machines does not count. By default there is no limit.",
     )
 
 
@@ -96,23 +96,25 @@ class GkeSettings(StackSettings):
         None,
         alias="capacity.reservation",
         validate_default=True,
-        description="Name of the reservation, or its path if another project shares it; with `capacity.type` "
-        "`reservation` only, and then required.",
+        description="Name of the reservation, or its path if another project shares it. Required with "
+        "`capacity.type` `reservation`, and refused with every other type.",
     )
     cluster_name: _ClusterName = Field(
         None,
-        description="Start of the GKE cluster's name, to which Pulumi adds seven digits; by default the "
-        "stack's. Another start is another cluster: the new one is made before the old one goes.",
+        description="Start of the GKE cluster's name, to which Pulumi appends seven hexadecimal digits. By "
+        "default `SCENARIO-cluster`. Another start is another cluster: Pulumi creates it before it deletes "
+        "the old one.",
     )
     hold_upgrades: bool = Field(
         True,
-        description="Whether GKE, by itself, upgrades neither the minor version nor the nodes as long as it "
-        "supports the version, so that no run is interrupted; the control plane is patched all the same.",
+        description="Whether to keep GKE from upgrading nodes and the minor version by itself, so that no "
+        "upgrade interrupts a run. This works until GKE's support of the version ends. GKE always patches "
+        "the control plane.",
     )
 
     @property
     def capacity(self) -> Capacity:
-        """Where accelerator nodes come from."""
+        """The capacity of the accelerator nodes."""
         return Capacity(type=self.capacity_type, reservation=self.reservation)
 
     @field_validator("reservation")
@@ -124,12 +126,12 @@ class GkeSettings(StackSettings):
 
 
 class Site:
-    """The project and region that a stack's components are made in.
+    """The project of a stack, and the names and labels of its resources.
 
     Attributes:
-        name: Name of the scenario; starts the name of everything.
-        stack: The stack's name, in the letters that Google's labels and secret ids have in common.
-        labels: Labels of all that Google bills.
+        name: Name of the scenario, with which all logical names start.
+        stack: The stack's name, in characters that are valid in Google's labels and in secret ids.
+        labels: Labels of all resources that Google bills.
         manifests: Folder of the scenario's own manifests.
     """
 
@@ -141,7 +143,7 @@ class Site:
         self.services = ProjectServices(self.name, ProjectServicesArgs(project=settings.project))
 
     def project_for(self, *components: type[Component]) -> pulumi.Output[str]:
-        """The project id, known once the APIs of these components are enabled."""
+        """The project id, as an output that is known once the APIs of these components are enabled."""
         return self.services.project_with(*(api for component in components for api in component.apis))
 
     def bucket(
@@ -152,7 +154,7 @@ class Site:
         settings: BucketSettings,
         hierarchical: bool = False,
     ) -> Bucket:
-        """The bucket that runs write to, named and protected as the settings say; see `BucketArgs`."""
+        """The bucket for the runs, with name and protection from the settings. See `BucketArgs`."""
         return Bucket(
             self.name,
             BucketArgs(
@@ -170,11 +172,11 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class GkePlatform:
-    """A cluster, and in it the place of a scenario's pods.
+    """A cluster, with the namespace and the service account of a scenario's pods.
 
     Args:
         account: Service account of the pods.
-        depends_on: Everything that pods must find in place.
+        depends_on: Resources that must exist before a pod starts.
     """
 
     network: Network
@@ -200,10 +202,11 @@ def gke_platform(
 
     Args:
         account: Name of the pods' Kubernetes service account.
-        images: What pods run; the cluster's nodes may read the repositories.
-        network_policies: By default pods of the namespace reach each other, and the platform reaches Ray's.
-        zones: Zones of a Standard cluster; without them it is an Autopilot cluster.
-        tpu: Whether there is a TPU slice. Such a slice is in one zone, and then so is the whole cluster.
+        images: Images of the pods. The cluster's nodes get access to their repositories.
+        network_policies: Manifests. By default pods of the namespace reach each other, and the platform
+            reaches Ray's pods.
+        zones: Zones of a Standard cluster. Without zones the cluster is an Autopilot cluster.
+        tpu: Whether there is a TPU slice. A slice is in one zone, and then the whole cluster is in that zone.
     """
     site.services.enable(*Cluster.reporting_apis)
     kind = StandardCluster if zones else AutopilotCluster

@@ -1,4 +1,4 @@
-"""Reads Pulumi's configuration into a pydantic model and tells everything that is wrong with it at once."""
+"""Reads Pulumi's configuration into a pydantic model, and reports all problems at once."""
 
 import difflib
 import json
@@ -28,7 +28,7 @@ from pydantic.fields import FieldInfo
 M = TypeVar("M", bound="ConfigModel")
 
 REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
-# Keys that the engine and the providers read themselves; of gcp's the last two are of no `Provider`.
+# Keys that the engine and the providers read. The last two of gcp are missing in the SDK's `ProviderArgs`.
 _OTHERS_KEYS: Final[Mapping[str, Collection[str]]] = {
     "gcp": {*map(to_camel, vars(gcp.ProviderArgs)), "disableGlobalProjectWarning", "skipRegionValidation"},
     "kubernetes": {*map(to_camel, vars(kubernetes.ProviderArgs))},
@@ -37,10 +37,10 @@ _OTHERS_KEYS: Final[Mapping[str, Collection[str]]] = {
 
 
 class ConfigModel(BaseModel):
-    """Settings, each a field: its type, description, default and limits are the field's.
+    """Settings. Each is a field, with the setting's type, description, default and limits.
 
-    A field's key is its name in camel case, or its alias, such as `gcp:project` or `capacity.type`. What is a
-    `SecretStr` must be stored encrypted, and its value never comes near a message.
+    The key of a setting is the field's name in camel case, or its alias, such as `gcp:project` or
+    `capacity.type`. A `SecretStr` must be stored encrypted, and no message contains its value.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
@@ -48,11 +48,11 @@ class ConfigModel(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """What a person, or a rehearsal, is told of a field besides its description.
+    """Facts about a field for people and rehearsals, besides its description.
 
     Args:
-        values: What it may be, in words, where type and limits do not say it.
-        fake: Value with which a rehearsal runs where it is missing: only the user of the stack has one.
+        values: The possible values in words, if type and limits do not say them.
+        fake: Value for a rehearsal if the setting is missing, because only the user of the stack has one.
     """
 
     values: str = ""
@@ -60,12 +60,12 @@ class Hint:
 
 
 def parsed_by(parse: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Reads the text of a field whose type pydantic cannot look into, such as one with outputs in it."""
+    """A field that `parse` reads from its text, for types that pydantic does not know, such as outputs."""
     return GetPydanticSchema(lambda _source, handler: handler(Annotated[Any, AfterValidator(parse)]))
 
 
 class GoogleSettings(ConfigModel):
-    """Where everything is created."""
+    """Settings of the project and region."""
 
     project: Annotated[
         str,
@@ -77,22 +77,22 @@ class GoogleSettings(ConfigModel):
         alias="gcp:project",
         pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
         examples=["MY_PROJECT"],
-        description="Project that everything is created in.",
+        description="Project in which everything is created.",
     )
     region: Annotated[str, Hint(values="a region such as us-central1 (not a zone)")] = Field(
         alias="gcp:region",
         pattern=REGION,
         examples=["us-central1"],
-        description="Region of everything; the capacity of machines must be in it.",
+        description="Region of all resources. It must be the region of the machines' capacity.",
     )
 
 
-# A key, as `pulumi config set` takes it; what is wrong with it, and what to do.
+# A key in the spelling of `pulumi config set`, and a text that says what is wrong and what to do.
 Problem = tuple[str, str]
 
 
 class SettingsError(Exception):
-    """Every problem of a stack's configuration, one line each."""
+    """All problems of a stack's configuration, one line each."""
 
     def __init__(self, stack: str, problems: Collection[Problem]) -> None:
         self.problems = tuple(problems)
@@ -105,9 +105,9 @@ class ConfigReader:
     """The configuration of one stack.
 
     Args:
-        project: Name of the Pulumi project: the namespace of keys that are written without one.
-        values: Full key (`namespace:name`) to its text, as Pulumi hands it to the program.
-        secrets: The full keys whose values are stored encrypted.
+        project: Name of the Pulumi project, which is the namespace of keys without a namespace.
+        values: Texts by full key (`namespace:name`), as Pulumi passes them to the program.
+        secrets: Full keys whose values are stored encrypted.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class ConfigReader:
         self._project = project
         found = [(key.removeprefix(f"{project}:"), text) for key, text in _flat(values)]
         self._values = dict(found)
-        # As `capacity.type`, and in an object `capacity`.
+        # For example once as `capacity.type` and once inside an object `capacity`.
         self._twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
         self._secrets = {key.removeprefix(f"{project}:") for key in secrets}
 
     @classmethod
     def of_program(cls) -> "ConfigReader":
-        """The configuration of the stack whose program runs."""
-        # pulumi.Config reads key by key; that no other key was set can only be seen here.
+        """The configuration of the stack that this program runs for."""
+        # pulumi.Config reads one key at a time and cannot list unknown keys.
         values = {**runtime_config.get_config_env(), **runtime_config.CONFIG.get()}
         return cls(
             stack=pulumi.get_stack(),
@@ -137,7 +137,7 @@ class ConfigReader:
         """The settings.
 
         Raises:
-            SettingsError: With every problem; nothing has been registered then.
+            SettingsError: If the configuration has problems. It lists all of them.
         """
         fields, problems = keys_of(model), list[Problem]()
         tree = {
@@ -146,7 +146,7 @@ class ConfigReader:
             if key in fields or ":" not in key
         }
         try:
-            # Half of a surrogate pair, which is no text, becomes a question mark.
+            # Half of a surrogate pair, which is not valid text, becomes a question mark.
             settings = model.model_validate_json(
                 json.dumps(tree, ensure_ascii=False).encode(errors="replace")
             )
@@ -160,11 +160,11 @@ class ConfigReader:
         return settings
 
     def text(self, key: str) -> str | None:
-        """The text of a key, None where it is not set."""
+        """The text of a key. None if the key is not set."""
         return self._values.get(key)
 
     def fakes(self, model: type[ConfigModel]) -> dict[str, str]:
-        """What a rehearsal puts in for keys that are rejected because they are missing, by full key."""
+        """Stand-ins for required keys that are missing, by full key, for a rehearsal."""
         try:
             self.read(model)
         except SettingsError as error:
@@ -178,14 +178,15 @@ class ConfigReader:
         return key if ":" in key else f"{self._project}:{key}"
 
     def _told(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
-        """A problem that pydantic found, as a person is told of it."""
+        """An error of pydantic as a problem in plain words. None if it only follows from another one."""
         key, fields = error["loc"][0], keys_of(model)
-        if error["type"] == "default_factory_not_called":  # follows from another problem
+        if error["type"] == "default_factory_not_called":
             return None
         if error["type"] == "extra_forbidden":
             known = f"; this scenario has {', '.join(sorted(fields))}"
             return key, f"unknown key{did_you_mean(key, fields) or known}"
-        if key in model.model_fields:  # a default's error has the field's name
+        # The error of a default value names the field instead of its key.
+        if key in model.model_fields:
             key = model.model_fields[key].alias or key
         field = fields[key]
         if error["type"] == "missing":
@@ -219,12 +220,12 @@ class ConfigReader:
 
 
 def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
-    """The fields by their keys."""
+    """The fields of a model by their keys."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def hint_of(field: FieldInfo) -> Hint:
-    """What is said of a field besides its description."""
+    """The hint of a field, or an empty one."""
     return next((each for each in field.metadata if isinstance(each, Hint)), Hint())
 
 
@@ -234,7 +235,7 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def values_of(field: FieldInfo) -> str:
-    """What a field may be, in words."""
+    """The possible values of a field, in words."""
     if said := hint_of(field).values:
         return said
     wanted = something(field.annotation)
@@ -250,13 +251,13 @@ def values_of(field: FieldInfo) -> str:
 
 
 def did_you_mean(text: str, known: Collection[str]) -> str:
-    """The end of a message: the known word nearest to `text`, if one is near."""
+    """The end of a message that proposes the known word nearest to `text`. Empty if none is near."""
     near = difflib.get_close_matches(text, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def choices(wanted: Any) -> list[str]:
-    """What a field of this type may be, where that is one of a few words."""
+    """The words that a field of this type accepts. Empty if it accepts other values."""
     wanted = something(wanted)
     if get_origin(wanted) is Literal:
         return [str(each) for each in get_args(wanted)]
@@ -270,7 +271,7 @@ def something(wanted: Any) -> Any:
 
 
 def _written(text: str, wanted: Any) -> object:
-    """The text as JSON has it, where its field wants a number, a truth or one or several texts."""
+    """The value of a text for pydantic: parsed as JSON if the field is a number, a boolean or a list."""
     wanted = something(wanted)
     several = get_origin(wanted) is tuple
     if several or wanted in (bool, int):
@@ -282,7 +283,7 @@ def _written(text: str, wanted: Any) -> object:
 
 
 def as_text(value: object) -> str:
-    """A value of a stack file as Pulumi hands it to the program."""
+    """A value of a stack file as the text that Pulumi passes to the program."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -291,7 +292,7 @@ def _store(key: str) -> str:
 
 
 def _flat(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """`pulumi config set --path capacity.type spot` stores an object: read it as `capacity.type`."""
+    """Keys and texts with objects opened: `pulumi config set --path capacity.type spot` stores an object."""
     for key, text in values.items():
         try:
             found = json.loads(text) if text.startswith("{") else None

@@ -1,4 +1,4 @@
-"""tpu-maxtext: Llama 3 8B with MaxText on a slice of TPU v6e, with Ray on GKE Standard."""
+"""tpu-maxtext: trains Llama 3 8B with MaxText on a TPU v6e slice, with Ray on GKE Standard."""
 
 import shlex
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
 MAXTEXT: Final = WORKLOADS / "maxtext"
 
-# The Ray head asks for 8 CPUs and 32 GiB, and no other pool has a machine of that size for it.
+# The Ray head requests 8 CPUs and 32 GiB. The machines of the other node pools are too small or too precious.
 _HEAD_MACHINE: Final = MACHINES["e2-standard-16"]
 _HEAD_DISK_GB: Final = 100
-# Images, and the scratch space of the pod that trains.
+# For images and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
 
 _Recipe = Annotated[str, AfterValidator(named_recipe(load_recipe)), Hint(values="the name of a recipe")]
@@ -35,25 +35,24 @@ class Settings(AwaitableSettings):
     """Settings of tpu-maxtext."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
-        None, description="Hugging Face read token, for a data set or model that is gated."
+        None, description="Hugging Face read token, for a gated data set or model."
     )
     recipe: _Recipe = Field(
         "llama3-8b",
-        description="What is trained, and how: a file of `workloads/maxtext/maxtext_driver/recipes`, without "
-        "its `.yaml`.",
+        description="Recipe, which says what is trained, and how: a file in "
+        "`workloads/maxtext/maxtext_driver/recipes`, without `.yaml`.",
     )
-    # The tutorial's.
+    # The tutorial's slice.
     topology: _Topology = Field(
         _Topology("4x4"),
         validate_default=True,
-        description="Shape of the TPU slice, which says how many machines of which type it has.",
+        description="Shape of the TPU slice, which decides how many machines it has and of which type.",
     )
     zone: Annotated[str, Hint(values="a zone such as us-east5-b (not a region)")] = Field(
         default_factory=lambda data: _zones(data["capacity_type"]).get(data["region"], ("",))[0],
         validate_default=True,
         pattern=r"^([a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+)?$",
-        description="Zone of the slice, and of the cluster with it; by default the region's first with TPU "
-        "v6e.",
+        description="Zone of the slice and of the cluster. By default the region's first zone with TPU v6e.",
     )
     dataset: Annotated[
         str | None,
@@ -64,26 +63,26 @@ class Settings(AwaitableSettings):
     ] = Field(
         None,
         pattern=rf"^(hf://datasets/[\w.-]+/[\w.-]+(@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
-        description="Parquet files with a column `text`, of the Hugging Face Hub (NAME@REVISION, or as "
-        "they are when the run begins) or of the stack's bucket, in place of the recipe's data.",
+        description="Parquet files with a column `text` that replace the recipe's data. They are on the "
+        "Hugging Face Hub (NAME@REVISION, or the newest when the run begins) or in the stack's bucket.",
     )
 
     @property
     def slice(self) -> Slice:
-        """What is trained on."""
+        """The TPU slice, in the catalogue."""
         return TPU_SLICES[self.topology]
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """Settings of MaxText, `KEY=VALUE`, in place of the recipe's."""
+        """MaxText settings, as `KEY=VALUE`, that override the recipe's."""
         if not self.dataset:
             return ()
         return (
-            # Of MaxText's ways to read, the one that a resumed run goes on with where it was.
+            # With Grain a resumed run continues with the next row.
             "dataset_type=grain",
             "grain_file_type=parquet",
             f"grain_train_files={self.dataset}",
-            # Llama 3's own, out of MaxText's package: Meta's repository on the Hub is gated.
+            # Llama 3's tokenizer from MaxText's package: Meta's repository on the Hub is gated.
             "tokenizer_type=tiktoken",
             "tokenizer_path=tokenizer_llama3.tiktoken",
         )
@@ -91,10 +90,10 @@ class Settings(AwaitableSettings):
     @field_validator("topology")
     @classmethod
     def _fits_the_recipe(cls, topology: str, info: ValidationInfo) -> str:
-        """Rejects a slice of another number of chips than the recipe divides the model over.
+        """Rejects a slice whose number of chips does not fit the recipe's parallelism.
 
-        In MaxText the sizes of all directions give the number of chips, and -1 stands for what is left;
-        `ici_fsdp_parallelism` is -1 unless a recipe says otherwise.
+        In MaxText the product of all parallelism sizes is the number of chips, and a size of -1 takes the
+        rest. `ici_fsdp_parallelism` is -1 unless the recipe sets it.
         """
         if "recipe" not in info.data:
             return topology
@@ -113,7 +112,7 @@ class Settings(AwaitableSettings):
     @field_validator("zone")
     @classmethod
     def _has_v6e(cls, zone: str, info: ValidationInfo) -> str:
-        """Rejects a zone in which no slice would ever start; who has a reservation knows where it is."""
+        """Rejects a zone in which no slice would ever start. A reservation may be in any zone."""
         if not {"region", "capacity_type"} <= info.data.keys():
             return zone
         region, capacity = info.data["region"], info.data["capacity_type"]
@@ -125,7 +124,7 @@ class Settings(AwaitableSettings):
                 known = f"set the zone of the reservation with `pulumi config set zone ZONE`; {known}"
             raise ValueError(f"{region} {lacks}; {known}")
         if zone.rpartition("-")[0] != region:
-            raise ValueError(f"{zone or 'an empty text'} is no zone of {region}, the stack's gcp:region")
+            raise ValueError(f"{zone or 'an empty text'} is not a zone of {region}, the stack's gcp:region")
         if capacity is not CapacityType.RESERVATION and zone not in offered.get(region, ()):
             raise ValueError(f"{zone} {lacks}; {known}")
         return zone
@@ -136,7 +135,7 @@ def _zones(capacity: CapacityType) -> Mapping[str, tuple[str, ...]]:
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
+    """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
     tpu_slice = settings.slice
     site = Site(settings)
     ground = lay_ground(
@@ -185,14 +184,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 
 def _workers(settings: Settings) -> RayWorkers:
-    """A pod on each host of the slice, with all of its chips.
+    """One pod per host of the slice, with all chips of the host.
 
-    Its limit of locked memory is the node's: assumption tpu-locked-memory.
+    The pod has the node's limit of locked memory: assumption tpu-locked-memory.
     """
     tpu_slice = settings.slice
     return RayWorkers(
         group="tpu",
-        # One slice: all of its hosts or none.
+        # One slice, whose hosts start and end together.
         replicas=1,
         slice_hosts=tpu_slice.hosts,
         capacity=settings.capacity,
@@ -230,7 +229,7 @@ def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
             cluster=ground.cluster,
             machine=wanted.machine,
             zones=[settings.zone],
-            # All hosts or none; flex-start makes machines when pods ask for them, and for no other reason.
+            # All hosts or none. Flex-start creates machines only when pods request them.
             minimum=0 if settings.capacity.flex_start else wanted.hosts,
             maximum=wanted.hosts,
             disk_gb=_SLICE_DISK_GB,

@@ -1,4 +1,4 @@
-"""What training adds to a platform: an image, code, a token, and on GKE a bucket that pods write to."""
+"""The parts that training adds to a platform: an image, code, tokens, and on GKE a bucket for the pods."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +33,12 @@ from stacks.reader import REGION, Hint, parsed_by
 from workloads.finetune.recipe import load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
-# How a run ends, shipped with the code of every trainer.
+# The package that ends runs, which is shipped with the code of every trainer.
 ENDING: Final = WORKLOADS / "ending"
 
 
 def named_recipe(load: Callable[[str], object]) -> Callable[[str], str]:
-    """Checks a recipe's name: `load` reads it, or raises ValueError with what is wrong and what to do."""
+    """A check of a recipe's name. `load` reads the recipe, or raises a ValueError with the problem."""
 
     def check(name: str) -> str:
         if "/" in name or name.endswith(".yaml"):
@@ -53,12 +53,13 @@ GemmaRecipe = Annotated[
     str,
     AfterValidator(named_recipe(load_recipe)),
     Field(
-        description="What is trained, and how: a file of `workloads/finetune/recipes`, without its `.yaml`.",
+        description="Recipe, which says what is trained, and how: a file in `workloads/finetune/recipes`, "
+        "without `.yaml`.",
         validate_default=True,
     ),
     Hint(values="the name of a recipe"),
 ]
-# An access token, or what a sign-in with the Hub gives.
+# An access token, or the token of a sign-in at the Hub.
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
 HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
 
@@ -74,7 +75,7 @@ class TrainingSettings(BucketSettings, RunSettings):
     """Settings of every scenario that trains."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN]
-    recipe: str  # one that its workload has, so every scenario says which
+    recipe: str  # every scenario declares it again, because each workload has its own recipes
     image: Annotated[
         Image | None,
         parsed_by(Image.parse),
@@ -82,33 +83,36 @@ class TrainingSettings(BucketSettings, RunSettings):
     ] = Field(
         None,
         alias="imageUri",
-        description="Image of the workload's Dockerfile; by default the stack builds it.",
+        description="Image that was built from the workload's Dockerfile. By default the stack builds it.",
     )
     build_region: Annotated[str | None, Hint(values="a region such as us-central1 (not a zone)")] = Field(
         None,
         pattern=REGION,
-        description="Region in which Cloud Build builds the image; by default the stack's if every project "
-        f"may build there, else {cloudbuild.OPEN_REGIONS[0]}. The image is kept in the stack's in any case.",
+        description="Region in which Cloud Build builds the image. By default the stack's region if every "
+        f"project may build there, else {cloudbuild.OPEN_REGIONS[0]}. The image itself is always kept in the "
+        "stack's region.",
     )
     scan_images: bool = Field(
-        False, description="Whether Artifact Registry scans the image that is built; it bills scans."
+        False,
+        description="Whether Artifact Registry scans the image that the stack builds. Google bills every "
+        "scan.",
     )
 
     @property
     def limit_arguments(self) -> list[str]:
-        """Arguments with which a trainer knows how long it may train."""
+        """The trainer's arguments for its time limit."""
         return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
 
     @property
     def tokens(self) -> dict[type[Token], SecretStr | None]:
-        """What a trainer shows to others, as far as it is set."""
+        """The tokens that a trainer uses, None where one is not set."""
         return {HuggingFaceToken: self.hf_token}
 
     @field_validator("hf_token")
     @classmethod
     def _is_of_the_hub(cls, token: SecretStr) -> SecretStr:
         if not _TOKEN.fullmatch(_one_word(token).get_secret_value()):
-            raise ValueError("does not begin with hf_, or holds what no token does")
+            raise ValueError("does not begin with hf_, or has characters that no token has")
         return token
 
     @field_validator("build_region", "scan_images")
@@ -123,8 +127,8 @@ class GemmaSettings(TrainingSettings):
     """Settings of every scenario that fine-tunes a Gemma model.
 
     Attributes:
-        gpu: What it is trained on.
-        gpus: How many of them at least.
+        gpu: GPU model that the scenario trains on.
+        gpus: Smallest number of GPUs that it trains on.
     """
 
     gpu: ClassVar[Accelerator]
@@ -134,11 +138,11 @@ class GemmaSettings(TrainingSettings):
     )
     wandb_key: Annotated[
         SecretStr | None, AfterValidator(_one_word), Hint(values="an API key of Weights & Biases")
-    ] = Field(None, description="Key of Weights & Biases, for a recipe that reports to `wandb`.")
+    ] = Field(None, description="API key of Weights & Biases, for a recipe that reports to `wandb`.")
 
     @property
     def tokens(self) -> dict[type[Token], SecretStr | None]:
-        """The same, and the tracker's."""
+        """The tokens of every trainer, and the tracker's key."""
         return {**super().tokens, WandbKey: self.wandb_key}
 
     @field_validator("recipe")
@@ -148,7 +152,7 @@ class GemmaSettings(TrainingSettings):
         return recipe
 
     def warn_of_memory(self) -> None:
-        """Says in advance what would show as a run that is out of memory."""
+        """Warns about a recipe with which a run may run out of memory."""
         if doubt := doubt_of(self.recipe, self.gpu, self.gpus):
             pulumi.log.warn(doubt)
 
@@ -162,12 +166,12 @@ class AwaitableSettings(GkeTrainingSettings):
 
     wait_for_training: bool = Field(
         False,
-        description="Whether `pulumi up` ends only when the training does, and fails if the training failed.",
+        description="Whether `pulumi up` waits for the end of the training, and fails if the training fails.",
     )
 
 
 def training_image(site: Site, settings: TrainingSettings, context: Path) -> Image:
-    """The settings' image, or else a repository and a build of `context` in it, whose name is the image's."""
+    """The image from the settings, or one that the stack builds from `context` and names after the folder."""
     if settings.image:
         return settings.image
     repository = ContainerRepository(
@@ -201,7 +205,7 @@ def tokens_of(
     readers: Mapping[str, pulumi.Input[str]] | None = None,
     namespace: Namespace | None = None,
 ) -> list[Token]:
-    """The tokens that are set, where a workload finds them; for the arguments see `TokenArgs`."""
+    """Declares the tokens that are set. For the arguments see `TokenArgs`."""
     return [
         kind(
             site.name,
@@ -221,7 +225,7 @@ def tokens_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Ground(GkePlatform):
-    """A platform with all that training on it needs: where pods write, what they run, and in which image.
+    """A platform with everything that training needs: a bucket, tokens, code and an image.
 
     Args:
         tokens: Environment variables of the containers that train.
@@ -233,7 +237,7 @@ class Ground(GkePlatform):
     image: Image
 
     def run(self, recipe: str, *more: object) -> str:
-        """Name of a run: the same code on the same libraries, and `more`, is the same one, and resumes."""
+        """Name of a run. With the same code, libraries and `more` it is the same run, which resumes."""
         return f"{recipe}-{fingerprint(self.code.digest, self.image.fingerprint, *more)}"
 
 
@@ -249,19 +253,20 @@ def lay_ground(
     package: Path = FINETUNE,
     tpu: bool = False,
 ) -> Ground:
-    """Declares a platform, and image, bucket, code and, if the settings have one, the token on it.
+    """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
+
+    For the arguments that are not listed here see `gke_platform`.
 
     Args:
-        network_policies: As the other arguments that are not said here, of `gke_platform`.
-        folder: Folder with the Dockerfile; its name is the image's and the service account's.
+        folder: Folder with the Dockerfile. The image and the service account have the folder's name.
         package: Folder of the Python package that the pods get as their code.
-        tpu: Whether it is trained on a TPU slice, whose hosts write to the bucket as to a disk.
+        tpu: Whether the training runs on a TPU slice, whose hosts write to the bucket as to a disk.
     """
     if settings.capacity_type is CapacityType.SPOT:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
         pulumi.log.warn(
-            "capacity.type spot: when Google takes a node back, its pods have 25 seconds at most, whatever "
-            "grace they ask for; what a run cannot save in them it trains again, from its newest checkpoint"
+            "capacity.type spot: when Google takes a node back, its pods have at most 25 seconds, even with "
+            "a longer grace period; a run that cannot save in that time resumes from its newest checkpoint"
         )
     image = training_image(site, settings, folder)
     platform = gke_platform(

@@ -61,7 +61,7 @@ def test_every_setting_is_described_and_under_a_heading_that_its_scenario_links_
 
 def test_a_setting_without_a_description_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(a4_ray.Settings.model_fields["workers"], "description", None)
-    with pytest.raises(DocumentationError, match="workers of a4-ray: say what it is"):
+    with pytest.raises(DocumentationError, match="workers of a4-ray: add a `description`"):
         settings_reference.page()
 
 
@@ -126,8 +126,10 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
     minutes = [phases(resources)[0].minutes for resources in (first, again)]
     assert row.split(" | ")[3] == f"{minutes[0]:.0f}"
     page = " ".join(generated[page_of(scenario)].split())
-    said = "`up` takes {:.1f} minutes with the image's first build and {:.1f} once it exists".format(*minutes)
-    assert said in page
+    sentence = (
+        "`up` takes {:.1f} minutes with the first build of the image, and {:.1f} minutes once the image exists"
+    )
+    assert sentence.format(*minutes) in page
 
 
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

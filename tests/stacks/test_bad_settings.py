@@ -28,7 +28,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"llm-stacks:bucketName": "my-google-bucket"},
-        "bucketName: 'my-google-bucket' begins with goog or holds google, which Cloud Storage refuses",
+        "bucketName: 'my-google-bucket' begins with goog or contains google, which Cloud Storage refuses",
     ),
     (
         {"gcp:regon": "us-central1"},
@@ -79,7 +79,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {"llm-stacks:capacity.type": "spot"},
         "capacity.reservation: only capacity.type reservation consumes a reservation, and spot would ignore "
-        "it; remove capacity.reservation or set capacity.type to reservation",
+        "it; remove capacity.reservation, or set capacity.type to reservation",
     ),
     (
         {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
@@ -102,7 +102,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": ""},
-        "zone: an empty text is no zone of us-east5, the stack's gcp:region",
+        "zone: an empty text is not a zone of us-east5, the stack's gcp:region",
     ),
     ({"llm-stacks:imageUrl": "x"}, "imageUrl: unknown key; did you mean imageUri?"),
     ({"llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
@@ -168,7 +168,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**L4_KUEUE, "llm-stacks:zones": "us-central1-f"},
-        "zones: us-central1-f is no zone of us-central1 with L4 GPUs; these are: us-central1-a, "
+        "zones: not a zone of us-central1 with L4 GPUs: us-central1-f; choose from us-central1-a, "
         "us-central1-b, us-central1-c",
     ),
     ({**L4_KUEUE, "llm-stacks:zones": "[]"}, "zones: '[]' is not a zone or a list of zones"),
@@ -179,7 +179,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**L4_KUEUE, "llm-stacks:machineType": "g2-standard-16"},
-        "machineType: g2-standard-16 has 1 GPU, and one serving replica takes 2 of a machine; choose one of "
+        "machineType: g2-standard-16 has 1 GPU, and a serving replica needs 2 on one machine; choose one of "
         "g2-standard-24, g2-standard-48, g2-standard-96",
     ),
     (
@@ -189,7 +189,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**L4_KUEUE, "llm-stacks:nodes": "1"},
-        "nodes: 1 x g2-standard-24 gives 2 GPUs, and the fine-tune takes 4; set nodes to 2 or more",
+        "nodes: 1 x g2-standard-24 has 2 GPUs, and the fine-tune needs 4; set nodes to 2 or more",
     ),
     (
         {**L4_KUEUE, "llm-stacks:minNodes": "4"},
@@ -197,7 +197,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**L4_KUEUE, "llm-stacks:capacity.type": "flexStart", "llm-stacks:minNodes": "1"},
-        "minNodes: capacity.type flexStart starts machines when pods ask for them; set minNodes to 0",
+        "minNodes: capacity.type flexStart starts machines when pods request them; set minNodes to 0",
     ),
     (
         {**L4_KUEUE, "llm-stacks:clusterMode": "autopilot", "llm-stacks:zones": "us-central1-a"},
@@ -222,7 +222,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-central1-b"},
-        "zone: us-central1-b is no zone of us-east5, the stack's gcp:region",
+        "zone: us-central1-b is not a zone of us-east5, the stack's gcp:region",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:zone": "us-east5-c"},
@@ -292,7 +292,7 @@ def test_bad_input_is_rejected_with_the_key_and_the_remedy(changes: dict, messag
 
 def test_all_wrong_zones_of_a_list_are_named() -> None:
     (found,) = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
-    assert found.startswith("zones: us-central1-f, europe-west4-a is no zone of us-central1 with L4")
+    assert found.startswith("zones: not a zone of us-central1 with L4 GPUs: us-central1-f, europe-west4-a;")
 
 
 def test_an_unknown_recipe_is_rejected_with_the_known_ones() -> None:
@@ -329,7 +329,7 @@ def test_a_token_that_was_pasted_wrongly_is_rejected_and_not_repeated(token: str
 )
 def test_what_cannot_be_a_token_of_the_hub_is_rejected_and_not_repeated(token: str) -> None:
     (problem,) = problems({"llm-stacks:hfToken": token})
-    assert problem.startswith("hfToken: does not begin with hf_, or holds what no token does")
+    assert problem.startswith("hfToken: does not begin with hf_, or has characters that no token has")
     assert token not in problem
 
 

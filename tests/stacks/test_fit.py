@@ -104,6 +104,6 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(computed: Any, said: lis
     computed(digest="another", p1=100) if known else computed(p2=100)
     load(CLOUDRUN).warn_of_memory()
     assert said == [
-        "whether gemma-3-1b-emoji fits into the memory of each nvidia-l4 is not known: nothing was "
-        "computed for it as it is"
+        "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4: `make gpu-fit` "
+        "has no figures for the recipe in its current form"
     ]

@@ -220,7 +220,7 @@ def test_another_capacity_is_where_the_accelerators_come_from_and_leaves_the_run
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
 def test_who_takes_spot_is_told_how_little_time_a_run_has_to_save(next_plan: Callable[..., Plan]) -> None:
     (told,) = next_plan(capacity_type="spot").warnings
-    assert "its pods have 25 seconds at most, whatever grace they ask for" in told
+    assert "its pods have at most 25 seconds, even with a longer grace period" in told
     assert not next_plan().warnings
 
 
