@@ -51,11 +51,10 @@ def _declared(kind: type[ConfigModel]) -> dict[str, FieldInfo]:
 def _scenario(name: str, model: type[ConfigModel]) -> str:
     files = " and ".join(f"[`Pulumi.{stack}.yaml`](../Pulumi.{stack}.yaml)" for stack in scenarios()[name])
     above = [_title(kind) for kind in _kinds(model) if _declared(kind) and kind is not model]
-    table = f"\n{_table(model)}" if _declared(model) else ""
-    return (
-        f"\n## {name}\n\nSee [its page](stacks/{name}.md) and {files}. The settings under {_links(above)} "
-        f"belong to it too.\n{table}"
-    )
+    shared = "".join(f"- {_links([title])}\n" for title in above)
+    own = f"\nIts own settings:\n\n{_table(model)}" if _declared(model) else ""
+    links = f"See [its page](stacks/{name}.md) and {files}. It has the settings of these sections:"
+    return f"\n## {name}\n\n{links}\n\n{shared}{own}"
 
 
 def _title(kind: type[ConfigModel]) -> str:

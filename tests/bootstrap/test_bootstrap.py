@@ -73,6 +73,8 @@ def declared() -> Declared:
         create(self, kind, name, props, opts, *rest)
 
     asyncio.set_event_loop(asyncio.new_event_loop())
+    # Another test's root resource belongs to another event loop.
+    pulumi.runtime.settings.reset_options()
     pulumi.runtime.set_mocks(found, project="llm-stacks-bootstrap", stack="test", preview=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pulumi.CustomResource, "__init__", noted)

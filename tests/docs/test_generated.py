@@ -126,10 +126,8 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
     minutes = [phases(resources)[0].minutes for resources in (first, again)]
     assert row.split(" | ")[3] == f"{minutes[0]:.0f}"
     page = " ".join(generated[page_of(scenario)].split())
-    sentence = (
-        "`up` takes {:.1f} minutes with the first build of the image, and {:.1f} minutes once the image exists"
-    )
-    assert sentence.format(*minutes) in page
+    first_up, next_up = (f"{figure:.1f} minutes" for figure in minutes)
+    assert f"`up` takes {first_up} with the first build of the image, and {next_up} once" in page
 
 
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {"llm-stacks:capacity.type": "spot"},
         "capacity.reservation: only capacity.type reservation consumes a reservation, and spot would ignore "
-        "it; remove capacity.reservation, or set capacity.type to reservation",
+        "it; remove capacity.reservation or set capacity.type to reservation",
     ),
     (
         {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
