@@ -132,7 +132,7 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
 
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plans.shipped("l4-kueue")
-    assert "| a run: nobody has said how long it takes" in figures.section("l4-kueue", plan)
+    assert "| a run: no source says how long it takes" in figures.section("l4-kueue", plan)
     monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": SimpleNamespace(Settings=GkeSettings)})
     assert "| a run" not in figures.section("l4-kueue", plan)
     assert figures.row("l4-kueue", plan)[2] == "no runs"
@@ -158,7 +158,7 @@ def test_who_has_a_role_on_what_is_no_order_of_creation() -> None:
 
 
 def test_a_component_of_no_group_is_named() -> None:
-    with pytest.raises(DocumentationError, match=r"Volcano is no component of .* that says its group"):
+    with pytest.raises(DocumentationError, match="Volcano: give this class .* a `group`"):
         picture.section("small", Plan(resources=(STACK, component("Volcano")), changes={}))
 
 
