@@ -23,7 +23,6 @@ PENDING: Final = frozenset(
         "benchmarks",
         "cloud",
         "components",
-        "docs/merge-requests.md",
         "docs/operations-after.md",
         "docs/operations.md",
         "docs/rehearsal.md",
