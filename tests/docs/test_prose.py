@@ -24,7 +24,6 @@ PENDING: Final = frozenset(
         "cloud",
         "components",
         "docs/operations-after.md",
-        "docs/operations.md",
         "docs/rehearsal.md",
         "docs/stacks/a4-accelerate.md",
         "docs/stacks/a4-ray.md",
