@@ -158,7 +158,7 @@ def test_who_has_a_role_on_what_is_no_order_of_creation() -> None:
 
 
 def test_a_component_of_no_group_is_named() -> None:
-    with pytest.raises(DocumentationError, match="Volcano: give this class .* a `group`"):
+    with pytest.raises(DocumentationError, match=r"Volcano: give this class .* a `group`"):
         picture.section("small", Plan(resources=(STACK, component("Volcano")), changes={}))
 
 
