@@ -74,12 +74,13 @@ def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
         # Google's own service agents are named `service-NUMBER@...` or have domains of their own.
         made = email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
         if email != member and made and existing.named(ACCOUNT.type, email) is None:
-            yield f"service account {email} does not exist"
+            yield f"googleapi: Error 400: Service account {email} does not exist., badRequest"
         # On Autopilot service accounts of a cluster are always known to IAM.
         known = ("enableAutopilot", "workloadIdentityConfig")
         clusters = [cluster.inputs for cluster in existing.of_type(CLUSTER.type)]
         if ".svc.id.goog" in member and not any(inputs.get(key) for inputs in clusters for key in known):
-            yield "identity pool does not exist: it comes with the project's first cluster"
+            pool = member.partition(".svc.id.goog")[0].rpartition("/")[2].removeprefix("serviceAccount:")
+            yield f"googleapi: Error 400: Identity Pool does not exist ({pool}.svc.id.goog)., badRequest"
 
 
 # The program makes no project.

@@ -4,6 +4,7 @@ A message is compared with the sentences that Google, Kubernetes and the two pro
 an address say nothing: an unreachable API server is named with `?timeout=32s`.
 """
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,11 @@ _QUOTA_NAME: Final = re.compile(
     r"|[Ii]nsufficient (?:regional|project) quota to satisfy request: resource \"([^\"]+)\""
     r"|[Qq]uota exceeded for ([\w :-]+?)(?: per project| limit|\.|,|$)|[Qq]uota limit '([^']+)'"
 )
+
+
+# What GKE has made and calls failed, in the words of the bridge. It is in the state, and the next `up` takes
+# it for good: `Update` of pulumi-terraform-bridge's pkg/tfbridge/provider.go finds nothing to change.
+_HALF_MADE: Final = re.compile(r"creating (urn:pulumi:\S+[:$]gcp:container/(?:cluster|nodePool):\w+::\S+?): ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +55,10 @@ _IN_THE_WAY: Final = (
 )
 _LOOK_FIRST: Final = "it may be done all the same: `{again} --refresh` looks first and goes on where it was"
 _PASSES: Final = "it passes: `{again}` goes on where it was"
+_REPLACE: Final = (
+    "GKE has made it, and `pulumi up` takes it as it is. If the console shows it in the state ERROR, `pulumi "
+    "up --replace '{urn}'` makes it anew"
+)
 _ASK_PREFLIGHT: Final = (
     "whoever runs `{again}` may not do this: `python -m operations preflight --stack {stack}` lists what "
     "is missing, then `{again}`"
@@ -92,6 +102,12 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=KUBERNETES,
+        sentence=r"an error on the server \(",
+        action="the cluster's control plane fails or is being resized; it passes within minutes: `{again} "
+        "--refresh` looks first what was done, and goes on",
+    ),
+    Remedy(
+        package=KUBERNETES,
         sentence=r"cluster is unreachable|no such host|connection refused|network is unreachable|i/o "
         r"timeout",
         action=_CLUSTER_OUT_OF_REACH,
@@ -104,6 +120,12 @@ _REMEDIES: Final = (
     Remedy(
         sentence=r"connection reset by peer|unexpected EOF|TLS handshake timeout|i/o timeout",
         action="the connection broke in between: `{again} --refresh` looks first what was done, and goes on",
+    ),
+    # Before "deadline exceeded", which is about something that is under way.
+    Remedy(
+        sentence=r"Client\.Timeout exceeded",
+        action="no answer came in time, the network is slow or the API is busy: `{again} --refresh` looks "
+        "first what was done, and goes on",
     ),
     # The project and its organisation. VPC Service Controls speak of an organization's policy too.
     # https://docs.cloud.google.com/vpc-service-controls/docs/troubleshooting
@@ -144,10 +166,25 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=GOOGLE,
-        sentence=r"ZONE_RESOURCE_POOL_EXHAUSTED|RESOURCE_POOL_EXHAUSTED|GCE_STOCKOUT"
+        sentence=r"RESOURCE_POOL_EXHAUSTED|(?i:stockout)|GCE out of resources|no more capacity in the zone"
         r"|does not have enough resources available|currently unavailable in the .* zone",
         action="the zone has no such machines left: wait and `{again}`, or choose another zone, region or "
         "`capacity.type`",
+    ),
+    # https://github.com/hashicorp/terraform-provider-google/issues/10823
+    Remedy(
+        package=GOOGLE,
+        sentence=r"RUNNING_WITH_ERROR",
+        action="the pool stands, but not all of its nodes, mostly because the zone has no such machines. GKE "
+        "goes on trying, and `{again}` goes on meanwhile",
+    ),
+    # Of Cloud Run; the number is 0 where not one instance fits.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"Max instances must be set to \d+ or fewer",
+        action="Cloud Run's quota in the region is smaller than `maxInstances` instances: lower that or, "
+        "for 0, ask for more of what the message says is violated at "
+        "https://console.cloud.google.com/iam-admin/quotas, then `{again}`",
     ),
     Remedy(
         package=GOOGLE,
@@ -181,6 +218,24 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=GOOGLE,
+        sentence=r"[Ss]ervice account \S+ does not exist",
+        action="IAM does not know the service account everywhere yet, or somebody has deleted it: `{again} "
+        "--refresh` looks which, and goes on",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"Identity Pool does not exist",
+        action="the project's first cluster brings the workload identity pool, and IAM does not know it "
+        "everywhere yet: `{again}` goes on where it was",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"containing objects without force_destroy",
+        action="the bucket holds objects: look whether somebody needs them. To delete them with it, `pulumi "
+        "config set forceDestroy true` and `pulumi up`, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
         sentence=r"incompatible operation|[Oo]peration .{0,80}(is in progress|under way|is currently)"
         r"|currently (creating|deleting|undergoing|being)|resourceNotReady",
         action="another change of it is under way; it passes when that ends: `{again}` goes on where it was",
@@ -204,6 +259,12 @@ _REMEDIES: Final = (
         sentence=r"admission webhook .* denied the request",
         action="a rule of the cluster refuses the object: the message says which and why. Change the "
         "setting or the manifest, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"Apply failed with \d+ conflicts?",
+        action="another tool has written a field that the program states: the message names both. Let that "
+        "tool leave the field alone, then `{again}`",
     ),
     Remedy(
         package=KUBERNETES,
@@ -236,7 +297,7 @@ _REMEDIES: Final = (
 
 
 def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") -> str:
-    """The remedy for a message; empty where the table has none.
+    """The remedy for a message; empty where nothing is known.
 
     Args:
         kind: Type token of the resource that the message is about.
@@ -247,10 +308,13 @@ def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") ->
     package = kind.partition(":")[0]
     package = _SPEAKS_LIKE.get(package, package)
     said = _ADDRESS.sub("", message)
-    for remedy in _REMEDIES:
-        if remedy.package in ("", package) and re.search(remedy.sentence, said):
-            return remedy.action.format(quota=_quota_in(said), stack=stack, again=again)
-    return ""
+    rows = (row for row in _REMEDIES if row.package in ("", package) and re.search(row.sentence, said))
+    actions = [row.action for row in itertools.islice(rows, 1)]
+    half_made = _HALF_MADE.search(said)
+    if half_made:
+        actions.append(_REPLACE)
+    urn = half_made[1] if half_made else ""
+    return ". ".join(actions).format(quota=_quota_in(said), stack=stack, again=again, urn=urn)
 
 
 def _quota_in(message: str) -> str:

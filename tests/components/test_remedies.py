@@ -197,6 +197,35 @@ TEXTS = [
         "no such machines left",
     ),
     (
+        POOL,
+        "Error waiting for creating GKE NodePool: Google Compute Engine: Not all instances running in IGM "
+        "after 1m6.2s. Expected 1, running 0, transitioning 1. Current errors: [GCE_STOCKOUT]: Instance 'a' "
+        "creation failed",
+        "no such machines left",
+    ),
+    (
+        POOL,
+        "Node scale up in zones us-east5-b associated with this pod failed: GCE out of resources. Pod is at "
+        "risk of not being scheduled.",
+        "no such machines left",
+    ),
+    (
+        POOL,
+        'Error code 8, message: There is no more capacity in the zone "us-east5-b"; you can try in another '
+        "zone where Cloud TPU Nodes are offered [EID: 0x1]",
+        "no such machines left",
+    ),
+    (POOL, "(state:STOCKOUT, sub-state:STOCKOUT, resource type:compute)", "no such machines left"),
+    (POOL, 'NodePool x was created in the error state "RUNNING_WITH_ERROR"', "not all of its nodes"),
+    (
+        SERVICE,
+        "Error code 9, message: template.scaling.max_instance_count: Max instances must be set to 0 or "
+        "fewer to set the requested total CPU.\nConsider requesting an increase in quota for this region if "
+        "you are seeing sustained usage near this limit, see https://cloud.google.com/run/quotas.\n\nQuota "
+        "violated:\nCpuAllocPerProjectRegion requested: 60000 allowed: 20000",
+        "smaller than `maxInstances` instances",
+    ),
+    (
         JOB,
         'pods "x-1" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: 8, '
         "limited: 8",
@@ -252,7 +281,48 @@ TEXTS = [
         "refused",
         "admission webhook does not answer",
     ),
+    (
+        "gcp:storage/bucket:Bucket",
+        "Error trying to delete bucket a-bucket containing objects without force_destroy set to true",
+        "the bucket holds objects",
+    ),
+    (
+        QUEUE,
+        'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using '
+        "kueue.x-k8s.io/v1beta2: .spec.resourceGroups",
+        "another tool has written a field",
+    ),
     # What passes.
+    (
+        MEMBER,
+        "Error applying IAM policy for project p: Error setting IAM policy: googleapi: Error 400: Service "
+        "account nodes-1@p.iam.gserviceaccount.com does not exist., badRequest",
+        "IAM does not know the service account",
+    ),
+    (
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        "googleapi: Error 400: Identity Pool does not exist (p.svc.id.goog). Please check that you specified "
+        "a valid resource name as returned in the `name` attribute in the configuration API., badRequest",
+        "workload identity pool",
+    ),
+    (
+        NETWORK,
+        'Get "https://compute.googleapis.com/compute/beta/x?alt=json": net/http: request canceled while '
+        "waiting for connection (Client.Timeout exceeded while awaiting headers)",
+        "no answer came in time",
+    ),
+    (
+        NETWORK,
+        'Get "https://compute.googleapis.com/x": context deadline exceeded (Client.Timeout exceeded while '
+        "awaiting headers)",
+        "no answer came in time",
+    ),
+    (
+        NAMESPACE,
+        'an error on the server ("Internal Server Error") has prevented the request from succeeding (get '
+        "namespaces)",
+        "control plane fails or is being resized",
+    ),
     (
         BUCKET,
         "googleapi: Error 403: Cloud Storage JSON API has not been used in project 123 before or it is "
@@ -313,6 +383,17 @@ def test_the_next_command_is_the_one_that_ended() -> None:
     message = "timeout while waiting for state to become 'DONE'"
     assert "`pulumi up --refresh`" in what_to_do(CLUSTER, message, "mine")
     assert "`pulumi destroy --refresh`" in what_to_do(CLUSTER, message, "mine", "pulumi destroy")
+
+
+@pytest.mark.parametrize("told", ["Error waiting for creating GKE cluster: it is unhealthy", "Error 503: x"])
+def test_a_cluster_that_gke_made_and_calls_failed_is_made_anew_by_the_command_that_is_told(told: str) -> None:
+    """The bridge keeps it, and finds nothing to change about it in the next `up`."""
+    urn = "urn:pulumi:mine::llm-stacks::llm-stacks:components:Cluster$gcp:container/cluster:Cluster::c"
+    message = f"1 error occurred:\n\t* creating {urn}: 1 error occurred:\n\t* {told}\n\n"
+    assert f"`pulumi up --replace '{urn}'` makes it anew" in what_to_do(CLUSTER, message, "mine")
+    assert "--replace" not in what_to_do(CLUSTER, told, "mine")
+    bucket = message.replace("gcp:container/cluster:Cluster", BUCKET)
+    assert "--replace" not in what_to_do(BUCKET, bucket, "mine")
 
 
 def test_what_nobody_knows_gets_no_advice() -> None:

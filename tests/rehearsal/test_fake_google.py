@@ -149,7 +149,7 @@ def test_a_service_account_must_exist_before_it_gets_a_role_unless_it_is_google_
         member = {"project": "p", "role": "roles/x", "member": f"serviceAccount:{email}"}
         platform.create(PROJECT_MEMBER, "m", member)
 
-    with pytest.raises(Rejected, match=r"service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
+    with pytest.raises(Rejected, match=r"Service account nobody@p\.iam\.gserviceaccount\.com does not exist"):
         grant("nobody@p.iam.gserviceaccount.com")
     grant("service-1@container-engine-robot.iam.gserviceaccount.com")
     grant("1-compute@developer.gserviceaccount.com")
@@ -165,7 +165,7 @@ def test_pods_have_identities_from_the_first_cluster_that_has_them(
     platform.create(CLUSTER, "without", {**STANDARD, "name": "without"})
     pod = f"principal://{IDENTITIES}/subject/ns/ray/sa/x"
     member = {"bucket": "b", "role": "roles/storage.objectUser", "member": pod}
-    with pytest.raises(Rejected, match="identity pool does not exist"):
+    with pytest.raises(Rejected, match=r"Identity Pool does not exist \(p\.svc\.id\.goog\)"):
         platform.create(BUCKET_MEMBER, "m", member)
     platform.create(CLUSTER, "c", cluster)
     platform.create(BUCKET_MEMBER, "m", member)

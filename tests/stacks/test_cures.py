@@ -63,6 +63,29 @@ def test_the_training_is_run_again(stack: str) -> None:
         assert not rehearsal.cloud.items
 
 
+@pytest.mark.parametrize(
+    ("stack", "name"),
+    [
+        ("tpu-maxtext", "tpu-maxtext-cluster"),
+        pytest.param("a4-ray", "a4-ray-cluster", marks=pytest.mark.slow),
+        pytest.param("l4-kueue", "l4-kueue-l4-pool", marks=pytest.mark.slow),
+    ],
+)
+def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> None:
+    said: list[str] = []
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}, progress=said.append) as rehearsal:
+        rehearsal.faults.add([name], f'{name} was created in the error state "ERROR"', kind="partial")
+        with pytest.raises(RehearsalError, match="was created in the error state"):
+            rehearsal.up()
+        (urn,) = {found[1] for line in said if (found := re.search("`pulumi up --replace '(.+?)'`", line))}
+        rehearsal.up(replace=[urn])
+        assert ("create-replacement", name) in rehearsal.last.steps
+        assert len([item for item in rehearsal.cloud.items if item.name == name]) == 1
+        assert not rehearsal.preview().changed
+        rehearsal.destroy()
+        assert not rehearsal.cloud.items
+
+
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm"]))
 def test_a_bucket_that_is_protected(stack: str) -> None:
     kept = plans.given(stack, imageUri=plans.IMAGE, forceDestroy="false")
