@@ -21,6 +21,10 @@ Log = Callable[[str], None]
 
 TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
+# What Go's compiler, linker and downloads end with, each for each of the files that it was writing.
+_FULL_DISK: Final = "no space left on device"
+# Of all modules under tools/, measured on 2026-11-25.
+_DISK_GB: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +33,7 @@ class GoModule:
 
     Args:
         folder: Its folder under tools/.
+        minutes: How long a first build takes on two idle cores; what modules have in common counts once.
         module: The module that it pins.
         commands: Name of each program and its package.
         files: Folder or file of the module, and where under `.tools/` its copy goes.
@@ -36,6 +41,7 @@ class GoModule:
     """
 
     folder: str
+    minutes: float
     module: str
     commands: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +91,9 @@ class GoModule:
             ["go", *arguments], cwd=_MODULES / self.folder, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            raise EngineError(f"building {self.folder} failed:\n{done.stderr.strip() or done.stdout.strip()}")
+            raise EngineError(
+                f"building {self.folder} failed{_reason(done.stderr.strip() or done.stdout.strip())}"
+            )
         return done.stdout
 
 
@@ -116,10 +124,21 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     if problem := missing(modules):
         raise EngineError(problem)
     with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
-        for module in [module for module in modules if not module.is_built]:
-            what = ", ".join(module.commands)
-            log(f"building {what} ({module.folder} {module.version}) with Go into {TOOLS}; takes minutes")
+        unbuilt = [module for module in modules if not module.is_built]
+        minutes = max(1, round(sum(module.minutes for module in unbuilt)))
+        for number, module in enumerate(unbuilt, 1):
+            programs = ", ".join(module.commands)
+            place = f"{number} of {len(unbuilt)}, about {minutes} minutes in all on two idle cores"
+            log(f"building {programs} ({module.folder} {module.version}) with Go into {TOOLS}: {place}")
             module.build()
+
+
+def _reason(output: str) -> str:
+    """The end of the sentence that a build has failed: one line for a full disk, else all that Go says."""
+    if _FULL_DISK not in output:
+        return f":\n{output}"
+    cache = os.environ.get("GOCACHE", "~/.cache/go-build")
+    return f": {_FULL_DISK}; programs and Go's caches ({cache}, ~/go/pkg/mod) need about {_DISK_GB} GB"
 
 
 @contextmanager

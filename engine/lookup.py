@@ -16,6 +16,7 @@ from engine.go_build import GoModule, Log
 
 _PULUMI: Final = GoModule(
     folder="pulumi",
+    minutes=3,
     module="github.com/pulumi/pulumi/pkg/v3",
     commands={"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"},
     version_variable="github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",

@@ -30,12 +30,12 @@ class Result:
         """Takes one event."""
         if event.res_outputs_event:
             step = event.res_outputs_event.metadata
-            self.steps.append((_text(step.op), _name(step.urn)))
+            self.steps.append((operation_name(step.op), _name(step.urn)))
         elif event.summary_event:
-            self.changes = {_text(op): n for op, n in event.summary_event.resource_changes.items()}
+            self.changes = {operation_name(op): n for op, n in event.summary_event.resource_changes.items()}
         elif event.diagnostic_event and event.diagnostic_event.severity == "error":
             name = _name(event.diagnostic_event.urn or "")
-            text = _MARKUP.sub("", event.diagnostic_event.message).strip()
+            text = plain(event.diagnostic_event.message)
             # Some diagnostics only say that an earlier one ended the operation.
             if text and not text.startswith(_AFTERMATH):
                 self.errors.append(f"{name}: {text}" if name and not name.startswith("llm-stacks-") else text)
@@ -55,6 +55,11 @@ def _name(urn: str) -> str:
     return urn.rpartition("::")[2]
 
 
-def _text(operation: object) -> str:
+def plain(message: str) -> str:
+    """A message without the engine's marks for colours."""
+    return _MARKUP.sub("", message).strip()
+
+
+def operation_name(operation: object) -> str:
     """`create` for the SDK's enumeration member as for a plain text."""
     return str(getattr(operation, "value", operation))

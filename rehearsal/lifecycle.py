@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-
 from engine import project
 from engine.lock import held
 from engine.plan import Plan
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
 
 RESULTS: Final = project.ROOT / ".rehearsal"
-_CONSOLE: Final = Console()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +56,9 @@ class Lifecycle:
         return True
 
     def _plan(self, rehearsal: Rehearsal) -> Plan:
-        _head("preview")
+        display.head("preview")
         plan = rehearsal.preview()
-        _CONSOLE.print(display.tree(plan))
+        display.CONSOLE.print(display.tree(plan))
         for warning in plan.warnings:
             _log(f"warning: {warning}")
         (self._results / "plan.json").write_text(plan.as_json())
@@ -95,18 +92,18 @@ class Lifecycle:
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         made = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
         orphans = made - {each.get("id") for each in _resources(state)}
-        _head("second preview")
+        display.head("second preview")
         again = rehearsal.preview()
-        _CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
-        _head("refresh")
+        display.CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
+        display.head("refresh")
         drift = rehearsal.refresh().changed
         if any([spoil(item) for item in rehearsal.cloud.items if item.name == name and not self.cluster]):
-            _head(f"refresh after somebody has changed {name}")
+            display.head(f"refresh after somebody has changed {name}")
             rehearsal.refresh()
             self._run(rehearsal, "up", "update")
         self._run(rehearsal, "destroy", "deletion")
         left = self._left(rehearsal, orphans)
-        _head("summary")
+        display.head("summary")
         if name:
             _log(f"what failed at {name} went through the second time")
         if drift:
@@ -129,7 +126,7 @@ class Lifecycle:
         """Up or destroy until it goes through: it meets the fault, then what that has left in the way."""
         name, kind = self._fault
         rehearsal.faults.add([name] if name else [], kind=kind, at=at)
-        _head(f"{verb} that fails at the {at} of {name}" if name else verb)
+        display.head(f"{verb} that fails at the {at} of {name}" if name else verb)
         while True:
             struck = len(rehearsal.faults.struck)
             try:
@@ -143,7 +140,7 @@ class Lifecycle:
             for item in met:
                 _log(f"deleted by hand: {item.type} {item.id}")
                 rehearsal.cloud.remove(item)
-            _head(verb)
+            display.head(verb)
         if at != "deletion" and name in rehearsal.faults.waiting:
             raise RehearsalError(f"--fail-at {name}: its {at} was to fail but did not")
 
@@ -187,9 +184,5 @@ def _resources(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [each for each in every if not re.search("::pulumi:providers:[^:]+::default", each["urn"])]
 
 
-def _head(title: str) -> None:
-    _CONSOLE.rule(title, align="left")
-
-
 def _log(text: str) -> None:
-    _CONSOLE.out(text, highlight=False)
+    display.CONSOLE.out(text, highlight=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pulumi.automation as automation
 from pulumi.automation._stack import StackInitMode
+from pulumi.automation.events import EngineEvent
 
 from cloud.credentials import TOKEN_VARIABLE
 from engine import checkouts, lookup, plan, project
@@ -48,6 +49,7 @@ class Rehearsal:
         overrides: Configuration values over the stack file's, `{"capacity.type": "spot"}`.
         program: Program to run; by default the project's own `__main__.py`.
         progress: Told every line that the engine prints.
+        events: Told every event of the operations that change something; of previews none.
         log: Told what takes long, such as building the engine.
         plane: A running control plane for the stack's Kubernetes objects; without one the fake provider keeps
             them to itself.
@@ -71,6 +73,7 @@ class Rehearsal:
         program: Callable[[], Any] | None = None,
         *,
         progress: Log | None = None,
+        events: Callable[[EngineEvent], None] | None = None,
         log: Log = print,
         plane: "ControlPlane | None" = None,
         checkout: Path = project.ROOT,
@@ -85,6 +88,7 @@ class Rehearsal:
         self.configuration = configuration(stack, self._overrides, checkout)
         self._program = program or self._run_main
         self._progress = progress
+        self._events = events
         self._log = log
         self._plane = plane
         self.faults = Faults()
@@ -199,14 +203,26 @@ class Rehearsal:
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)
 
     def _operate(self, operation: Callable[..., Any], **options: Any) -> Result:
-        self._run(operation, on_output=self._progress, show_secrets=False, suppress_outputs=True, **options)
+        options |= {"on_output": self._progress, "show_secrets": False, "suppress_outputs": True}
+        self._run(operation, self._events, **options)
         return self.last
 
-    def _run(self, operation: Callable[..., Any], **options: Any) -> Any:
+    def _run(
+        self,
+        operation: Callable[..., Any],
+        events: Callable[[EngineEvent], None] | None = None,
+        **options: Any,
+    ) -> Any:
         self.last = result = Result()
+
+        def on_event(event: EngineEvent) -> None:
+            result(event)
+            if events:
+                events(event)
+
         try:
             with checkouts.using(self._checkout):
-                return operation(parallel=_PARALLEL, on_event=result, **options)
+                return operation(parallel=_PARALLEL, on_event=on_event, **options)
         except automation.CommandError as error:
             # What the engine printed as errors, without the SDK's frame around it.
             raise RehearsalError(result.message or str(error).partition("stderr:")[2].strip()) from None

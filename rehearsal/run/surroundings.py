@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from cloud.machines import TOPOLOGY_LABEL, TPU_SLICES
+from engine.go_build import Log
 from engine.project import ROOT
 from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
@@ -40,6 +41,7 @@ class Surroundings:
 
     Args:
         models: The Hub's repositories, `models/ORG/NAME` and `datasets/ORG/NAME`; made when missing.
+        log: Told what takes long.
 
     Attributes:
         cloud: What exists in the project; nobody may use a bucket while there is none.
@@ -49,8 +51,8 @@ class Surroundings:
         folder: Of the pods' logs, in `logs`, and of the buckets, in `buckets`.
     """
 
-    def __init__(self, models: Path) -> None:
-        self._models = models
+    def __init__(self, models: Path, log: Log = print) -> None:
+        self._models, self._log = models, log
         self._laying_out = threading.Lock()
         self._laid_out: dict[str, Image] = {}
         self.cloud: FakeCloud | None = None
@@ -59,6 +61,7 @@ class Surroundings:
     def __enter__(self) -> Self:
         """Starts the servers."""
         if not self._models.exists():
+            self._log("making tiny models and data sets, a quarter of a minute")
             # Torch leaves a folder among the temporary files.
             beside = {**os.environ, "TMPDIR": str(self._models.parent)}
             subprocess.run(

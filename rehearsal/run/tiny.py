@@ -288,9 +288,19 @@ def make_hub(path: Path) -> None:
             (path / kind / name).symlink_to(path / made)
 
 
+def hide_progress_bars() -> None:
+    """They say nothing of models this small."""
+    import datasets
+    import transformers
+
+    datasets.disable_progress_bars()
+    transformers.utils.logging.disable_progress_bar()
+
+
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     sys.path.insert(0, str(Path(__file__).parents[2] / "workloads"))
+    hide_progress_bars()
     make_data(folder / "data", rows=20)
     make_texts(folder, rows=128)
     make_model(folder / "model")

@@ -9,6 +9,7 @@ import semver
 
 from engine import go_build, lookup
 from engine.errors import EngineError
+from engine.go_build import GoModule
 from tests.operations.fake_pulumi import FakePulumi
 
 
@@ -87,6 +88,42 @@ def test_a_failed_build_shows_why_and_leaves_no_engine(
         lookup.find(lambda text: None)
     assert list((bare_machine / "bin").iterdir()) == []
     assert not (go_build.TOOLS / "pulumi.version").exists()
+
+
+def test_a_full_disk_is_one_line_of_a_failed_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = tmp_path / "go"
+    line = "compile: writing output: write /tmp/go-build1/b99/_pkg_.a: no space left on device"
+    go.write_text(
+        f"#!/bin/sh\nfor n in $(seq 100); do echo '# k8s.io/api'; echo '{line}'; done >&2\nexit 1\n"
+    )
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
+    with pytest.raises(EngineError) as failure:
+        module("kuberay").build()
+    text = str(failure.value)
+    assert text.startswith("building kuberay failed: no space left on device; ") and "\n" not in text
+    assert text.endswith(" GB")
+
+
+def test_before_each_build_it_is_said_how_many_there_are_and_how_long_all_of_them_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
+    monkeypatch.setattr(GoModule, "build", lambda _self: None)
+    lines: list[str] = []
+    go_build.build([module("kuberay", 2.5), module("etcd", 0.5)], lines.append)
+    first, second = lines
+    assert first.endswith(": 1 of 2, about 3 minutes in all on two idle cores")
+    assert second.endswith(": 2 of 2, about 3 minutes in all on two idle cores")
+
+
+def module(folder: str, minutes: float = 1) -> GoModule:
+    """A module of tools/ with one program."""
+    version = {"kuberay": "github.com/ray-project/kuberay/ray-operator", "etcd": "go.etcd.io/etcd/server/v3"}
+    return GoModule(
+        folder=folder, minutes=minutes, module=version[folder], commands={folder: version[folder]}
+    )
 
 
 def test_a_build_is_pinned_and_put_where_it_is_found_again(

@@ -1,0 +1,65 @@
+"""What `make rehearse-run` says while pods train."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from rehearsal.control_plane.api import ApiError
+from rehearsal.run.report import TrainingLog
+
+
+class StageStub:
+    """A training that is at another step each time it is asked."""
+
+    def __init__(self, *moments: Any) -> None:
+        self._moments = list(moments)
+
+    def losses(self) -> dict[int, float]:
+        self._now = self._moments.pop(0)
+        if isinstance(self._now, Exception):
+            raise self._now
+        return self._now if isinstance(self._now, dict) else {}
+
+    def pods(self) -> list[dict[str, Any]]:
+        return [{"status": {"phase": phase}} if phase else {} for phase in self._now]
+
+    @property
+    def is_over(self) -> bool:
+        return not self._moments
+
+
+def lines(*moments: Any) -> list[str]:
+    """The lines of a training, and after how many seconds each came."""
+    stage: Any = StageStub(*moments)
+    pauses, said = [], list[str]()
+
+    def is_over(seconds: float) -> bool:
+        pauses.append(seconds)
+        return stage.is_over
+
+    training = TrainingLog(stage, said.append, is_over)
+    with training:
+        training._thread.join()
+    assert set(pauses) == {10.0}
+    return [re.sub(r"^ *\d+ s: ", "", line) for line in said]
+
+
+def test_every_ten_seconds_there_is_a_line_with_step_and_loss_or_what_the_pods_do() -> None:
+    assert lines([], ["Running", "", "Pending"], {1: 8.25, 2: 8.0}, {1: 8.25, 2: 8.0, 3: 7.5}) == [
+        "no pod yet",
+        "no step yet, pods: 2 Pending, 1 Running",
+        "step 2, loss 8.000",
+        "step 3, loss 7.500",
+    ]
+
+
+def test_an_api_server_that_is_gone_for_a_while_ends_nothing() -> None:
+    assert lines(ApiError(503, "gone"), {4: 7.0}) == ["step 4, loss 7.000"]
+
+
+def test_the_lines_end_with_the_training() -> None:
+    said: list[str] = []
+    silent: Any = SimpleNamespace(losses=dict, pods=list)
+    with TrainingLog(silent, said.append) as training:
+        pass
+    assert not training._thread.is_alive() and said == []

@@ -1,0 +1,46 @@
+"""What a person sees while the engine works."""
+
+import re
+
+import pytest
+
+from rehearsal.display import OperationLog
+from rehearsal.session import Rehearsal
+
+
+@pytest.fixture(scope="module")
+def operations() -> dict[str, list[str]]:
+    """What is printed of each operation on a stack."""
+    lines: list[str] = []
+    printed = {}
+    with Rehearsal("a4-ray", events=OperationLog(lines.append)) as rehearsal:
+        for operation in (rehearsal.up, rehearsal.refresh, rehearsal.destroy):
+            operation()
+            printed[operation.__name__] = lines[:]
+            lines.clear()
+        # All but the stack, its components and the providers that nobody has declared.
+        assert rehearsal.cloud.items == []
+    return printed
+
+
+def test_a_resource_that_is_made_has_one_line(operations: dict[str, list[str]]) -> None:
+    made = [line.split() for line in operations["up"] if line.startswith(" + ")]
+    names = [name for _, name, _ in made]
+    assert len(names) == len(set(names)) > 35
+    assert ["+", "a4-ray-bucket", "gcp:storage:Bucket"] in made
+    assert "a4-ray" not in names and "default" not in " ".join(names)
+
+
+def test_refusals_of_the_rehearsal_s_own_are_called_that(operations: dict[str, list[str]]) -> None:
+    text = "\n".join(operations["up"])
+    assert "warning" not in text and "hook" not in text
+    assert "a4-ray-cluster: refused on purpose, its Google API was enabled a moment ago; tried again" in text
+    refusals = [line for line in operations["up"] if "refused" in line]
+    assert all("refused on purpose, " in line for line in refusals)
+    assert len(refusals) == len(set(refusals)) > 4
+
+
+def test_what_is_deleted_is_a_count(operations: dict[str, list[str]]) -> None:
+    assert operations["refresh"] == []
+    begin, end = operations["destroy"]
+    assert begin == "deleting" and re.fullmatch(r"\d+ deleted", end)
