@@ -19,17 +19,19 @@ def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
         ValueError: If a training step needs more memory than a GPU has.
     """
     recipe = load_recipe(name)
-    figures = json.loads(FIT.read_text()).get(name, {})
+    figures = json.loads(FIT.read_text()).values()
     # More processes never need more memory per GPU than fewer.
     points = [
         point
-        for point in (figures["points"] if figures.get("digest") == recipe.digest else ())
+        for figure in figures
+        if figure["key"] == recipe.memory_key
+        for point in figure["points"]
         if point["processes"] <= gpus and point["max_length"] == recipe.training.max_length
     ]
     if not points:
         return (
-            f"it is not known whether {name} fits into the memory of each {gpu.name}: `make gpu-fit` has no "
-            "figures for the recipe in its current form"
+            f"it is not known whether {name} fits into the memory of each {gpu.name}: add the recipe to CASES "
+            "in benchmarks/training/fit.py and run `make gpu-fit`"
         )
     needed_gb = sum(max(points, key=lambda point: point["processes"])["bytes"].values()) / 1e9
     share = needed_gb / gpu.memory_gb

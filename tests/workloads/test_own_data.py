@@ -190,6 +190,17 @@ def test_a_run_on_conversations_learns_and_finishes(chats: Recipe, tmp_path: Pat
     assert lines[-1]["loss"] < lines[0]["loss"] - 0.1
 
 
+def test_a_recipe_of_eight_lines_trains(chats: Recipe, tiny: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.yaml"
+    short.write_text(
+        f"model:\n  name: {tiny / 'text-model'}\n"
+        f"data:\n  files: {json.dumps(chats.data.files)}\n  messages: messages\n"
+        "training:\n  epochs: 2\n"
+    )
+    assert main(["local", f"--recipe={short}", f"--storage={tmp_path}/store", "--run=short"]) == 0
+    assert json.loads((tmp_path / "store/short/COMPLETE.json").read_text())
+
+
 def test_conversations_with_an_empty_turn_are_left_out_and_counted(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

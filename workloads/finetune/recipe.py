@@ -4,8 +4,8 @@ Nothing heavy is imported here, so a wrong key is reported in a fraction of a se
 """
 
 import hashlib
-import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
@@ -21,12 +21,16 @@ from pydantic import (
     model_validator,
 )
 
-from ending.recipe_file import checked, did_you_mean, find, load, parsed
+from ending.recipe_file import checked, find, load, parsed
+from finetune.contradictions import contradictions, placeholder_problems
 
 RECIPES = Path(__file__).parent / "recipes"
-# What each recipe's step takes of a GPU, as `make gpu-fit` computed it.
+# GPU memory that a step of each recipe takes, as `make gpu-fit` computed it.
 FIT = RECIPES / "fit.json"
-NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
+# Every linear layer of the language model. A vision tower keeps its weights.
+_LANGUAGE_MODEL_LAYERS = (
+    r"(?!.*vision).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+)
 
 
 def _not_blank(text: str) -> str:
@@ -36,7 +40,7 @@ def _not_blank(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_not_blank)]
-# Empty when it is not given.
+# A text that may be left out: then it is empty.
 MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
 
 
@@ -45,17 +49,17 @@ class _Section(BaseModel):
 
 
 class _Source(_Section):
-    """What is read from the Hugging Face Hub, or from a directory."""
+    """A model or a data set, from the Hugging Face Hub or a directory."""
 
     name: Text = Field(description="A Hugging Face id or a directory.")
     revision: Text | None = Field(
         None,
-        description="Branch, tag or commit on the Hub. A run keeps to the commit that it had when it began.",
+        description="Branch, tag or commit on the Hub. A run keeps the commit with which it began.",
     )
 
     @property
     def on_hub(self) -> bool:
-        """Whether the name is an id, not a directory."""
+        """Whether the name is an id of the Hub and not a directory."""
         return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
 
 
@@ -64,52 +68,65 @@ class Model(_Source):
 
     kind: ClassVar = "model"
 
-    quantization: Literal["nf4", "none"]
-    precision: Literal["bf16", "fp32"]
+    quantization: Literal["nf4", "none"] = Field(
+        "none", description="nf4 holds the base model's weights in 4 bits, which takes less memory."
+    )
+    precision: Literal["bf16", "fp32"] = Field(
+        "bf16", description="Number format of weights and activations."
+    )
 
 
 class Lora(_Section):
     """The adapter."""
 
-    rank: PositiveInt
-    alpha: PositiveInt
-    dropout: float = Field(ge=0, lt=1)
-    target_modules: Text = Field(description="A regular expression over full module names.")
+    rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
+    alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
+    dropout: float = Field(0, ge=0, lt=1, description="Share of the adapter's inputs that a step leaves out.")
+    target_modules: Text = Field(
+        _LANGUAGE_MODEL_LAYERS,
+        description="Layers that get an adapter: a regular expression over full module names. By default "
+        "every linear layer of the language model.",
+    )
 
 
 class Data(_Source):
-    """The rows, and the columns that become a conversation."""
+    """The rows, and the columns from which a conversation is made."""
 
     kind: ClassVar = "dataset"
 
-    name: MaybeText = Field("", description="A Hugging Face id or a directory; or else there are files.")
-    config: Text | None = Field(
-        None, description="The data set's configuration (subset), where it has several."
+    name: MaybeText = Field(
+        "", description="A Hugging Face id or a directory. Leave it out when you name files."
     )
+    config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
     files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
-        [], description="JSONL or parquet, all of one kind: gs://BUCKET/FILE or paths, in place of name."
+        [],
+        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE or paths.",
     )
-    split: Text = "train"
-    rows: PositiveInt | None = Field(None, description="Rows drawn for training; by default all.")
+    split: Text = Field("train", description="The split that rows are drawn from.")
+    rows: PositiveInt | None = Field(None, description="Rows to draw for training. By default all.")
     test_rows: NonNegativeInt = Field(
-        0, description="Rows more that are held out for evaluation; both are drawn with the training's seed."
+        0,
+        description="Rows to hold out for evaluation, besides those for training. The training's seed draws "
+        "both.",
     )
-    image: Text | None = Field(None, description="Column; without one the conversation is text.")
+    image: Text | None = Field(
+        None, description="Column with the pictures. Leave it out for conversations of text."
+    )
     messages: Text | None = Field(
         None,
-        description="Column of whole conversations, lists of role and content, in place of reply and prompt; "
-        "every reply is trained.",
+        description="Column of whole conversations, lists of role and content, in place of reply and prompt. "
+        "Every reply is trained.",
     )
-    reply: MaybeText = Field("", description="Column.")
+    reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
     fields: dict[str, str] = Field(
-        {}, description="The placeholders of prompt, and the column that each is filled from."
+        {}, description="Placeholders of prompt, and the column that fills each of them."
     )
-    system: Text | None = None
-    prompt: MaybeText = ""
+    system: Text | None = Field(None, description="A system message before every prompt.")
+    prompt: MaybeText = Field("", description="The user's message, with {placeholders} that fields names.")
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The data set's name, or its files, for messages."""
         return self.name or ", ".join(self.files)
 
     @property
@@ -124,56 +141,74 @@ class Data(_Source):
 
 
 class Training(_Section):
-    """Length, batch, optimizer and what is written on the way (counts in optimizer steps)."""
+    """Length, batch, optimizer and what is saved on the way. A count of steps is of optimizer steps."""
 
-    epochs: PositiveInt
-    batch_size: PositiveInt = Field(description="Rows, or with packing sequences, per process.")
-    accumulation_steps: PositiveInt
-    packing: bool = False
-    max_length: PositiveInt | None = Field(
-        None, description="Tokens of a packed sequence at most; text rows of more are left out."
+    epochs: PositiveInt = Field(1, description="How often the run sees every row.")
+    batch_size: PositiveInt = Field(
+        1, description="Rows per process and forward pass. With packing it counts sequences."
     )
-    learning_rate: PositiveFloat
-    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"]
-    warmup_steps: float = Field(0, ge=0, description="Steps; below 1 a share of all steps.")
-    weight_decay: float = Field(0, ge=0)
-    optimizer: Literal["adamw_torch_fused", "adamw_torch"]
-    max_grad_norm: PositiveFloat
-    gradient_checkpointing: bool
+    accumulation_steps: PositiveInt = Field(1, description="Forward passes per optimizer step.")
+    packing: bool = Field(
+        False, description="Whether rows of text are laid end to end in sequences of max_length tokens."
+    )
+    max_length: PositiveInt | None = Field(
+        None, description="Greatest number of tokens of a sequence. Longer rows of text are left out."
+    )
+    learning_rate: PositiveFloat = Field(2e-4, description="The highest learning rate of the schedule.")
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = Field(
+        "cosine", description="How the learning rate changes from the first step to the last."
+    )
+    warmup_steps: float = Field(
+        0, ge=0, description="Steps in which the learning rate rises. Below 1 it is a share of all steps."
+    )
+    weight_decay: float = Field(0, ge=0, description="AdamW's weight decay.")
+    optimizer: Literal["adamw_torch_fused", "adamw_torch"] = Field(
+        "adamw_torch_fused", description="The optimizer, as transformers calls it."
+    )
+    max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm at most.")
+    gradient_checkpointing: bool = Field(
+        True, description="Whether activations are computed twice to take less memory."
+    )
     sharding: Literal["none", "fsdp2"] = Field(
         "none", description="fsdp2 shards the base model over the processes."
     )
-    seed: NonNegativeInt
+    seed: NonNegativeInt = Field(42, description="Seed of everything that is random.")
     data_seed: NonNegativeInt | None = Field(
-        None, description="Of drawing and order of rows; by default seed."
+        None, description="Seed that draws the rows and orders them. By default seed."
     )
-    loader_processes: NonNegativeInt
-    log_every_steps: PositiveInt
+    loader_processes: NonNegativeInt = Field(1, description="Processes that prepare batches, per process.")
+    log_every_steps: PositiveInt = Field(5, description="Steps from one line of metrics to the next.")
     report_to: list[Text] = Field(
-        [], description="Trackers as transformers calls them: tensorboard, wandb, others that the image has."
+        [],
+        description="Trackers as transformers calls them: tensorboard, wandb, or others that the image has.",
     )
     evaluate_every_steps: PositiveInt | None = Field(
-        None, description="Where there are test rows, evaluation comes at the end and every so many steps."
+        None,
+        description="Steps from one evaluation of the test rows to the next. By default there is one, at the "
+        "end.",
     )
     load_best_model_at_end: bool = Field(
         False, description="Publish the adapter whose evaluation had the lowest loss, not the last one."
     )
     early_stopping_patience: PositiveInt | None = Field(
-        None, description="Evaluations in a row without a lower loss after which the run is finished."
+        None, description="Evaluations in a row without a lower loss after which the run ends."
     )
-    save_every_steps: PositiveInt
-    checkpoints_to_keep: PositiveInt
+    save_every_steps: PositiveInt = Field(25, description="Steps from one checkpoint to the next.")
+    checkpoints_to_keep: PositiveInt = Field(2, description="The newest checkpoints that stay in the bucket.")
     result: Literal["adapter", "model"] = Field(
         "adapter",
-        description="model is the base model with the adapter merged into it, beside the adapter.",
+        description="adapter publishes the adapter. model also publishes the base model with the adapter "
+        "merged into it.",
     )
     push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
-    hub_model_id: Text | None = Field(None, description="The Hub's repository for it, made if there is none.")
-    hub_private_repo: bool = Field(True, description="Whether it is made as a private one.")
+    hub_model_id: Text | None = Field(
+        None, description="The Hub's repository for the result. It is made if there is none."
+    )
+    hub_private_repo: bool = Field(True, description="Whether a repository that is made is private.")
 
     @property
     def rows_seed(self) -> int:
-        """The seed of drawing rows, and of their order."""
+        """The seed that draws the rows and orders them."""
         return self.seed if self.data_seed is None else self.data_seed
 
 
@@ -182,65 +217,76 @@ class Evaluation(_Section):
 
     judge: Literal["sql", "emoji", "text"] = Field(
         "text",
-        description="How answer and reply are compared: sql runs both queries in tables of the row's own "
-        "schema, emoji and text count the emoji or words that they share.",
+        description="How an answer is compared with the row's reply. sql runs both queries in tables of the "
+        "row's own schema. emoji and text count the emoji or words that both have.",
     )
-    rows: NonNegativeInt = Field(0, description="Test rows that are answered at most; by default none.")
-    max_new_tokens: PositiveInt = Field(256, description="Tokens of an answer at most.")
+    rows: NonNegativeInt = Field(0, description="Greatest number of test rows to answer. By default none.")
+    max_new_tokens: PositiveInt = Field(256, description="Greatest number of tokens of an answer.")
     every_steps: PositiveInt | None = Field(
-        None, description="Answers after the checkpoints of every so many steps too."
+        None,
+        description="Steps from one answering of the test rows to the next. By default only the end has one.",
     )
     good: dict[Literal["execution_accuracy", "exact", "overlap"], Annotated[float, Field(ge=0, le=1)]] = (
         Field(
             {},
-            description="Figures below which the run is complete, but not good: no service starts with it.",
+            description="Lowest figures of a good run. No service serves a complete run below them.",
         )
     )
 
     def not_good(self, figures: Mapping[str, float]) -> str | None:
-        """Which figures of the answers at the end are below what a good run has; None when none is."""
+        """The figures that are below those of a good run, or None."""
         low = [name for name, least in self.good.items() if figures[name] < least]
         return ", ".join(f"{name} {figures[name]:.6g} is below {self.good[name]:g}" for name in low) or None
 
 
 class Recipe(_Section):
-    """Everything that decides the result of a run, except how many processes take part."""
+    """Everything that decides the result of a run, except the number of processes."""
 
     model: Model
-    lora: Lora
+    lora: Lora = Lora()
     data: Data
-    training: Training
+    training: Training = Training()
     evaluation: Evaluation = Evaluation()
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Recipe":
-        problems = [*_placeholder_problems(self.data), *_contradictions(self)]
+        problems = [*placeholder_problems(self.data), *contradictions(self)]
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they are written beside a run."""
+        """Plain values, as a run records them."""
         return self.model_dump()
 
     @property
-    def digest(self) -> str:
-        """Another one when anything in the recipe is another; the same when there is a new setting."""
-        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:12]
+    def memory_key(self) -> str:
+        """Digest of everything that the GPU memory of a step depends on, but max_length."""
+        fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
+        parts = {
+            "model": self.model.model_dump(include={"name", "quantization", "precision"}),
+            "lora": self.lora.model_dump(include={"rank", "dropout", "target_modules"}),
+            "training": self.training.model_dump(
+                include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
+            ),
+            # Packed sequences have one length, so the rows do not matter.
+            "rows": {} if self.training.packing else fills,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def commits(self) -> dict[str, str | None]:
-        """The revisions of model and data set."""
+        """The revision of the model and of the data set."""
         return {"model": self.model.revision, "data": self.data.revision}
 
     @property
     def sources(self) -> dict[str, Model | Data]:
-        """What is read from the Hub, by section."""
+        """The sections whose source is on the Hub."""
         sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
         return {name: source for name, source in sections.items() if source.on_hub}
 
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
-        """The same with these commits of its sources."""
+        """The same recipe, with its sources at these commits."""
         pinned = {
             name: getattr(self, name).model_copy(update={"revision": revision})
             for name, revision in commits.items()
@@ -250,10 +296,13 @@ class Recipe(_Section):
 
 
 def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a shipped recipe by name, or any file by path (it ends in .yaml or contains a slash).
+    """Read a shipped recipe by name, or any file by path: a path ends in .yaml or contains a slash.
 
-    `overrides` are KEY=VALUE with a dotted key, for example training.epochs=1, and take the place of what the
-    file says. Raises RecipeError with every problem at once.
+    Args:
+        overrides: KEY=VALUE with a dotted key, such as training.epochs=1. They replace what the file says.
+
+    Raises:
+        RecipeError: With every problem at once.
     """
     path = find(name_or_path, RECIPES)
     tree = load(path)
@@ -262,78 +311,15 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def with_defaults(tree: Any) -> Any:
-    """A recipe as an earlier version of this package wrote it, with the keys that have come since."""
+    """A recipe that an earlier version of this package recorded, with the keys that are newer."""
     try:
         return Recipe.model_validate(tree).to_dict()
     except ValidationError:
         return tree
 
 
-def _placeholder_problems(data: Data) -> list[str]:
-    try:
-        used = {name for _, name, _, _ in string.Formatter().parse(data.prompt) if name is not None}
-    except ValueError as error:
-        return [f"data.prompt is not a valid template: {error} (write {{{{ and }}}} for braces)"]
-    unnamed = [
-        f"data.prompt uses {{{name}}}, which data.fields does not name{did_you_mean(name, data.fields)}"
-        for name in sorted(used - set(data.fields))
-    ]
-    return unnamed + [
-        f"data.fields.{name} is not used in data.prompt" for name in sorted(set(data.fields) - used)
-    ]
-
-
-def _contradictions(recipe: Recipe) -> Iterable[str]:
-    """Settings that are right one by one and make no sense together."""
-    model, data, training = recipe.model, recipe.data, recipe.training
-    if bool(data.name) == bool(data.files):
-        yield "data.name, a data set, or data.files must be given, not both"
-    if len({Path(file).suffix for file in data.files}) > 1:
-        yield "data.files must all be of one kind, .jsonl or .parquet"
-    if data.config and data.files:
-        yield "data.config is of a data set, and data.files have none"
-    if data.messages and data.model_dump(include=NOT_WITH_MESSAGES, exclude_defaults=True):
-        left_out = ", ".join(sorted(NOT_WITH_MESSAGES))
-        yield f"data.messages are whole conversations of text; {left_out} must be left out"
-    if not data.messages and not (data.reply and data.prompt):
-        yield "data.reply and data.prompt, or data.messages, must be given"
-    if data.image and training.packing:
-        yield "training.packing packs text; with data.image it must be false"
-    for section, source in (("model", model), ("data", data)):
-        if source.revision and not source.on_hub:
-            yield f"{section}.revision is of the Hub, and {section}.name no id of it"
-    if data.image and training.max_length is not None:
-        yield "training.max_length counts tokens of text; with data.image it must be left out"
-    if training.packing and training.max_length is None:
-        yield "training.packing needs training.max_length, the tokens of a packed sequence"
-    if training.warmup_steps and training.schedule == "constant":
-        yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
-    if training.evaluate_every_steps is not None and not data.test_rows:
-        yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
-    if training.load_best_model_at_end and (
-        not training.evaluate_every_steps or training.evaluate_every_steps % training.save_every_steps
-    ):
-        yield "training.load_best_model_at_end needs training.evaluate_every_steps, a multiple of the saves'"
-    if training.push_to_hub and not training.hub_model_id:
-        yield "training.push_to_hub needs training.hub_model_id, OWNER/NAME"
-    if training.early_stopping_patience and not training.load_best_model_at_end:
-        yield "training.early_stopping_patience needs training.load_best_model_at_end"
-    if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
-        yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
-    if recipe.evaluation.good and not (data.test_rows and recipe.evaluation.rows):
-        yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
-    for figure in recipe.evaluation.good:
-        if (figure == "execution_accuracy") != (recipe.evaluation.judge == "sql"):
-            yield f"evaluation.good names {figure}, which judge {recipe.evaluation.judge} does not give"
-    if (recipe.evaluation.every_steps or 0) % training.save_every_steps:
-        yield "evaluation.every_steps must be a multiple of training.save_every_steps"
-    if training.sharding == "fsdp2" and model.quantization == "nf4":
-        # https://github.com/huggingface/accelerate/pull/3987: 4-bit weights are left out of the sharding.
-        yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"
-
-
 def _override(tree: object, text: str) -> Iterator[str]:
-    """Put KEY=VALUE into the tree of a recipe, or say what is wrong with it."""
+    """Put KEY=VALUE into the tree of a recipe, or yield what is wrong with it."""
     key, equals, value = text.partition("=")
     if not equals:
         yield f"{text!r} must be KEY=VALUE, for example training.epochs=1"
@@ -352,7 +338,7 @@ def _override(tree: object, text: str) -> Iterator[str]:
 
 
 def _value(kind: Any, text: str) -> Any:
-    """The value of an override: a text as it stands, anything else as in the file."""
+    """The value of an override: a text as it is, anything else as YAML."""
     if type(None) in get_args(kind) and text in ("null", ""):
         return None
     of_text = str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part)))

@@ -1,0 +1,77 @@
+"""Settings of a recipe that are right one by one and make no sense together."""
+
+import string
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ending.recipe_file import did_you_mean
+
+if TYPE_CHECKING:
+    from finetune.recipe import Data, Recipe
+
+_NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
+
+
+def placeholder_problems(data: "Data") -> list[str]:
+    """Placeholders of the prompt that no column fills, and columns that fill none."""
+    try:
+        used = {name for _, name, _, _ in string.Formatter().parse(data.prompt) if name is not None}
+    except ValueError as error:
+        return [f"data.prompt is not a valid template: {error} (write {{{{ and }}}} for braces)"]
+    unnamed = [
+        f"data.prompt uses {{{name}}}, which data.fields does not name{did_you_mean(name, data.fields)}"
+        for name in sorted(used - set(data.fields))
+    ]
+    return unnamed + [
+        f"data.fields.{name} is not used in data.prompt" for name in sorted(set(data.fields) - used)
+    ]
+
+
+def contradictions(recipe: "Recipe") -> Iterable[str]:
+    """Settings that contradict each other."""
+    model, data, training = recipe.model, recipe.data, recipe.training
+    if bool(data.name) == bool(data.files):
+        yield "data.name, a data set, or data.files must be given, not both"
+    if len({Path(file).suffix for file in data.files}) > 1:
+        yield "data.files must all be of one kind, .jsonl or .parquet"
+    if data.config and data.files:
+        yield "data.config is of a data set, and data.files have none"
+    if data.messages and data.model_dump(include=_NOT_WITH_MESSAGES, exclude_defaults=True):
+        left_out = ", ".join(sorted(_NOT_WITH_MESSAGES))
+        yield f"data.messages are whole conversations of text; {left_out} must be left out"
+    if not data.messages and not (data.reply and data.prompt):
+        yield "data.reply and data.prompt, or data.messages, must be given"
+    if data.image and training.packing:
+        yield "training.packing packs text; with data.image it must be false"
+    for section, source in (("model", model), ("data", data)):
+        if source.revision and not source.on_hub:
+            yield f"{section}.revision is of the Hub, and {section}.name no id of it"
+    if data.image and training.max_length is not None:
+        yield "training.max_length counts tokens of text; with data.image it must be left out"
+    if training.packing and training.max_length is None:
+        yield "training.packing needs training.max_length, the tokens of a packed sequence"
+    if training.warmup_steps and training.schedule == "constant":
+        yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
+    if training.evaluate_every_steps is not None and not data.test_rows:
+        yield "training.evaluate_every_steps needs data.test_rows to evaluate on"
+    if training.load_best_model_at_end and (
+        not training.evaluate_every_steps or training.evaluate_every_steps % training.save_every_steps
+    ):
+        yield "training.load_best_model_at_end needs training.evaluate_every_steps, a multiple of the saves'"
+    if training.push_to_hub and not training.hub_model_id:
+        yield "training.push_to_hub needs training.hub_model_id, OWNER/NAME"
+    if training.early_stopping_patience and not training.load_best_model_at_end:
+        yield "training.early_stopping_patience needs training.load_best_model_at_end"
+    if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
+        yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
+    if recipe.evaluation.good and not (data.test_rows and recipe.evaluation.rows):
+        yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
+    for figure in recipe.evaluation.good:
+        if (figure == "execution_accuracy") != (recipe.evaluation.judge == "sql"):
+            yield f"evaluation.good names {figure}, which judge {recipe.evaluation.judge} does not give"
+    if (recipe.evaluation.every_steps or 0) % training.save_every_steps:
+        yield "evaluation.every_steps must be a multiple of training.save_every_steps"
+    if training.sharding == "fsdp2" and model.quantization == "nf4":
+        # https://github.com/huggingface/accelerate/pull/3987: 4-bit weights are left out of the sharding.
+        yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"
