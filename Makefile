@@ -149,6 +149,7 @@ clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) $(MAXTEXT) .tools .rehearsal .build
 
 .venv/.ready: requirements-dev.txt
+	@command -v $(PYTHON) >/dev/null || { echo "there is no $(PYTHON); run make with PYTHON=python3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "$(PYTHON) is older than 3.11; run make with PYTHON=python3.11 or newer" >&2; exit 1; }
 	$(PYTHON) -m venv .venv

@@ -1,16 +1,17 @@
-"""Says which Pulumi engine the rehearsal uses, and gets one if there is none: `python -m engine`.
+"""Says which Pulumi engine the rehearsal uses, and gets one if there is none: `python -m engine`."""
 
-Nothing imports this module, so that it can be run; the work is done in `engine.lookup`.
-"""
+from __future__ import annotations
 
 import sys
 
-from engine import lookup
-from engine.errors import EngineError, writing
+from engine.start import ready
 
 
 def main() -> int:
     """Finds or makes the engine and returns the exit status."""
+    with ready("engine"):
+        from engine import lookup
+        from engine.errors import EngineError, writing
     try:
         with writing():
             engine = lookup.find(print)

@@ -1,5 +1,6 @@
 """Runs the Pulumi engine: every `pulumi` that this project starts is started here."""
 
+import json
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import pulumi.automation as automation
 
@@ -50,6 +51,19 @@ class Engine(automation.PulumiCommand):
             said = done.code > 0 and with_cure(done.stderr.strip())
             raise EngineError(f"pulumi {' '.join(arguments[:2])}: {said or ending(done.code)}")
         return done.stdout
+
+    def parsed(self, arguments: list[str], folder: Path) -> Any:
+        """The JSON that a command prints.
+
+        Raises:
+            EngineError: As `output`, and when the command prints anything else.
+        """
+        printed = self.output(arguments, folder)
+        try:
+            return json.loads(printed)
+        except (ValueError, RecursionError):
+            command = f"pulumi {' '.join(arguments[:2])}"
+            raise EngineError(f"{command} prints no JSON; is the `pulumi` on PATH Pulumi's own?") from None
 
     def call(
         self,

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from typing import Final
 
 _ELSEWHERE: Final = "run it from a copy of the project that can be written to"
+_FILES: Final = "ulimit -n 4096, and again"
 _ROOM: Final = "free some space, in .rehearsal/ and in TMPDIR"
-# What to do where nothing can be written.
+# What to do where nothing can be opened or written.
 _REMEDIES: Final[Mapping[int | None, str]] = {
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _ELSEWHERE),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), _FILES),
 }
 
 
@@ -20,7 +22,7 @@ class EngineError(Exception):
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Turns the refusal of a file system to write into an `EngineError` with what to do."""
+    """Turns the system's refusal to open or write a file into an `EngineError` with what to do."""
     try:
         yield
     except OSError as error:

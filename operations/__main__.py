@@ -1,63 +1,19 @@
-"""The operator's command line: `python -m operations COMMAND --stack STACK`.
+"""The operator's commands: `python -m operations COMMAND`."""
 
-Exit status: 0 when all is well, 1 when a command found something, 2 when it could not look.
-"""
+from __future__ import annotations
 
-import argparse
-import importlib
-import os
 import sys
 from collections.abc import Sequence
-from typing import Final
 
-from engine.errors import EngineError, writing
-from operations.errors import OperationError
-from operations.previews.redaction import Redaction
-
-COULD_NOT_LOOK: Final = 2
-_INTERRUPTED: Final = 130
-
-# A command and the module that does it, with `HELP`, `arguments` and `run`; imported when it is asked for.
-COMMANDS: Final = {
-    "preflight": "operations.preflight",
-    "cost": "operations.cost",
-    "leftovers": "operations.leftovers.command",
-    "status": "operations.status.command",
-    "first-run": "operations.first_run.command",
-    "preview-comment": "operations.preview_comment",
-    "provider-check": "operations.provider_check",
-    "drift": "operations.drift",
-    "explain": "operations.explain",
-}
+from engine.start import ready
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
-        prog="python -m operations", description="Looks after a stack before and after `pulumi up`."
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
-        command = importlib.import_module(COMMANDS[name])
-        inner = commands.add_parser(name, help=command.HELP, description=command.HELP)
-        command.arguments(inner)
-        inner.set_defaults(run=command.run)
-    options = parser.parse_args(words)
-    try:
-        with writing():
-            return options.run(options)
-    except (OperationError, EngineError) as error:
-        # It may repeat what a server or the engine said.
-        print(Redaction().text(f"operations {options.command}: {error}"), file=sys.stderr)
-        return COULD_NOT_LOOK
-    except KeyboardInterrupt:
-        print(f"operations {options.command}: interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has read enough; Python would complain when it flushes the rest.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return COULD_NOT_LOOK
+    with ready("operations"):
+        from operations import command_line
+
+        return command_line.run(arguments)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from operations import plan
 from operations.credentials import clients_of
 from operations.errors import OperationError
+from operations.findings import cell
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
 from operations.prices import (
@@ -190,15 +190,15 @@ def _show(found: Estimate, console: Console) -> None:
     for line in found.lines:
         amounts = (_text(line.dollars[column], 2) for column in found.columns)
         table.add_row(
-            escape(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
+            cell(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
         )
     for used in found.by_use:
-        table.add_row(escape(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]))
+        table.add_row(cell(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]))
     table.add_section()
     table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in found.columns))
     console.print(table)
     for note in _notes(found):
-        console.print(escape(note))
+        console.print(cell(note))
 
 
 def _total(dollars: float, lines_without_price: float) -> str:

@@ -1,11 +1,12 @@
 """The errors of the operator's commands."""
 
-import unicodedata
 from typing import Final
+
+from engine.text import visible
 
 # What Python raises when an answer has another form than its API describes: a text in another encoding, null
 # or a number where an object belongs, a thousand nested brackets.
-ODD_ANSWER: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+ODD_ANSWER: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 
 
 class OperationError(Exception):
@@ -17,16 +18,6 @@ class OperationError(Exception):
 
     def __init__(self, text: object = "") -> None:
         super().__init__(visible(str(text)))
-
-
-def visible(text: str) -> str:
-    """The text with what a terminal obeys or does not show (Unicode's categories Cc and Cf) as its code."""
-    return "".join(map(_visible_character, text))
-
-
-def _visible_character(character: str) -> str:
-    is_hidden = unicodedata.category(character) in ("Cc", "Cf") and character not in "\n\t"
-    return ascii(character)[1:-1] if is_hidden else character
 
 
 class CallError(OperationError):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from components.remedies import what_to_do
+from engine.text import visible
 from operations.errors import OperationError
 from operations.previews.redaction import Redaction
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         if not remedy:
             first_line = message.strip().partition("\n")[0]
             remedy = f"nothing is known about this error, see docs/troubleshooting.md: {first_line}"
-        print(Redaction().text(f"{name}: {remedy}"))
+        print(visible(Redaction().text(f"{name}: {remedy}")))
     return 1 if unknown else 0
 
 

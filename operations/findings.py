@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from operations.errors import visible
+from engine.text import visible
 
 
 class Level(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloud.container import CLUSTER
 from operations.clients import Clients
-from operations.errors import CallError
+from operations.errors import ODD_ANSWER, CallError
 from operations.previews.changes import Change, Kind, Property
 from operations.state import Resource, State
 from operations.status.cluster import Cluster, from_google
@@ -53,13 +53,14 @@ def compare(policies: list[Resource], cluster: Cluster) -> list[Change]:
         namespace, _, name = policy.id.rpartition("/")
         try:
             live = json.loads(cluster.text(f"{_PATH}/{namespace or 'default'}/networkpolicies/{name}"))
+            properties = tuple(_differences(policy.inputs.get("spec") or {}, live.get("spec") or {}))
         except CallError as error:
             if error.missing:
                 continue
             raise
-        except ValueError:
+        except ODD_ANSWER:
             raise CallError(policy.id, "the answer is not understood: it is no policy") from None
-        if properties := tuple(_differences(policy.inputs.get("spec") or {}, live.get("spec") or {})):
+        if properties:
             changes.append(Change(kind=Kind.UPDATE, type=POLICY, name=policy.name, properties=properties))
     return changes
 

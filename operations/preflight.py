@@ -16,6 +16,7 @@ from operations.checks.names import check_names
 from operations.checks.places import check_network, check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.clients import Clients
+from operations.consumers import OwnProject, counted_here, off_elsewhere
 from operations.credentials import clients_of
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
@@ -87,7 +88,9 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
         if topic == "project" and not error.status:
             raise OperationError(f"Google could not be asked: {error}") from None
         what, remedy = str(error), "try again later"
-        if error.disabled:
+        if error.disabled and OwnProject(clients, planned.project).is_called(error.consumer) is False:
+            what, remedy = off_elsewhere(error), counted_here(error, planned.project)
+        elif error.disabled:
             what = f"{error.disabled} is not enabled"
             remedy = f"gcloud services enable {error.disabled} --project {planned.project}"
         elif error.forbidden:

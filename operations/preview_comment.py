@@ -92,6 +92,10 @@ def _content(options: argparse.Namespace) -> bytes | None:
         return forges.saved_in_pipeline(os.environ, _LONGEST + 1)
     if options.commit and not options.saved.exists():
         return None
+    # A pipe would be waited for, and a link may lead to what is none of the merge request's business.
+    if options.saved.is_symlink() or not options.saved.is_file():
+        missing = "there is no such file" if not options.saved.exists() else "it is no plain file"
+        raise ValueError(f"{missing}; name one that --save wrote")
     with options.saved.open("rb") as file:
         return file.read(_LONGEST + 1)
 

@@ -17,6 +17,7 @@ from engine import lookup
 from engine.command import Engine
 from engine.configuration import configuration
 from engine.project import ROOT, known_stacks, require_stack
+from engine.text import visible
 from operations.previews import checkout, engine_report
 from operations.previews.changes import Kind, StackPreview
 from operations.previews.redaction import Redaction
@@ -56,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
         engine.output(["install", "--no-dependencies"], copy)
         previews = [_preview(engine, stack, copy) for stack in chosen]
     for preview in previews:
-        print(f"{preview.stack}: {preview.failure or f'{len(preview.of(Kind.CREATE))} to create'}")
+        result = preview.failure or f"{len(preview.of(Kind.CREATE))} to create"
+        print(visible(f"{preview.stack}: {result}"))
     return 1 if any(preview.failure for preview in previews) else 0
 
 

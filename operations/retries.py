@@ -5,6 +5,8 @@ import sys
 from tenacity import RetryCallState, Retrying, stop_after_attempt, wait_exponential
 from tenacity.retry import retry_base
 
+from engine.text import visible
+
 
 def retrying(retry: retry_base, attempts: int = 3) -> Retrying:
     """Calls the function that it is given; the last attempt's answer or error is the function's own.
@@ -27,4 +29,5 @@ def _log(state: RetryCallState) -> None:
     assert state.outcome
     what = state.outcome.exception() or state.outcome.result()
     text = " ".join(str(what).split()) or type(what).__name__
-    print(f"{text}; attempt {state.attempt_number + 1} in {state.upcoming_sleep:.0f} s", file=sys.stderr)
+    attempt = f"attempt {state.attempt_number + 1} in {state.upcoming_sleep:.0f} s"
+    print(f"{visible(text)}; {attempt}", file=sys.stderr)

@@ -161,7 +161,7 @@ class Backend:
         Raises:
             EngineError: As `now`.
         """
-        for stack in json.loads(self._ask("stack", "ls", "--json")):
+        for stack in self._parsed("stack", "ls", "--json"):
             # Pulumi Cloud puts the organization before the name.
             is_this = stack["name"].rpartition("/")[2] == self._stack.rpartition("/")[2]
             if not is_this and stack.get("resourceCount") != 0:
@@ -180,7 +180,7 @@ class Backend:
         return list(takewhile(lambda state: state.resources, lived))
 
     def _history(self, clients: Clients) -> Iterator[State]:
-        updates = json.loads(self._ask("stack", "history", "--json", "--stack", self._stack))
+        updates = self._parsed("stack", "history", "--json", "--stack", self._stack)
         # Backends without an API number nothing; there a version of zero would export the newest state.
         versions = sorted((each["version"] for each in updates if each.get("version")), reverse=True)
         if not versions:
@@ -190,7 +190,7 @@ class Backend:
 
     def _checkpoints(self, clients: Clients) -> Iterator[State]:
         """The files that a backend without an API keeps, named after the time of the update."""
-        url = str(json.loads(self._ask("whoami", "--json")).get("url", ""))
+        url = str(self._parsed("whoami", "--json").get("url", ""))
         scheme, _, place = url.partition("://")
         folder = f".pulumi/history/{project_name()}/{self._stack}/"
         if scheme == "file":
@@ -210,7 +210,8 @@ class Backend:
             )
 
     def _export(self, stack: str, *version: str) -> State:
-        return parse(self._ask("stack", "export", *version, "--stack", stack), f"the state of stack {stack}")
+        exported = self._engine.output(["stack", "export", *version, "--stack", stack], ROOT)
+        return parse(exported, f"the state of stack {stack}")
 
-    def _ask(self, *words: str) -> str:
-        return self._engine.output(list(words), ROOT)
+    def _parsed(self, *words: str) -> Any:
+        return self._engine.parsed(list(words), ROOT)

@@ -28,6 +28,9 @@ from pydantic.fields import FieldInfo
 M = TypeVar("M", bound="ConfigModel")
 
 REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
+# Lengths in characters. The search for the nearest word takes time that grows with the square of the length.
+_LONGEST_WORD: Final = 100
+_LONGEST_TEXT: Final = 1000
 # Keys that the engine and the providers read. The last two of gcp are missing in the SDK's `ProviderArgs`.
 _OTHERS_KEYS: Final[Mapping[str, Collection[str]]] = {
     "gcp": {*map(to_camel, vars(gcp.ProviderArgs)), "disableGlobalProjectWarning", "skipRegionValidation"},
@@ -96,7 +99,7 @@ class SettingsError(Exception):
 
     def __init__(self, stack: str, problems: Collection[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = "\n".join(f"  {key}: {what}" for key, what in self.problems)
+        lines = "\n".join(f"  {_readable(key)}: {_readable(what)}" for key, what in self.problems)
         number = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__(f"the configuration of stack {stack} has {number}:\n{lines}")
 
@@ -252,6 +255,8 @@ def values_of(field: FieldInfo) -> str:
 
 def did_you_mean(text: str, known: Collection[str]) -> str:
     """The end of a message that proposes the known word nearest to `text`. Empty if none is near."""
+    if len(text) > _LONGEST_WORD:
+        return ""
     near = difflib.get_close_matches(text, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -277,7 +282,7 @@ def _written(text: str, wanted: Any) -> object:
     if several or wanted in (bool, int):
         try:
             return text if text.strip() == "null" else json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [text] if several else text
     return text
 
@@ -285,6 +290,14 @@ def _written(text: str, wanted: Any) -> object:
 def as_text(value: object) -> str:
     """A value of a stack file as the text that Pulumi passes to the program."""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _readable(text: str) -> str:
+    """A key, or what is wrong with it, which may repeat a value: of bounded length, in plain characters."""
+    if len(text) > _LONGEST_TEXT:
+        end = _LONGEST_TEXT // 2
+        text = f"{text[:end]} ... {len(text) - 2 * end} more ... {text[-end:]}"
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _store(key: str) -> str:
@@ -296,7 +309,7 @@ def _flat(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for key, text in values.items():
         try:
             found = json.loads(text) if text.startswith("{") else None
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
             yield from _flat({f"{key}.{name}": as_text(each) for name, each in found.items()})

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,18 @@ def test_a_name_of_no_stack_is_rejected_in_one_line_and_never_run(name: str, tmp
     said, make = done.stderr.splitlines()
     assert done.returncode and said.endswith(f"; there are: {' '.join(known_stacks())}") and "Error" in make
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("python", "said"), [("nope", "there is no nope"), ("false", "false is older than 3.11")]
+)
+def test_a_python_that_is_missing_is_not_called_too_old(python: str, said: str, tmp_path: Path) -> None:
+    for name in ("Makefile", "pipelines.mk", "requirements-dev.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    words = ["make", "--silent", f"PYTHON={python}", ".venv/.ready"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    line, make = done.stderr.splitlines()
+    assert line == f"{said}; run make with PYTHON=python3.11 or newer" and "Error 1" in make
 
 
 def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception
 from cloud.secretmanager import SECRET
 from operations.clients import Clients
 from operations.credentials import decrypted
-from operations.errors import OperationError
+from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.machines import containers_of
 from operations.plan import StackPlan
@@ -66,9 +66,9 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             yield problem(f"the Hugging Face Hub does not accept {source} ({status})", remedy)
         else:
             yield unknown(f"the Hugging Face Hub answers with {status}", "try again later")
-    except (httpx2.HTTPError, ValueError, LookupError) as error:
+    except (httpx2.HTTPError, *ODD_ANSWER) as error:
         yield unknown(
-            f"the Hugging Face Hub gave no usable answer: {error}",
+            f"the Hugging Face Hub gave no usable answer: {type(error).__name__}: {error}",
             "try again; https://status.huggingface.co says how it is",
         )
 

@@ -10,7 +10,7 @@ from tenacity import retry_if_exception_type, retry_if_result
 
 from cloud.inputs import is_unknown
 from operations.clients import Clients
-from operations.errors import OperationError
+from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.machines import containers_of
 from operations.plan import StackPlan
@@ -49,8 +49,8 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         except OperationError as error:
             yield unknown(str(error), "try again later")
             continue
-        except requests.RequestException as error:
-            yield unknown(f"{host} gives no answer ({type(error).__name__})", "try again later")
+        except (requests.RequestException, *ODD_ANSWER) as error:
+            yield unknown(f"{host} gives no usable answer ({type(error).__name__})", "try again later")
             continue
         if status == 200:
             yield fine(f"{uri} exists")

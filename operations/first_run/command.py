@@ -9,7 +9,7 @@ from rich.console import Console
 
 from operations import findings, plan
 from operations.credentials import clients_of
-from operations.errors import OperationError
+from operations.errors import ODD_ANSWER, OperationError
 from operations.first_run.assumptions import Assumption, assumptions
 from operations.first_run.measurements import MEASUREMENTS, Ground
 from operations.options import add_kubeconfig, add_shared
@@ -84,7 +84,7 @@ def look(id: str, ground: Ground) -> Row:
             verdict = Verdict.HOLDS if holds else Verdict.DIFFERS
         except OperationError as error:
             verdict, said = Verdict.UNSEEN, str(error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except ODD_ANSWER as error:
             verdict, said = Verdict.UNSEEN, f"the answer is not understood ({type(error).__name__}: {error})"
     seen = Redaction().text(said).replace(ground.plan.project, "PROJECT")
     return Row(id=id, verdict=verdict, seen=seen, **vars(assumptions()[id]))

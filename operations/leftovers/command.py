@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from engine.text import visible
 from operations import plan
 from operations.credentials import clients_of
-from operations.errors import visible
 from operations.findings import cell, folding
 from operations.leftovers.footprint import footprints
 from operations.leftovers.search import Findings, Leftover, search
@@ -78,9 +78,9 @@ def show(findings: Findings, stack: str, console: Console) -> None:
         if each.thing.given_back:
             print(visible(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}"))
     for problem in findings.unseen:
-        print(f"could not look for {problem}")
+        print(visible(f"could not look for {problem}"))
     for remedy in findings.remedies:
-        print(f"to see it: {remedy}")
+        print(visible(f"to see it: {remedy}"))
     if findings.off:
         print(f"nothing to look at, its API is off in {findings.project}: {', '.join(findings.off)}")
     if findings.nothing:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from cloud.compute import NETWORK, SUBNETWORK
 from operations.clients import Clients
+from operations.consumers import OwnProject, counted_here, off_elsewhere
 from operations.errors import CallError
 from operations.leftovers.footprint import Belonging, Footprint, Thing
 from operations.leftovers.kinds import Bindings, Kind, kinds
@@ -50,32 +51,9 @@ class Findings:
         return not self.left and not self.unseen
 
 
-class _Project:
-    """Tells the project that is looked through from others by number, as Google's errors name it."""
-
-    def __init__(self, clients: Clients, id: str) -> None:
-        self._clients, self._id = clients, id
-        self._number: str | None = None
-
-    def is_called(self, name: str) -> bool:
-        """Whether a name, which is an id or a number, is this project's; what cannot be found out is not."""
-        if self._number is None and name not in ("", self._id):
-            self._number = self._ask()
-        return bool(name) and name in (self._id, self._number)
-
-    def _ask(self) -> str:
-        try:
-            answer = self._clients.call(
-                "cloudresourcemanager.v3", "projects.get", name=f"projects/{self._id}"
-            )
-        except CallError:
-            return ""
-        return str(answer.get("name", "")).rpartition("/")[2]
-
-
 def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> Findings:
     """Looks for every kind; one that cannot be looked for does not stop the others."""
-    project = _Project(clients, wanted.project)
+    project = OwnProject(clients, wanted.project)
     left: list[Leftover] = []
     unseen: list[str] = []
     off: list[str] = []
@@ -93,8 +71,10 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
             if error.disabled and project.is_called(error.consumer) and not isinstance(kind, Bindings):
                 off.append(kind.title)
             else:
-                unseen.append(f"{title} in {wanted.project}: {_why(error)}")
-                remedies |= dict.fromkeys(_remedies(error, wanted.project))
+                reason = f"{error}; {off_elsewhere(error)}" if error.disabled else str(error)
+                unseen.append(f"{title} in {wanted.project}: {reason}")
+                if error.disabled:
+                    remedies[counted_here(error, wanted.project)] = None
         if clients.unreached:
             places = ", ".join(sorted(clients.unreached))
             unseen.append(f"{title} in {places} of {wanted.project}: no answer from there")
@@ -126,24 +106,6 @@ def _waiting(left: Sequence[Leftover]) -> list[Leftover]:
         if waits or not each.belonging.sure:
             blocked |= {(NETWORK.type, each.thing.network), (SUBNETWORK.type, each.thing.subnet)}
     return noted
-
-
-def _why(error: CallError) -> str:
-    if not error.disabled:
-        return str(error)
-    where = f"project {error.consumer}" if error.consumer else "a project that Google does not name"
-    return f"{error}; {error.disabled} is not enabled in {where}"
-
-
-def _remedies(error: CallError, project: str) -> list[str]:
-    """What makes an API answer that is off in the project that the credentials count their calls for."""
-    if not error.disabled:
-        return []
-    enable = f"gcloud services enable {error.disabled} --project {error.consumer or project}"
-    return [
-        f"your calls count for another project than {project}: "
-        f"gcloud auth application-default set-quota-project {project}; with a service account's key: {enable}"
-    ]
 
 
 def several(title: str) -> str:

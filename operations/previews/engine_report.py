@@ -54,9 +54,19 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
         OperationError: When it is no report; it is not repeated, it may hold anything.
     """
     try:
-        parsed = json.loads(report)
+        return _read(stack, _parsed(stack, report), redaction)
+    except RecursionError:
+        raise OperationError(f"stack {stack}: the engine's report is nested too deeply") from None
+
+
+def _parsed(stack: str, report: str) -> Tree:
+    try:
+        return json.loads(report)
     except ValueError:
         raise OperationError(f"stack {stack}: the engine's report is no JSON") from None
+
+
+def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
     if errors := told(parsed, "error"):
         return StackPreview(stack=stack, failure=redaction.text("\n".join(errors)))
     changes = (_change(step, redaction) for step in parsed.get("steps") or () if step["op"] in _KINDS)

@@ -28,9 +28,9 @@ def deployed() -> set[str]:
     Raises:
         EngineError: When the backend cannot be asked.
     """
-    listed = lookup.find().output(["stack", "ls", "--json"], ROOT)
+    listed = lookup.find().parsed(["stack", "ls", "--json"], ROOT)
     # Pulumi Cloud puts the organization before the name.
-    return {str(stack["name"]).split("/")[-1] for stack in json.loads(listed)}
+    return {str(stack["name"]).split("/")[-1] for stack in listed}
 
 
 def in_cloud(stack: str) -> StackPreview:
@@ -58,9 +58,9 @@ def rehearsed(stack: str, target: Path) -> StackPreview:
     base = [f"--base={target}"] if stack in known_stacks(target) else []
     try:
         report = plan.rehearsed(stack, *base)
+        return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
     except (EngineError, OperationError) as error:
         return StackPreview(stack=stack, failure=Redaction().text(str(error)))
-    return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
 
 
 def _run(stack: str, arguments: list[str]) -> StackPreview:

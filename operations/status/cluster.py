@@ -11,7 +11,7 @@ import yaml
 from kubernetes import client, config
 
 from operations.clients import Clients
-from operations.errors import CallError, OperationError
+from operations.errors import ODD_ANSWER, CallError, OperationError
 
 Object = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Cluster:
             if error.missing:
                 return []
             raise
-        except (ValueError, KeyError, TypeError):
+        except ODD_ANSWER:
             raise CallError(path, "the answer is not understood: it is no list of objects") from None
 
     def text(self, path: str, **query: str) -> str:
@@ -103,7 +103,7 @@ def _reason(content: str, otherwise: Any) -> str:
     """The API server's sentence; a proxy in between has none."""
     try:
         return _first_line(json.loads(content)["message"])
-    except (ValueError, KeyError, TypeError):
+    except ODD_ANSWER:
         return _first_line(otherwise)
 
 

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from engine.text import visible
 from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.findings import cell, folding
@@ -86,7 +87,7 @@ def drawn(report: Report, now: datetime) -> RenderableType:
     notes = [f"training {report.progress.run}: {report.progress.line(now)}"] if report.progress else []
     notes += [f"{_called(lines)}: {remedy}" for remedy, lines in remedies.items()]
     notes += [f"could not look at {problem}" for problem in report.unseen]
-    return Group(table, *map(Text, notes))
+    return Group(table, *(Text(visible(note)) for note in notes))
 
 
 def _called(lines: list[Line]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from cloud.container import CLUSTER
 from cloud.run import JOB, SERVICE
 from operations.clients import Clients
-from operations.errors import CallError, OperationError
+from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
@@ -109,7 +109,7 @@ def _noted(what: str, unseen: Unseen) -> Generator[None]:
         yield
     except OperationError as error:
         unseen.append(f"{what}: {error}")
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except ODD_ANSWER as error:
         # An object without a name, a number that is none: the server is not what we take it for.
         unseen.append(f"{what}: the answer is not understood ({type(error).__name__}: {error})")
 

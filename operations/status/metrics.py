@@ -1,6 +1,7 @@
 """What a training run has logged: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from operations.clients import Clients
-from operations.errors import OperationError
+from operations.errors import ODD_ANSWER, OperationError
 
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 # Written last: the run is finished (workloads/finetune/checkpoint.py).
@@ -47,7 +48,7 @@ class Progress:
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
         if self.finished:
             parts.append(f"finished, but not good: {self.not_good}" if self.not_good else "finished")
-        elif left is not None:
+        elif left is not None and math.isfinite(left):
             parts.append(f"{_span(left)} to go")
         if self.written and not self.finished:
             parts.append(f"written {_span((now - self.written).total_seconds())} ago")
@@ -72,15 +73,14 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         try:
             tree = json.loads(text).items()
             lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
-            if "step" not in lines[-1]:
-                raise ValueError("no step")
-        except (ValueError, AttributeError):
+            int(lines[-1]["step"])  # it is there, and no infinity
+        except ODD_ANSWER:
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
     written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")
     complete = clients.read(bucket, f"{run}/{_COMPLETE}")
     try:
         not_good = json.loads(complete or b"{}").get("not_good") or ""
-    except (ValueError, AttributeError):
+    except ODD_ANSWER:
         raise OperationError(f"{run}: {_COMPLETE} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]
     return Progress(

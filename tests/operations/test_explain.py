@@ -61,3 +61,13 @@ def test_a_file_without_errors_is_not_taken_for_good_news(tmp_path: Path, comman
     ran = command("explain", "--stack", "small", str(file))
     assert ran.status == 2 and "give the whole output of `pulumi`" in ran.err
     assert "cannot be read" in command("explain", "--stack", "small", str(tmp_path / "none")).err
+
+
+def test_what_a_provider_said_cannot_write_to_the_terminal(tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "up.log"
+    file.write_text(
+        "Updating (small):\n\nDiagnostics:\n  gcp:compute:Network (network):\n"
+        "    error: gone\x1b]0;title\x07\u202e\n"
+    )
+    said = command("explain", "--stack", "small", str(file)).out.rstrip("\n")
+    assert said.isprintable() and said.endswith("gone\\x1b]0;title\\x07\\u202e")

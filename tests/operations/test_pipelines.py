@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from engine.project import ROOT, known_stacks
-from operations.__main__ import COMMANDS
+from operations.command_line import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 (ACTION,) = (ROOT / ".github" / "actions").glob("*/action.yml")

@@ -83,6 +83,10 @@ def answering(path: str, code: int, **headers: str) -> Change:
     return lambda project: project.server.plant_page(path, page)
 
 
+def saying(path: str, content: Any) -> Change:
+    return lambda project: project.server.plant_page(path, Page(content=content))
+
+
 OK, WARNING, PROBLEM, UNKNOWN = Level.FINE, Level.WARNING, Level.PROBLEM, Level.UNKNOWN
 CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     ("dev", "project"): [
@@ -186,6 +190,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (answering(WHOAMI, 401), PROBLEM, "does not accept the stack's hfToken (401)"),
         (answering(WHOAMI, 429), UNKNOWN, "answers with 429"),
         (answering(WHOAMI, 503), UNKNOWN, "answers with 503"),
+        (saying(WHOAMI, []), UNKNOWN, "the Hugging Face Hub gave no usable answer: TypeError"),
         (
             answering(access("model", MODEL), 403, **GATED, X_Error_Message=ASK),
             PROBLEM,
@@ -214,6 +219,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "dataset team/texts may be downloaded",
         ),
         (answering(VERSION_2, 404, **UNKNOWN_REVISION), PROBLEM, "team/texts has no revision v2"),
+        (saying(VERSION_2, ["team/texts"]), UNKNOWN, "the Hugging Face Hub gave no usable answer: TypeError"),
     ],
     ("l4-kueue servingModel=team/chat@v2", "Hugging Face"): [
         (
@@ -228,6 +234,11 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (answering(manifest(pins.VLLM_IMAGE), 404), PROBLEM, "does not exist"),
         (answering(manifest(pins.VLLM_IMAGE), 500), UNKNOWN, "registry-1.docker.io answers with 500"),
         (answering("registry/token", 429), UNKNOWN, "registry-1.docker.io answers with 429"),
+        (
+            saying("registry/token", []),
+            UNKNOWN,
+            "registry-1.docker.io gives no usable answer (AttributeError)",
+        ),
     ],
     (ON_SPOT, "images"): [
         (nothing, OK, f"{IMAGE} exists"),
@@ -393,3 +404,33 @@ def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
     (found,) = check(plan, topic)
     assert found.level is UNKNOWN
     assert found.what.endswith(what) and remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("consumer", "what", "remedy"),
+    [
+        (
+            "123456789012",
+            "compute.googleapis.com is not enabled",
+            "gcloud services enable compute.googleapis",
+        ),
+        (PROJECT, "compute.googleapis.com is not enabled", "gcloud services enable compute.googleapis"),
+        *(
+            (
+                other,
+                f"compute.googleapis.com is not enabled in project {other}",
+                f"set-quota-project {PROJECT}; with a service account's key: gcloud services enable "
+                f"compute.googleapis.com --project {other}",
+            )
+            for other in ("4711", "of-somebody")
+        ),
+    ],
+)
+def test_an_api_that_is_off_where_the_calls_count_is_not_enabled_in_the_stacks_project(
+    consumer: str, what: str, remedy: str, good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("a4-ray")
+    good.server.fail("compute.v1", "compute.regions.get", disabled("compute.googleapis.com", consumer))
+    (found,) = check(plan, "places")
+    assert (found.level, found.what) == (UNKNOWN, what)
+    assert remedy in found.remedy

@@ -1,9 +1,10 @@
 """The command that writes the comment of a merge request, and the one that looks for drift."""
 
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,18 @@ def test_hostile_previews_are_refused_in_a_line_that_repeats_nothing(
     assert "evil" not in line and "9999" not in line
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/etc/hostname")])
+def test_only_a_plain_file_is_read_and_nothing_is_waited_for(
+    make: Callable[[Path], None], forge: ForgeServer, tmp_path: Path, command: Command
+) -> None:
+    make(tmp_path / "previews")
+    saved = str(tmp_path / "previews")
+    for more in ((), ("--commit", COMMIT, "--post")):
+        ran = command("preview-comment", "--saved", saved, *more)
+        assert (ran.status, ran.out, forge.methods) == (2, "", [])
+        assert f"{saved}: it is no plain file; name one that --save wrote" in ran.err
+
+
 def test_a_backend_that_cannot_be_asked_is_told_without_secrets(
     repository: Path, pulumi: FakePulumi, command: Command
 ) -> None:
@@ -229,6 +242,15 @@ def test_a_rehearsal_that_ends_without_a_word_is_a_failure(
 ) -> None:
     monkeypatch.setattr("sys.executable", str(shutil.which("false")))
     assert "ended with status 1" in sources.rehearsed("dev", tmp_path).failure
+
+
+def test_a_pulumi_that_prints_something_else_is_said_to(
+    repository: Path, pulumi: FakePulumi, command: Command
+) -> None:
+    pulumi.answer(stack=("hello, I am a wrapper\n[]", "", 0))
+    ran = command(*IN_CLOUD)
+    assert ran.status == 2
+    assert "pulumi stack ls prints no JSON; is the `pulumi` on PATH Pulumi's own?" in ran.err
 
 
 @pytest.fixture

@@ -41,6 +41,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
             def output(self, words: list[str], *_: object) -> str:
                 return answers[" ".join(words)]
 
+            def parsed(self, words: list[str], *_: object) -> Any:
+                return json.loads(answers[" ".join(words)])
+
         monkeypatch.setattr("operations.state.lookup.find", Engine)
         return Backend("s")
 

@@ -86,6 +86,8 @@ def exists(pid: str) -> bool:
         (["a5-ray"], r"there is no stack a5-ray; known: .*a4-ray"),
         ([STACK, "--set", "capacity.type"], "write key=value"),
         ([STACK, "--set", "scenario=nowhere"], "nowhere"),
+        ([STACK, "--json", "--base", "/nope"], "--base /nope: there is no Pulumi.yaml; name a checkout"),
+        ([STACK, "--base", str(project.ROOT)], "--base belongs to --json"),
         ([STACK, "--preview", "--fail-at", "a4-ray-buckt"], "did you mean a4-ray-bucket"),
         (
             [STACK, "--preview", "--fail-at", "a4-ray-bucket:quotas"],

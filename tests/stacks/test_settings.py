@@ -7,7 +7,7 @@ import pytest
 
 from components.capacity import Capacity, CapacityType, Reservation
 from stacks.platform import BucketSettings, GkeSettings, RunSettings, Site, StackSettings
-from stacks.reader import keys_of
+from stacks.reader import SettingsError, keys_of
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -98,6 +98,31 @@ def test_a_run_is_limited_to_whole_hours_of_a_week(hours: str) -> None:
     assert problems({"llm-stacks:maxRunHours": hours}) == [
         f"maxRunHours: {hours!r} is not a whole number from 1 to 168"
     ]
+
+
+def test_a_value_of_any_length_is_told_in_a_few_lines_and_soon() -> None:
+    """To look for a word that is near would take the square of a million."""
+    long = "x" * 1_000_000
+    for key in ("gcp:region", CAPACITY, f"llm-stacks:{long}"):
+        assert len(said_of({key: long})) < 2500
+    assert said_of({"gcp:region": long}).endswith("is not a region such as us-central1 (not a zone)")
+
+
+def test_a_value_that_is_nested_without_end_is_told() -> None:
+    for deep in ("[" * 100_000, '{"a":' * 100_000):
+        (told,) = problems({**L4_KUEUE, "llm-stacks:zones": deep})
+        assert told.startswith("zones: ")
+
+
+def test_a_key_cannot_write_to_the_terminal() -> None:
+    (_, line) = said_of({"llm-stacks:\x1b[2Jworkers": "2"}).splitlines()
+    assert line.isprintable() and line.startswith("  \\x1b[2Jworkers: unknown key")
+
+
+def said_of(changes: dict[str, str | None]) -> str:
+    with pytest.raises(SettingsError) as error:
+        load(changes)
+    return str(error.value)
 
 
 def test_a_stack_name_becomes_a_label_that_google_accepts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,28 @@ def test_the_newest_answers_to_held_out_rows_are_shown(
     assert words in progress.line(datetime.now(UTC))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"[]", b"{}", b'{"step": 1e999}', b'{"step": NaN}', b'{"step": 1%s}' % (b"0" * 400), b"[" * 100_000],
+    ids=["list", "no step", "infinite", "not a number", "huge", "deep"],
+)
+def test_a_line_that_no_training_writes_is_named(
+    line: bytes, look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(b'{"step": 1, "loss": 2.5}\n' + line)
+    (unseen,) = look().unseen
+    assert "line 2 is not what the training writes" in unseen
+
+
+def test_a_time_to_go_without_end_is_left_out(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(b'{"step": 1, "loss": 2.5, "seconds_left": 1e999}')
+    progress = look().progress
+    assert progress
+    assert progress.line(datetime.now(UTC)).startswith("step 1, loss 2.5000, written ")
+
+
 @pytest.mark.parametrize("content", [None, b"", b"\n"])
 def test_a_training_that_has_logged_nothing_is_no_problem(
     content: bytes | None, look: Callable[[], Report], metrics: Callable[..., None]

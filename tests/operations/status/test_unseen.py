@@ -25,7 +25,11 @@ from tests.operations.status.samples import (
 CLUSTER = "container.projects.locations.clusters.get"
 
 
-@pytest.mark.parametrize("fault", [REFUSED, UNAVAILABLE, A_PAGE, HALF, CUT, SLOW])
+DEEP = Fault(body=b'{"items": ' + b"[" * 100_000)
+DEEP_REFUSAL = Fault(code=403, body=b'{"message": ' + b"[" * 100_000)
+
+
+@pytest.mark.parametrize("fault", [REFUSED, UNAVAILABLE, A_PAGE, HALF, CUT, SLOW, DEEP, DEEP_REFUSAL])
 def test_what_the_cluster_does_not_say_is_named_and_the_rest_is_shown(
     fault: Fault, look: Callable[[], Report], cluster: KubernetesServer, metrics: Callable[..., None]
 ) -> None:

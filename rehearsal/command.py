@@ -1,0 +1,118 @@
+"""The command line of the rehearsal."""
+
+import argparse
+import signal
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from engine import project
+from engine.errors import EngineError, writing
+from engine.project import parse_override
+from engine.text import visible
+from rehearsal.faults import KINDS
+from rehearsal.lifecycle import Lifecycle
+from rehearsal.session import Rehearsal
+
+_INTERRUPTED: Final = 130
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m rehearsal",
+        description="Runs the Pulumi program of a stack on the real engine, with no cloud and no account.",
+    )
+    parser.add_argument("stack", help="name of the stack, such as a4-ray")
+    parser.add_argument("--preview", action="store_true", help="stop after the preview")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="stop after the preview, and print it as `pulumi preview --json` does",
+    )
+    parser.add_argument(
+        "--base",
+        metavar="CHECKOUT",
+        type=Path,
+        help="with --json: preview what changes in a stack that is as the program of another checkout has it",
+    )
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
+    )
+    parser.add_argument(
+        "--fail-at",
+        metavar="NAME[:KIND]",
+        help="let creation, update and deletion of this resource fail once each, then carry on; KIND is "
+        + ", ".join(KINDS),
+    )
+    parser.add_argument(
+        "--clock",
+        action="store_true",
+        help="say how long the real thing takes, by published durations",
+    )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="write the Kubernetes objects to a local control plane (built on first use, with Go)",
+    )
+    return parser
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Runs a rehearsal and returns the exit status."""
+    options = vars(_parser().parse_args(arguments))
+    stack, as_json, base = options["stack"], options.pop("json"), options.pop("base")
+    shown = project.in_a_line(stack)
+    for number in _SIGNALS:
+        signal.signal(number, _interrupt)
+    try:
+        options["overrides"] = dict(map(parse_override, options["overrides"]))
+        if base:
+            _require_checkout(base, as_json)
+        with writing():
+            if as_json:
+                print(_report(stack, options["overrides"], base))
+                return 0
+            return 0 if Lifecycle(**options).run() else 1
+    except EngineError as error:
+        print(visible(f"rehearsal {shown}: {error}"), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"rehearsal {shown}: interrupted; nothing is left behind", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
+    """What the engine prints of a preview; nothing else goes to standard output."""
+    with redirect_stdout(sys.stderr), Rehearsal(stack, overrides, checkout=base or project.ROOT) as rehearsal:
+        if base:
+            rehearsal.up()
+            rehearsal.move(project.ROOT)
+        return rehearsal.preview().report
+
+
+def _require_checkout(base: Path, as_json: bool) -> None:
+    """Raises EngineError unless another checkout can be the base of this preview."""
+    if not as_json:
+        raise EngineError("--base belongs to --json; give both, or neither")
+    if not (base / project.PROJECT_FILE.name).is_file():
+        raise EngineError(
+            f"--base {base}: there is no {project.PROJECT_FILE.name}; name a checkout of this project"
+        )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ends the rehearsal in good order; a second signal would only disturb the cleaning up."""
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    warnings.simplefilter("ignore")  # the SDK's, about an event stream that ends early
+    raise KeyboardInterrupt
