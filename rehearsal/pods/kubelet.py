@@ -3,6 +3,7 @@
 import ssl
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -106,7 +107,10 @@ class Kubelet(LoopbackServer):
         while not self._stopped.wait(_SECONDS):
             with suppress(ApiError, ConnectionError):  # the API server may be gone for a while
                 self._follow(self._api.list("v1", "Pod"))
-                names = _names(self._api.list("discovery.k8s.io/v1", "EndpointSlice"))
+                names = pod_names(
+                    self._api.list("discovery.k8s.io/v1", "EndpointSlice"),
+                    [pod.admitted for pod in self._pods.values()],
+                )
                 write_hosts(self._hosts, names)
                 for pod in self._pods.values():
                     pod.resolve(names)
@@ -119,7 +123,7 @@ class Kubelet(LoopbackServer):
         for identity, tree in there.items():
             lost = tree["spec"]["nodeName"] in self._lost or "podIP" in tree.get("status", {})
             if identity not in self._pods and not lost:
-                self._pods[identity] = Pod(self._api, tree, self._machine)
+                self._pods[identity] = Pod(self._api, self._admitted(tree), self._machine)
             if pod := self._pods.get(identity):
                 pod.tree = tree
                 if "deletionTimestamp" in tree["metadata"]:
@@ -128,18 +132,33 @@ class Kubelet(LoopbackServer):
         for pod in self._pods.values():
             pod.connected.set()
 
+    def _admitted(self, tree: Object) -> Object:
+        stay = [pod for pod in self._pods.values() if "deletionTimestamp" not in pod.tree["metadata"]]
+        return self._machine.admit(tree, [pod.admitted for pod in stay])
 
-def _names(slices: list[Object]) -> list[tuple[str, str]]:
-    """Addresses by the names that the cluster's DNS has for Services and for the pods behind them."""
+
+def pod_names(slices: Iterable[Object], pods: Iterable[Object]) -> list[tuple[str, str]]:
+    """Addresses by the names that the cluster's DNS has for Services and for the pods behind them.
+
+    Args:
+        slices: EndpointSlices of the API server.
+        pods: Pods as webhooks have let them in, who may have given them a name.
+    """
+    hostnames = {
+        (pod["metadata"]["uid"], pod["spec"].get("subdomain")): pod["spec"].get("hostname") for pod in pods
+    }
     found: list[tuple[str, str]] = []
-    for each in slices:
-        metadata = each["metadata"]
+    for tree in slices:
+        metadata = tree["metadata"]
         service = (metadata.get("labels") or {}).get("kubernetes.io/service-name", "")
         space = metadata["namespace"]
         suffixes = ("", f".{space}", f".{space}.svc", f".{space}.svc.cluster.local")
-        for end in each.get("endpoints") or ():
-            if end["conditions"].get("ready"):
-                owners = [service, f"{end['hostname']}.{service}"] if end.get("hostname") else [service]
-                names = " ".join(owner + suffix for owner in owners for suffix in suffixes)
-                found += [(address, names) for address in end["addresses"]]
+        for end in tree.get("endpoints") or ():
+            if not end["conditions"].get("ready"):
+                continue
+            pod = (end.get("targetRef") or {}).get("uid")
+            hostname = end.get("hostname") or hostnames.get((pod, service))
+            owners = [service, f"{hostname}.{service}"] if hostname else [service]
+            names = " ".join(owner + suffix for owner in owners for suffix in suffixes)
+            found += [(address, names) for address in end["addresses"]]
     return sorted(found)

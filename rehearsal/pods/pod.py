@@ -30,6 +30,7 @@ class Machine:
         environment: Variables on top of a container's own, which lead to the stand-ins.
         mounts: Folders on top of an image's own.
         folder: For pods, and their logs.
+        admit: What admission webhooks of the platform make of a pod, beside the pods that they have let in.
     """
 
     image: Callable[[str], Image]
@@ -37,6 +38,7 @@ class Machine:
     environment: Callable[[Object, Mapping[str, str]], Mapping[str, str]]
     mounts: Mapping[str, Path]
     folder: Path
+    admit: Callable[[Object, Sequence[Object]], Object] = lambda pod, _others: pod
 
     def log(self, pod: Object, container: str) -> Path:
         """The log of a container."""
@@ -50,10 +52,11 @@ class Pod:
 
     Args:
         api: The API server, which is told how it is.
-        tree: The pod.
+        tree: The pod, as webhooks have let it in.
         machine: Its node.
 
     Attributes:
+        admitted: The pod as webhooks have let it in.
         tree: The pod as the API server had it last.
         address: Its address.
         enter: The words before a command that is to run in its network.
@@ -62,6 +65,7 @@ class Pod:
 
     def __init__(self, api: Api, tree: Object, machine: Machine) -> None:
         self._api, self.tree, self._machine = api, tree, machine
+        self.admitted = tree
         self._spec = tree["spec"]
         self._folder = machine.folder / "pods" / tree["metadata"]["uid"]
         self._network = PodNetwork()

@@ -19,6 +19,7 @@ from rehearsal.fake_cloud import BUCKET, FakeCloud, Item
 from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Machine
+from rehearsal.run import tpu_webhook
 from rehearsal.run.stand_ins.bucket import Buckets
 from rehearsal.run.stand_ins.hub import Hub
 from rehearsal.run.stand_ins.metadata import MetadataServer
@@ -101,6 +102,7 @@ class Surroundings:
             image=self._image,
             bucket=self.buckets.folder.joinpath,
             environment=self._environment,
+            admit=tpu_webhook.admitted,
             mounts={_MOUNTED: _CHANGES},
             folder=self.folder,
         )
@@ -145,17 +147,8 @@ class Surroundings:
 
 
 def _slice_of(pod: Object) -> dict[str, str]:
-    """What GKE's webhook and device plugin tell a host of a TPU slice, as far as Ray asks.
-
-    By the labels that KubeRay gives it: https://github.com/ai-on-gke/kuberay-tpu-webhook
-    """
+    """What GKE's device plugin tells a host of a TPU slice, as far as Ray asks; see also `tpu_webhook`."""
     topology = (pod["spec"].get("nodeSelector") or {}).get(TOPOLOGY_LABEL)
     if not topology:
         return {}
-    labels = pod["metadata"]["labels"]
-    return {
-        "TPU_ACCELERATOR_TYPE": f"v6e-{TPU_SLICES[topology].chips}",
-        "TPU_NAME": labels["ray.io/worker-group-replica-name"],
-        "TPU_TOPOLOGY": topology,
-        "TPU_WORKER_ID": labels["ray.io/replica-host-index"],
-    }
+    return {"TPU_ACCELERATOR_TYPE": f"v6e-{TPU_SLICES[topology].chips}", "TPU_TOPOLOGY": topology}
