@@ -39,12 +39,13 @@ class BatchJob(Run[BatchJobArgs]):
 
     def _declare(self, name: str, args: BatchJobArgs) -> None:
         annotations = {} if args.wait else _DO_NOT_WAIT
-        needed = list(args.depends_on)
+        dependencies = list(args.depends_on)
         if args.service:
             holes = {"name": args.service, "namespace": args.namespace.namespace}
             service = Manifest(MANIFESTS / "headless-service.yaml", holes)
-            needed.append(service.create(f"{name}-{args.service}-service", args.namespace.inside(self)))
-        options = args.namespace.running_in(self, needed)
+            options = args.namespace.inside(self)
+            dependencies.append(service.create(f"{name}-{args.service}-service", options))
+        options = args.namespace.running_in(self, dependencies)
         self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
 
     def commands(self, log: str) -> dict[str, pulumi.Input[str]]:

@@ -78,20 +78,25 @@ class Bucket(Component[BucketArgs]):
                 protect=not args.force_destroy,
             ),
         )
-        self.access: list[pulumi.Resource] = [
-            gcp.storage.BucketIAMMember(
-                f"{name}-{user}-{what}",
+        self.access: list[pulumi.Resource] = []
+        for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES)):
+            for user, identity in users.items():
+                self._grant(f"{name}-{user}", bucket, identity, roles)
+        self.bucket_name: pulumi.Output[str] = bucket.name
+        self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
+
+    def _grant(
+        self, name: str, bucket: gcp.storage.Bucket, identity: Identity, roles: Mapping[str, str]
+    ) -> None:
+        for what, role in roles.items():
+            binding = gcp.storage.BucketIAMMember(
+                f"{name}-{what}",
                 bucket=bucket.name,
                 role=role,
                 member=identity.iam_member(bucket.project_number.apply(str)),
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES))
-            for user, identity in users.items()
-            for what, role in roles.items()
-        ]
-        self.bucket_name: pulumi.Output[str] = bucket.name
-        self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
+            self.access.append(binding)
 
     def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
         """Commands that read what a training run has written, keyed by the name of the stack output.

@@ -1,6 +1,7 @@
 """Calls of Google's APIs from a dynamic provider, with retries for as long as a retry can help."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
@@ -19,17 +20,28 @@ _BACKOFF: Final = wait_exponential(multiplier=2, max=30)
 _FIRST_LOOK_S: Final = 0.5
 _POLL_S: Final = 5.0
 
-# Seconds for which retrying can help, and the advice for the reader of the error when it has not helped.
-Patience = tuple[float, str]
-NO_PATIENCE: Final[Patience] = 0.0, ""
-OUTAGE: Final[Patience] = (
-    300.0,
-    "; tried for 5 minutes; see https://status.cloud.google.com, then run `pulumi up` again",
+
+@dataclass(frozen=True)
+class RetryLimit:
+    """How long a retry can help against an error.
+
+    Args:
+        timeout_s: Seconds since the first attempt. 0 means no retry.
+        advice: End of the error message, for when retrying has not helped.
+    """
+
+    timeout_s: float
+    advice: str = ""
+
+
+NO_RETRY: Final = RetryLimit(0.0)
+OUTAGE: Final = RetryLimit(
+    300.0, "; tried for 5 minutes; see https://status.cloud.google.com, then run `pulumi up` again"
 )
-_CREDENTIALS: Final[Patience] = 0.0, "; run `gcloud auth application-default login`"
+_CREDENTIALS: Final = RetryLimit(0.0, "; run `gcloud auth application-default login`")
 
 
-class Trouble(Exception):
+class CallError(Exception):
     """A call failed.
 
     Attributes:
@@ -37,99 +49,103 @@ class Trouble(Exception):
         timeout_s: Seconds for which retrying can help.
     """
 
-    def __init__(self, reason: str, patience: Patience) -> None:
+    def __init__(self, reason: str, limit: RetryLimit) -> None:
         self.reason = reason
-        self.timeout_s, remedy = patience
-        super().__init__(reason + remedy)
+        self.timeout_s = limit.timeout_s
+        super().__init__(reason + limit.advice)
 
 
 class Calls:
     """Sends requests to an API and retries them.
 
     Args:
-        refused: How long to retry an error below 500, from its HTTP status and its message in lower case.
-        say: Prints a line for the person who is waiting.
+        retry_limit: How long to retry an error below 500, by its HTTP status and its message in lower case.
+        log: Prints a line for the person who is waiting.
     """
 
     def __init__(
-        self, clock: Clock, refused: Callable[[int, str], Patience], say: Callable[[str], None]
+        self, clock: Clock, retry_limit: Callable[[int, str], RetryLimit], log: Callable[[str], None]
     ) -> None:
         self.clock = clock
-        self._refused = refused
-        self._say = say
+        self._retry_limit = retry_limit
+        self._log = log
 
-    def once(self, request: Any) -> dict[str, Any]:
+    def send(self, request: Any) -> dict[str, Any]:
         """Sends a request once and returns the answer.
 
         Raises:
-            Trouble: If there is no answer, or the answer is an error.
+            CallError: If there is no answer, or the answer is an error.
         """
         try:
             return request.execute()
         except CALL_ERRORS as error:
-            raise self._trouble(error) from None
+            raise self._call_error(error) from None
 
-    def patiently(self, request: Any) -> dict[str, Any]:
-        """Sends a request, with retries, and returns the answer. Raises like `once`."""
-        return self.retrying()(self.once, request)
+    def send_with_retries(self, request: Any) -> dict[str, Any]:
+        """Sends a request, with retries, and returns the answer. Raises like `send`."""
+        return self.retrying()(self.send, request)
 
-    def until(self, ended: Callable[[dict[str, Any]], bool], request: Any) -> dict[str, Any]:
-        """Sends a request again and again until `ended` accepts the answer, and returns that answer.
+    def poll(self, has_ended: Callable[[dict[str, Any]], bool], request: Any) -> dict[str, Any]:
+        """Sends a request again and again until `has_ended` accepts the answer, and returns that answer.
 
         Raises:
-            Trouble: If a request goes on failing after its retries.
+            CallError: If a request goes on failing after its retries.
         """
         pause_s = _FIRST_LOOK_S
-        while not ended(answer := self.patiently(request)):
+        while not has_ended(answer := self.send_with_retries(request)):
             self.clock.wait(pause_s)
             pause_s = min(2 * pause_s, _POLL_S)
         return answer
 
-    def ending(self, request: Any) -> str:
+    def cancel(self, request: Any) -> str:
         """Sends a request that cancels something, and returns the outcome as the end of a sentence."""
         try:
-            self.once(request)
-        except Trouble as trouble:
-            return f"could not be cancelled ({trouble.reason})"
+            self.send(request)
+        except CallError as error:
+            return f"could not be cancelled ({error.reason})"
         return "has been cancelled"
 
-    def retrying(self, kind: type[Trouble] = Trouble) -> Retrying:
+    def retrying(self, kind: type[CallError] = CallError) -> Retrying:
         """A retrier for calls that raise `kind`. It gives up when the last error's time is over."""
-        began = self.clock.now()
+        start = self.clock.now()
 
-        def is_hopeless(state: RetryCallState) -> bool:
+        def is_over(state: RetryCallState) -> bool:
             """Whether the next attempt would start after the time for which retrying can help."""
-            timeout_s = _trouble_of(state).timeout_s
-            return self.clock.now() - began + state.upcoming_sleep > timeout_s
+            timeout_s = _last_error(state).timeout_s
+            return self.clock.now() - start + state.upcoming_sleep > timeout_s
 
-        def tell(state: RetryCallState) -> None:
-            self._say(f"{_trouble_of(state).reason}; trying again in {state.upcoming_sleep:.0f} s")
+        def announce(state: RetryCallState) -> None:
+            self._log(f"{_last_error(state).reason}; trying again in {state.upcoming_sleep:.0f} s")
 
         return Retrying(
             retry=retry_if_exception_type(kind),
             wait=_BACKOFF,
-            stop=is_hopeless,
+            stop=is_over,
             sleep=self.clock.wait,
-            before_sleep=tell,
+            before_sleep=announce,
             reraise=True,
         )
 
-    def _trouble(self, error: Exception) -> Trouble:
+    def _call_error(self, error: Exception) -> CallError:
         """The error with Google's reason alone: the library's text has the request's address around it."""
         if isinstance(error, HttpError):
-            reason, patience = error.reason or f"HTTP {error.status_code}", OUTAGE
-            if error.status_code < 500:
-                refused = self._refused(error.status_code, reason.lower())
-                patience = _CREDENTIALS if error.status_code == 401 else refused
-            return Trouble(reason, patience)
+            reason = error.reason or f"HTTP {error.status_code}"
+            return CallError(reason, self._limit_of_status(error.status_code, reason))
         if isinstance(error, GoogleAuthError) and not is_on_the_way(error):
-            return Trouble(str(error), _CREDENTIALS)
-        return Trouble("Google cannot be reached", OUTAGE)
+            return CallError(str(error), _CREDENTIALS)
+        return CallError("Google cannot be reached", OUTAGE)
+
+    def _limit_of_status(self, status: int, reason: str) -> RetryLimit:
+        if status >= 500:
+            return OUTAGE
+        if status == 401:
+            return _CREDENTIALS
+        return self._retry_limit(status, reason.lower())
 
 
-def _trouble_of(state: RetryCallState) -> Trouble:
+def _last_error(state: RetryCallState) -> CallError:
     error = state.outcome and state.outcome.exception()
-    assert isinstance(error, Trouble)
+    assert isinstance(error, CallError)
     return error
 
 
@@ -144,9 +160,9 @@ def google_api(api: str, endpoint: str | None, project: str, credentials: Creden
         OnceError: If there are no usable credentials.
     """
     try:
-        found = find_credentials(endpoint, project, credentials)
+        login = find_credentials(endpoint, project, credentials)
     except DefaultCredentialsError as error:
         raise OnceError(str(error)) from None
     # The client library appends the version itself.
     host = endpoint and endpoint.removesuffix(f"{api.partition('.')[2]}/")
-    return client(api, found, _TIMEOUT_S, host)
+    return client(api, login, _TIMEOUT_S, host)

@@ -207,7 +207,9 @@ class CloudRunService(Component[CloudRunServiceArgs]):
             template=_template(args),
             **args.resource(self),
         )
-        for member in (member for member in args.invokers if member != EVERYBODY):
+        for member in args.invokers:
+            if member == EVERYBODY:
+                continue
             gcp.cloudrunv2.ServiceIamMember(
                 f"{name}-invoker-{member}",
                 project=service.project,
@@ -217,8 +219,9 @@ class CloudRunService(Component[CloudRunServiceArgs]):
                 member=member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-        found = (pulumi.runtime.is_dry_run(), service.urn, service.uri, service.terminal_conditions)
-        self.url: pulumi.Output[str] = pulumi.Output.all(*found).apply(lambda each: _address(*each))
+        self.url: pulumi.Output[str] = pulumi.Output.all(
+            urn=service.urn, uri=service.uri, conditions=service.terminal_conditions
+        ).apply(lambda known: _address(dry_run=pulumi.runtime.is_dry_run(), **known))
 
 
 def _template(args: CloudRunServiceArgs) -> Any:
@@ -239,20 +242,20 @@ def _template(args: CloudRunServiceArgs) -> Any:
     }
 
 
-def _address(dry: bool, urn: str, uri: str, conditions: Sequence[Mapping[str, str]] | None) -> str:
+def _address(*, dry_run: bool, urn: str, uri: str, conditions: Sequence[Mapping[str, str]] | None) -> str:
     """The address of a service, if its newest revision has started.
 
     The provider keeps a service whose revision did not start, and the next update finds nothing to do.
     https://github.com/hashicorp/terraform-provider-google/issues/22565
 
     Args:
-        dry: Whether this is a preview, which sees the state before the update.
+        dry_run: Whether this is a preview, which sees the state before the update.
 
     Raises:
         pulumi.RunError: If the newest revision has not started.
     """
     ready = conditions[0] if conditions else {"message": "it was never ready"}
-    if dry or ready.get("state") == "CONDITION_SUCCEEDED":
+    if dry_run or ready.get("state") == "CONDITION_SUCCEEDED":
         return uri
     raise pulumi.RunError(
         f"the newest revision on Cloud Run did not start: {ready.get('message')}; change a setting to get a "

@@ -211,7 +211,9 @@ class Cluster(Component[ClusterArgs]):
                 member=node_account.member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for repository in sorted(repositories, key=lambda each: (each.location, each.name))
+            for repository in sorted(
+                repositories, key=lambda repository: (repository.location, repository.name)
+            )
         ]
 
     def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:

@@ -52,8 +52,10 @@ def outputs_in(tree: Any) -> Iterator[pulumi.Output[Any]]:
         yield tree
     elif isinstance(tree, PartlyKnown):
         yield tree.value
-    elif isinstance(tree, dict | list):
-        for value in tree.values() if isinstance(tree, dict) else tree:
+    elif isinstance(tree, dict):
+        yield from outputs_in(list(tree.values()))
+    elif isinstance(tree, list):
+        for value in tree:
             yield from outputs_in(value)
 
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from cloud.credentials import CredentialSettings
-from components.calls import NO_PATIENCE, OUTAGE, Calls, Patience, Trouble, google_api
+from components.calls import NO_RETRY, OUTAGE, CallError, Calls, RetryLimit, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
 
@@ -26,36 +26,37 @@ def run(job: str, endpoint: str | None, credentials: CredentialSettings, clock: 
     """
     project = job.split("/")[1]
     jobs = google_api("run.v2", endpoint, project, credentials).projects().locations().jobs()
-    executions, calls = jobs.executions(), Calls(clock, _refused, _say)
+    executions, calls = jobs.executions(), Calls(clock, _retry_limit, _log)
     try:
-        newest = calls.patiently(jobs.get(name=job)).get("latestCreatedExecution", {})
+        newest = calls.send_with_retries(jobs.get(name=job)).get("latestCreatedExecution", {})
         if newest.get("completionStatus") in _RUNNING:
             # An `up` that was killed left it running. Two executions would write to the same run.
-            _say(f"execution {_short(newest['name'])} is still running and is ended first")
+            _log(f"execution {_short(newest['name'])} is still running and is ended first")
             earlier = f"{job}/executions/{_short(newest['name'])}"
-            calls.once(executions.cancel(name=earlier, body={}))
-            calls.until(_has_ended, executions.get(name=earlier))
+            calls.send(executions.cancel(name=earlier, body={}))
+            calls.poll(_has_ended, executions.get(name=earlier))
         # Sent only once. If the answer gets lost, the next `up` ends the execution.
-        started = calls.once(jobs.run(name=job, body={}))["metadata"]
-    except (Interrupted, Trouble) as error:
+        operation = calls.send(jobs.run(name=job, body={}))["metadata"]
+    except (Interrupted, CallError) as error:
         raise OnceError(f"{job} was not run: {error}") from None
-    name, log = started["name"], f"log {started.get('logUri')}"
-    execution = f"execution {_short(name)}"
-    _say(f"{execution} started, {log}")
+    name, log = operation["name"], f"log {operation.get('logUri')}"
+    title = f"execution {_short(name)}"
+    _log(f"{title} started, {log}")
     try:
-        ended = calls.until(_has_ended, executions.get(name=name))
-    except (Interrupted, Trouble) as error:
-        outcome = calls.ending(executions.cancel(name=name, body={}))
-        raise OnceError(f"{execution} is given up: {error}; it {outcome}; {log}") from None
-    completed = next((each for each in ended.get("conditions", ()) if each["type"] == "Completed"), {})
+        execution = calls.poll(_has_ended, executions.get(name=name))
+    except (Interrupted, CallError) as error:
+        outcome = calls.cancel(executions.cancel(name=name, body={}))
+        raise OnceError(f"{title} is given up: {error}; it {outcome}; {log}") from None
+    conditions = {condition["type"]: condition for condition in execution.get("conditions", ())}
+    completed = conditions.get("Completed", {})
     if completed.get("state") != "CONDITION_SUCCEEDED":
-        why = completed.get("message", "Cloud Run does not say why")
-        raise OnceError(f"{execution} has failed: {why}\n  {log}\n  `pulumi up` runs the job again")
+        reason = completed.get("message", "Cloud Run does not say why")
+        raise OnceError(f"{title} has failed: {reason}\n  {log}\n  `pulumi up` runs the job again")
     return name
 
 
-def _refused(status: int, _reason: str) -> Patience:
-    return OUTAGE if status == 429 else NO_PATIENCE
+def _retry_limit(status: int, _reason: str) -> RetryLimit:
+    return OUTAGE if status == 429 else NO_RETRY
 
 
 def _has_ended(execution: dict[str, Any]) -> bool:
@@ -66,6 +67,6 @@ def _short(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     """Prints a line. The engine shows it to the user."""
     print(line, flush=True)

@@ -11,6 +11,7 @@ Outputs stay outputs. So a preview shows every other field, and a digest counts 
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +71,7 @@ class Manifest:
         if isinstance(node, dict):
             return self._fill_mapping(node)
         if isinstance(node, list):
-            return [each for item in node for each in self._fill_item(item)]
+            return list(chain.from_iterable(map(self._fill_item, node)))
         if isinstance(node, str):
             return self._fill_text(node)
         return node
@@ -86,8 +87,10 @@ class Manifest:
         return filled
 
     def _fill_item(self, node: Any) -> list[Any]:
+        """The items that replace an item of a list: several if it is a hole for a list."""
         filled = self._fill(node)
-        return filled if isinstance(node, str) and isinstance(filled, list) else [filled]
+        is_hole_for_list = isinstance(node, str) and isinstance(filled, list)
+        return filled if is_hole_for_list else [filled]
 
     def _fill_text(self, text: str) -> Any:
         hole = _HOLE.fullmatch(text)

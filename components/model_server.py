@@ -41,13 +41,13 @@ class ModelServer(Component[ModelServerArgs]):
     def _declare(self, name: str, args: ModelServerArgs) -> None:
         self.server_name = args.server_name
         self._kubectl = args.namespace.kubectl
-        named = {"name": args.server_name, "namespace": args.namespace.namespace}
+        names = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
-        Manifest(args.manifest, {**args.values, **named, "scale": scale}).create(
+        Manifest(args.manifest, {**args.values, **names, "scale": scale}).create(
             f"{name}-serving", args.namespace.running_in(self, args.depends_on)
         )
         for what in ("service", "disruption-budget"):
-            Manifest(MANIFESTS / f"model-server-{what}.yaml", named).create(
+            Manifest(MANIFESTS / f"model-server-{what}.yaml", names).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
 

@@ -91,7 +91,14 @@ class RayClusterArgs(Args):
 
     def filled(self, name: str) -> Manifest:
         """The filled manifest of a cluster called `name`."""
-        workers, mounted = self.workers, self.bucket is not None
+        workers = self.workers
+        head_annotations, worker_annotations = {**NOT_EVICTED}, {**workers.capacity.pod_annotations()}
+        mounts, volumes = [], []
+        if self.bucket is not None:
+            head_annotations |= _sidecar(_HEAD_SIDECAR)
+            worker_annotations |= _sidecar(_WORKER_SIDECAR)
+            mounts = [{"name": "bucket", "mountPath": BUCKET_MOUNT}]
+            volumes = [_volume(self.bucket)]
         return Manifest(
             MANIFESTS / "ray-cluster.yaml",
             {
@@ -101,20 +108,17 @@ class RayClusterArgs(Args):
                 "serviceAccount": self.service_account,
                 "image": self.image.uri,
                 "tokens": list(self.tokens),
-                "headAnnotations": {**NOT_EVICTED, **(_sidecar(_HEAD_SIDECAR) if mounted else {})},
+                "headAnnotations": head_annotations,
                 "workers": workers.group,
                 "replicas": workers.replicas,
                 "hosts": workers.slice_hosts,
-                "workerAnnotations": {
-                    **workers.capacity.pod_annotations(),
-                    **(_sidecar(_WORKER_SIDECAR) if mounted else {}),
-                },
+                "workerAnnotations": worker_annotations,
                 "workerNodes": dict(workers.node_selector),
                 "workerSize": dict(workers.size),
                 "workerSharedMemory": workers.shared_memory,
                 "workerScratch": workers.scratch,
-                "bucketMounts": [{"name": "bucket", "mountPath": BUCKET_MOUNT}] if mounted else [],
-                "bucketVolumes": [_volume(self.bucket)] if mounted else [],
+                "bucketMounts": mounts,
+                "bucketVolumes": volumes,
             },
         )
 
@@ -143,7 +147,7 @@ def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
     return {"gke-gcsfuse/volumes": "true", **sizes}
 
 
-def _volume(bucket: PartlyKnown | None) -> dict[str, Any]:
+def _volume(bucket: PartlyKnown) -> dict[str, Any]:
     attributes = {"bucketName": bucket, "mountOptions": _MOUNT_OPTIONS}
     return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 
@@ -173,14 +177,14 @@ class RayJob(Run[RayJobArgs]):
 
     def _declare(self, name: str, args: RayJobArgs) -> None:
         cluster, namespace = args.cluster, args.cluster.namespace
-        needed = cluster.depends_on if isinstance(cluster, RayClusterArgs) else [cluster.access]
+        dependencies = cluster.depends_on if isinstance(cluster, RayClusterArgs) else [cluster.access]
         values = {
             "entrypoint": args.entrypoint,
             "image": cluster.image.uri,
             "code": args.code.volume,
             "cluster": _cluster_fields(cluster),
         }
-        options = namespace.running_in(self, [args.code.access, *needed])
+        options = namespace.running_in(self, [args.code.access, *dependencies])
         waits = {"annotations": {"pulumi.com/waitFor": _ENDED}} if args.wait else {}
         manifest = MANIFESTS / "ray-job.yaml"
         job = self._start(f"{name}-ray-job", args, namespace, manifest, values, waits, options)

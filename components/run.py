@@ -62,5 +62,5 @@ class Run(Component[A]):
         opts.replacement_trigger = list(outputs_in(content))
         if args.wait:
             opts.custom_timeouts = _LONGEST_RUN
-        named = Manifest(manifest, {**values, "name": self.job_name, "annotations": annotations})
-        return named.create(name, opts)
+        job = Manifest(manifest, {**values, "name": self.job_name, "annotations": annotations})
+        return job.create(name, opts)

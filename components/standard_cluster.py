@@ -76,7 +76,7 @@ class NodePool(Component[NodePoolArgs]):
             )
         # Upgrades go node by node. Scarce machines get no spare node, for example beside a full reservation.
         spare = 0 if scarce else 1
-        wired = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
+        compact = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
             project=cluster.resource.project,
@@ -97,7 +97,7 @@ class NodePool(Component[NodePoolArgs]):
             ),
             # Places the machines of a slice together. GKE rejects the policy for a single machine.
             # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
-            placement_policy=wired if args.tpu_topology and args.maximum > 1 else None,
+            placement_policy=compact if args.tpu_topology and args.maximum > 1 else None,
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -117,7 +117,8 @@ class NodePool(Component[NodePoolArgs]):
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
-    machine, gpus = args.machine, bool(args.machine.count) and not args.machine.is_tpu
+    machine = args.machine
+    has_gpus = bool(machine.count) and not machine.is_tpu
     # One thread per core, as in the tutorial: the thread that feeds the chips gets a whole core.
     one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
     # The newest driver that GKE offers. GKE installs and updates it.
@@ -142,8 +143,8 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         # it fills the cache. Autopilot streams by default.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
-        guest_accelerators=[accelerator] if gpus else None,
-        taints=[_GPU_TAINT] if gpus else None,
+        guest_accelerators=[accelerator] if has_gpus else None,
+        taints=[_GPU_TAINT] if has_gpus else None,
         advanced_machine_features=one_thread if args.tpu_topology else None,
         **(args.capacity.node_config(args.run_hours) if args.capacity else {}),
     )

@@ -6,7 +6,7 @@ changed line would cost a build of gigabytes (docs/adr/0004-code-by-bucket.md).
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
@@ -16,8 +16,6 @@ from components.cloud_run import BucketFolder
 from components.component import Args, Component
 from components.fingerprint import fingerprint
 from components.namespace import Namespace
-
-_SHIPPED: Final = ("*.py", "recipes/*.yaml")
 
 
 class TrainingCodeArgs(Args):
@@ -100,11 +98,11 @@ class BucketCode(Component[BucketCodeArgs]):
 
 def package_files(*packages: Path) -> dict[str, str]:
     """The texts of all shipped modules and recipes, by their paths below the package's parent, sorted."""
-    return {
-        path.relative_to(package.parent).as_posix(): path.read_text()
-        for package in packages
-        for path in sorted(path for pattern in _SHIPPED for path in package.glob(pattern))
-    }
+    texts = {}
+    for package in packages:
+        for path in sorted([*package.glob("*.py"), *package.glob("recipes/*.yaml")]):
+            texts[path.relative_to(package.parent).as_posix()] = path.read_text()
+    return texts
 
 
 def _key(path: str) -> str:

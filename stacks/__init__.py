@@ -17,8 +17,8 @@ Outputs = Mapping[str, pulumi.Input[str]]
 
 def scenarios() -> dict[str, ModuleType]:
     """The module of every scenario, by the scenario's name."""
-    found = {name: _module(name) for name in _modules()}
-    return {name: scenario for name, scenario in found.items() if scenario}
+    modules = {name: _module(name) for name in _module_names()}
+    return {name: scenario for name, scenario in modules.items() if scenario}
 
 
 def scenario_of(config: ConfigReader) -> ModuleType:
@@ -28,13 +28,13 @@ def scenario_of(config: ConfigReader) -> ModuleType:
         SettingsError: If there is no scenario of that name.
     """
     name = config.text("scenario")
-    if name in _modules() and (scenario := _module(name)):
+    if name in _module_names() and (scenario := _module(name)):
         return scenario
-    known = list(scenarios())
-    what = f"missing; set it with `pulumi config set scenario {'|'.join(known)}`"
+    names = list(scenarios())
+    problem = f"missing; set it with `pulumi config set scenario {'|'.join(names)}`"
     if name is not None:
-        what = f"{name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}"
-    raise SettingsError(config.stack, [("scenario", what)])
+        problem = f"{name!r} is not one of {', '.join(names)}{did_you_mean(name, names)}"
+    raise SettingsError(config.stack, [("scenario", problem)])
 
 
 def build() -> Outputs:
@@ -81,7 +81,7 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
     return secrets, config.fakes(model)
 
 
-def _modules() -> list[str]:
+def _module_names() -> list[str]:
     """The names of this package's modules, with hyphens, as scenarios are named."""
     return [module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)]
 

@@ -5,7 +5,7 @@ import pulumi
 from components.batch_job import BatchJob, BatchJobArgs
 from stacks.a4 import A4Settings
 from stacks.platform import Site
-from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, lay_ground
+from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, training_platform
 
 
 class Settings(GemmaSettings, A4Settings, AwaitableSettings):
@@ -20,34 +20,34 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_missing_nodes()
     settings.warn_of_memory()
     site = Site(settings)
-    ground = lay_ground(site, settings, namespace="training")
-    run = ground.run(settings.recipe)
+    platform = training_platform(site, settings, namespace="training")
+    run = platform.run(settings.recipe)
     job = BatchJob(
         site.name,
         BatchJobArgs(
-            namespace=ground.namespace,
+            namespace=platform.namespace,
             job_name=settings.recipe,
             manifest=site.manifests / "job.yaml",
             values={
-                "image": ground.image.uri,
-                "serviceAccount": ground.account.account_name,
+                "image": platform.image.uri,
+                "serviceAccount": platform.account.account_name,
                 "capacity": settings.capacity.pod_selectors(),
                 "eviction": settings.capacity.pod_annotations(),
                 "recipe": settings.recipe,
-                "tokens": ground.tokens,
-                "bucket": ground.bucket.name_in_command,
+                "tokens": platform.tokens,
+                "bucket": platform.bucket.name_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
-                "code": ground.code.volume,
+                "code": platform.code.volume,
             },
-            depends_on=[*ground.depends_on, ground.code.access],
+            depends_on=[*platform.depends_on, platform.code.access],
             wait=settings.wait_for_training,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
     return {
-        "connect": ground.cluster.connect,
-        "openMonitoring": ground.cluster.monitoring,
+        "connect": platform.cluster.connect,
+        "openMonitoring": platform.cluster.monitoring,
         **job.commands("watchTraining"),
-        **ground.bucket.commands(run),
+        **platform.bucket.commands(run),
     }

@@ -11,7 +11,7 @@ from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWo
 from stacks import pins
 from stacks.a4 import A4Settings
 from stacks.platform import Site
-from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, lay_ground
+from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, training_platform
 
 GPUS_PER_WORKER: Final = 8
 
@@ -34,43 +34,43 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_missing_nodes()
     settings.warn_of_memory()
     site = Site(settings)
-    ground = lay_ground(
+    platform = training_platform(
         site,
         settings,
         namespace="ray",
         ray_operator=True,
     )
     ray = RayClusterArgs(
-        namespace=ground.namespace,
+        namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
-        image=ground.image,
-        service_account=ground.account.account_name,
+        image=platform.image,
+        service_account=platform.account.account_name,
         workers=_workers(settings),
-        tokens=ground.tokens,
-        depends_on=ground.depends_on,
+        tokens=platform.tokens,
+        depends_on=platform.depends_on,
     )
-    run = ground.run(settings.recipe, settings.workers)
+    run = platform.run(settings.recipe, settings.workers)
     job = RayJob(
         site.name,
         RayJobArgs(
             job_name=settings.recipe,
             entrypoint=joined(
                 f"python -m finetune ray --recipe {settings.recipe} --storage gs://",
-                ground.bucket.name_in_command,
+                platform.bucket.name_in_command,
                 f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
                 *(f" {argument}" for argument in settings.limit_arguments),
             ),
-            code=ground.code,
+            code=platform.code,
             cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
             wait=settings.wait_for_training,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
     return {
-        "connect": ground.cluster.connect,
-        "openMonitoring": ground.cluster.monitoring,
+        "connect": platform.cluster.connect,
+        "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
-        **ground.bucket.commands(run),
+        **platform.bucket.commands(run),
         "result": job.result,
     }
 

@@ -1,5 +1,6 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
+from itertools import chain
 from typing import Annotated, Final
 
 import pulumi
@@ -62,10 +63,10 @@ _VLLM_ENVIRONMENT: Final = {
 }
 # Prints the text of a chat answer. Prints any other answer completely, and fails.
 _SHOW_ANSWER: Final = (
-    "python3 -c 'import json, sys; said = sys.stdin.read(); "
-    'found = json.loads(said) if said.startswith("{") else {}; '
-    'sys.exit(said or "no answer") if "choices" not in found else '
-    'print(found["choices"][0]["message"]["content"])\''
+    "python3 -c 'import json, sys; text = sys.stdin.read(); "
+    'answer = json.loads(text) if text.startswith("{") else {}; '
+    'sys.exit(text or "no answer") if "choices" not in answer else '
+    'print(answer["choices"][0]["message"]["content"])\''
 )
 
 
@@ -95,14 +96,14 @@ class Settings(GemmaSettings):
 
     @field_validator("min_instances")
     @classmethod
-    def _may_be_kept(cls, kept: int, info: ValidationInfo) -> int:
-        allowed = info.data.get("max_instances", kept)
-        if kept > allowed:
+    def _is_not_above_the_maximum(cls, minimum: int, info: ValidationInfo) -> int:
+        maximum = info.data.get("max_instances", minimum)
+        if minimum > maximum:
             raise ValueError(
-                f"{kept} instances are kept and maxInstances allows {allowed}; raise maxInstances or lower "
-                "minInstances"
+                f"{minimum} instances are kept and maxInstances allows {maximum}; raise maxInstances or "
+                "lower minInstances"
             )
-        return kept
+        return minimum
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
@@ -117,7 +118,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = _account(site, "serve", "vLLM service of")
     bucket = site.bucket({"finetune": trainer}, {"serve": server}, settings=settings)
     tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
-    readable = [each for token in tokens for each in token.access]
+    token_access = list(chain.from_iterable(token.access for token in tokens))
     packages = [training.FINETUNE, training.ENDING]
     code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, packages=packages))
     # The same code with the same libraries is the same run, and resumes.
@@ -143,7 +144,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
-            depends_on=[*egress, *bucket.access, *readable, *code.access],
+            depends_on=[*egress, *bucket.access, *token_access, *code.access],
         ),
     )
     service = _service(

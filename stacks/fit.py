@@ -1,6 +1,7 @@
 """Whether a recipe's training step fits into a GPU's memory, from figures that `make gpu-fit` computes."""
 
 import json
+from itertools import chain
 from typing import Final
 
 from cloud.machines import Accelerator
@@ -20,20 +21,22 @@ def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
     """
     recipe = load_recipe(name)
     figures = json.loads(FIT.read_text()).values()
+    computed = chain.from_iterable(
+        figure["points"] for figure in figures if figure["key"] == recipe.memory_key
+    )
     # More processes never need more memory per GPU than fewer.
     points = [
         point
-        for figure in figures
-        if figure["key"] == recipe.memory_key
-        for point in figure["points"]
+        for point in computed
         if point["processes"] <= gpus and point["max_length"] == recipe.training.max_length
     ]
     if not points:
         return (
-            f"it is not known whether {name} fits into the memory of each {gpu.name}: add the recipe to CASES "
-            "in benchmarks/training/fit.py and run `make gpu-fit`"
+            f"it is not known whether {name} fits into the memory of each {gpu.name}: add the recipe to "
+            "CASES in benchmarks/training/fit.py and run `make gpu-fit`"
         )
-    needed_gb = sum(max(points, key=lambda point: point["processes"])["bytes"].values()) / 1e9
+    nearest_point = max(points, key=lambda point: point["processes"])
+    needed_gb = sum(nearest_point["bytes"].values()) / 1e9
     share = needed_gb / gpu.memory_gb
     text = (
         f"{name} takes {needed_gb:.1f} GB of the {gpu.memory_gb} GB of each {gpu.name} "

@@ -16,7 +16,13 @@ from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, GkeTrainingSettings, Ground, lay_ground
+from stacks.training import (
+    GemmaRecipe,
+    GemmaSettings,
+    GkeTrainingSettings,
+    TrainingPlatform,
+    training_platform,
+)
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
@@ -141,17 +147,17 @@ class Settings(GemmaSettings, GkeTrainingSettings):
 
     @field_validator("min_nodes")
     @classmethod
-    def _fit_the_pool(cls, kept: int, info: ValidationInfo) -> int:
-        nodes, capacity = info.data.get("nodes", kept), info.data.get("capacity_type")
-        if kept > nodes:
+    def _fit_the_pool(cls, minimum: int, info: ValidationInfo) -> int:
+        nodes, capacity = info.data.get("nodes", minimum), info.data.get("capacity_type")
+        if minimum > nodes:
             raise ValueError(
-                f"{kept} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
+                f"{minimum} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
             )
-        if kept and capacity is CapacityType.FLEX_START:
+        if minimum and capacity is CapacityType.FLEX_START:
             raise ValueError(
                 "capacity.type flexStart starts machines when pods request them; set minNodes to 0"
             )
-        return kept
+        return minimum
 
     @field_validator("zones")
     @classmethod
@@ -159,11 +165,10 @@ class Settings(GemmaSettings, GkeTrainingSettings):
         zones = tuple(dict.fromkeys(zones))
         region, nodes = info.data.get("region"), info.data.get("nodes")
         offered = L4.zones.get(region, zones)
-        strangers = [zone for zone in zones if zone not in offered]
-        if strangers:
+        unknown = [zone for zone in zones if zone not in offered]
+        if unknown:
             raise ValueError(
-                f"not a zone of {region} with L4 GPUs: {', '.join(strangers)}; choose from "
-                f"{', '.join(offered)}"
+                f"not a zone of {region} with L4 GPUs: {', '.join(unknown)}; choose from {', '.join(offered)}"
             )
         if nodes and info.data.get("min_nodes") == nodes and nodes % len(zones):
             raise ValueError(
@@ -177,43 +182,43 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     settings.warn_of_memory()
     site = Site(settings)
-    ground = lay_ground(
+    platform = training_platform(
         site,
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
         zones=() if settings.autopilot else settings.zones,
     )
-    queue = _queue(site, settings, ground)
-    nodes = [] if settings.autopilot else [_l4_pool(site, settings, ground).ready]
-    server = _server(site, settings, ground, queue, nodes)
-    run = ground.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
-    job = _fine_tune(site, settings, ground, queue, nodes, run)
+    queue = _queue(site, settings, platform)
+    nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
+    server = _server(site, settings, platform, queue, nodes)
+    run = platform.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
+    job = _fine_tune(site, settings, platform, queue, nodes, run)
     message = '{"role": "user", "content": "Why is the sky blue?"}'
     question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
     return {
-        "connect": ground.cluster.connect,
-        "openMonitoring": ground.cluster.monitoring,
-        "watchQueue": f"{ground.namespace.kubectl} get workloads --watch",
+        "connect": platform.cluster.connect,
+        "openMonitoring": platform.cluster.monitoring,
+        "watchQueue": f"{platform.namespace.kubectl} get workloads --watch",
         **server.commands(),
         "ask": (
             "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
             f"--header 'Content-Type: application/json' --data '{question}'"
         ),
         **job.commands("watchTraining"),
-        **ground.bucket.commands(run),
+        **platform.bucket.commands(run),
     }
 
 
-def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
+def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
     """Kueue, and a queue whose quota is what the L4 nodes offer to pods."""
     kueue = Kueue(
         site.name,
         KueueArgs(
-            cluster=ground.cluster,
+            cluster=platform.cluster,
             version=pins.KUEUE_VERSION,
-            namespaces=[ground.namespace.namespace],
-            depends_on=[ground.network.egress],
+            namespaces=[platform.namespace.namespace],
+            depends_on=[platform.network.egress],
         ),
     )
     machine, nodes = settings.machine, settings.nodes
@@ -221,7 +226,7 @@ def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
         site.name,
         QueueArgs(
             kueue=kueue,
-            namespace=ground.namespace,
+            namespace=platform.namespace,
             queue_name="llm",
             flavor=machine.accelerator,
             node_labels=machine.node_labels,
@@ -236,11 +241,11 @@ def _queue(site: Site, settings: Settings, ground: Ground) -> Queue:
     )
 
 
-def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
+def _l4_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> NodePool:
     return NodePool(
         f"{site.name}-l4",
         NodePoolArgs(
-            cluster=ground.cluster,
+            cluster=platform.cluster,
             machine=settings.machine,
             zones=settings.zones,
             minimum=settings.min_nodes,
@@ -253,17 +258,17 @@ def _l4_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
 
 
 def _server(
-    site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource]
+    site: Site, settings: Settings, platform: TrainingPlatform, queue: Queue, nodes: list[pulumi.Resource]
 ) -> ModelServer:
     """vLLM with a model from the Hub. It runs as its own service account, which has no roles at Google."""
     model, _, revision = settings.serving_model.partition("@")
     account = ServiceAccount(
-        f"{site.name}-serving", ServiceAccountArgs(namespace=ground.namespace, account_name="serving")
+        f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name="serving")
     )
     return ModelServer(
         site.name,
         ModelServerArgs(
-            namespace=ground.namespace,
+            namespace=platform.namespace,
             server_name="serving",
             manifest=site.manifests / "serving.yaml",
             values={
@@ -277,39 +282,44 @@ def _server(
                 "gpus": str(GPUS_PER_POD),
             },
             replicas=settings.serving_replicas,
-            depends_on=[*ground.depends_on, account.access, *queue.access, *nodes],
+            depends_on=[*platform.depends_on, account.access, *queue.access, *nodes],
         ),
     )
 
 
 def _fine_tune(
-    site: Site, settings: Settings, ground: Ground, queue: Queue, nodes: list[pulumi.Resource], run: str
+    site: Site,
+    settings: Settings,
+    platform: TrainingPlatform,
+    queue: Queue,
+    nodes: list[pulumi.Resource],
+    run: str,
 ) -> BatchJob:
     return BatchJob(
         site.name,
         BatchJobArgs(
-            namespace=ground.namespace,
+            namespace=platform.namespace,
             job_name=settings.recipe,
             manifest=site.manifests / "finetune.yaml",
             values={
                 "queue": queue.queue_name,
                 "priority": settings.training_priority,
-                "serviceAccount": ground.account.account_name,
+                "serviceAccount": platform.account.account_name,
                 "placement": _placement(settings),
                 "eviction": settings.capacity.pod_annotations(),
-                "image": ground.image.uri,
+                "image": platform.image.uri,
                 "recipe": settings.recipe,
-                "tokens": ground.tokens,
-                "bucket": ground.bucket.name_in_command,
+                "tokens": platform.tokens,
+                "bucket": platform.bucket.name_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
                 "pods": TRAINING_PODS,
                 "gpus": str(GPUS_PER_POD),
                 "service": _SERVICE,
-                "code": ground.code.volume,
+                "code": platform.code.volume,
             },
             service=_SERVICE,
-            depends_on=[*ground.depends_on, ground.code.access, *queue.access, *nodes],
+            depends_on=[*platform.depends_on, platform.code.access, *queue.access, *nodes],
             # The job may wait for GPUs as long as serving needs them.
             wait=False,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),

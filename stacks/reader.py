@@ -32,7 +32,7 @@ REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
 _LONGEST_WORD: Final = 100
 _LONGEST_TEXT: Final = 1000
 # Keys that the engine and the providers read. The last two of gcp are missing in the SDK's `ProviderArgs`.
-_OTHERS_KEYS: Final[Mapping[str, Collection[str]]] = {
+_FOREIGN_KEYS: Final[Mapping[str, Collection[str]]] = {
     "gcp": {*map(to_camel, vars(gcp.ProviderArgs)), "disableGlobalProjectWarning", "skipRegionValidation"},
     "kubernetes": {*map(to_camel, vars(kubernetes.ProviderArgs))},
     "pulumi": (),
@@ -99,7 +99,7 @@ class SettingsError(Exception):
 
     def __init__(self, stack: str, problems: Collection[Problem]) -> None:
         self.problems = tuple(problems)
-        lines = "\n".join(f"  {_readable(key)}: {_readable(what)}" for key, what in self.problems)
+        lines = "\n".join(f"  {_readable(key)}: {_readable(text)}" for key, text in self.problems)
         number = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         super().__init__(f"the configuration of stack {stack} has {number}:\n{lines}")
 
@@ -118,10 +118,11 @@ class ConfigReader:
     ) -> None:
         self.stack = stack
         self._project = project
-        found = [(key.removeprefix(f"{project}:"), text) for key, text in _flat(values)]
-        self._values = dict(found)
+        texts = [(key.removeprefix(f"{project}:"), text) for key, text in _flat(values)]
+        self._values = dict(texts)
         # For example once as `capacity.type` and once inside an object `capacity`.
-        self._twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
+        counts = Counter(key for key, _ in texts)
+        self._repeated_keys = [key for key, count in counts.items() if count > 1]
         self._secrets = {key.removeprefix(f"{project}:") for key in secrets}
 
     @classmethod
@@ -144,7 +145,7 @@ class ConfigReader:
         """
         fields, problems = keys_of(model), list[Problem]()
         tree = {
-            key: _written(text, fields[key].annotation) if key in fields else text
+            key: _parsed(text, fields[key].annotation) if key in fields else text
             for key, text in self._values.items()
             if key in fields or ":" not in key
         }
@@ -154,10 +155,10 @@ class ConfigReader:
                 json.dumps(tree, ensure_ascii=False).encode(errors="replace")
             )
         except ValidationError as error:
-            problems += [problem for each in error.errors() if (problem := self._told(model, each))]
-        problems += self._in_plain_text(fields)
-        problems += self._of_other_namespaces(fields)
-        problems += [(key, "is set twice; remove one of them") for key in self._twice]
+            problems += filter(None, (self._problem(model, detail) for detail in error.errors()))
+        problems += self._plain_text_problems(fields)
+        problems += self._namespace_problems(fields)
+        problems += [(key, "is set twice; remove one of them") for key in self._repeated_keys]
         if problems:
             raise SettingsError(self.stack, problems)
         return settings
@@ -172,22 +173,22 @@ class ConfigReader:
             self.read(model)
         except SettingsError as error:
             missing = {key for key, _ in error.problems} - set(self._values)
-            known = {key: hint_of(field).fake for key, field in keys_of(model).items() if key in missing}
-            return {self.full(key): value for key, value in known.items() if value}
+            fakes = {key: hint_of(field).fake for key, field in keys_of(model).items() if key in missing}
+            return {self.full(key): fake for key, fake in fakes.items() if fake}
         return {}
 
     def full(self, key: str) -> str:
         """A key with its namespace."""
         return key if ":" in key else f"{self._project}:{key}"
 
-    def _told(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
+    def _problem(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
         """An error of pydantic as a problem in plain words. None if it only follows from another one."""
         key, fields = error["loc"][0], keys_of(model)
         if error["type"] == "default_factory_not_called":
             return None
         if error["type"] == "extra_forbidden":
-            known = f"; this scenario has {', '.join(sorted(fields))}"
-            return key, f"unknown key{did_you_mean(key, fields) or known}"
+            all_keys = f"; this scenario has {', '.join(sorted(fields))}"
+            return key, f"unknown key{did_you_mean(key, fields) or all_keys}"
         # The error of a default value names the field instead of its key.
         if key in model.model_fields:
             key = model.model_fields[key].alias or key
@@ -198,28 +199,30 @@ class ConfigReader:
             (example,) = field.examples or ["VALUE"]
             return key, f"missing; set it with `pulumi config set {key} {example}`"
         if error["type"] == "value_error":
-            stored = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
-            return key, f"{error['ctx']['error']}{stored}"
+            remedy = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
+            return key, f"{error['ctx']['error']}{remedy}"
         text = self._values.get(key, "")
-        near = did_you_mean(text, choices(field.annotation))
-        return key, f"{text!r} is not {values_of(field)}{near}"
+        proposal = did_you_mean(text, choices(field.annotation))
+        return key, f"{text!r} is not {values_of(field)}{proposal}"
 
-    def _in_plain_text(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
+    def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
             if key in fields and is_secret(fields[key]) and key not in self._secrets:
-                what = f"is stored in plain text; remove it from the stack file, then {_store(key)}"
-                yield key, what
+                yield key, f"is stored in plain text; remove it from the stack file, then {_store(key)}"
 
-    def _of_other_namespaces(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
-        own = {f"{self._project}:{key}" for key in fields if ":" not in key}
+    def _namespace_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
+        own_keys = {f"{self._project}:{key}" for key in fields if ":" not in key}
         for key in self._values:
             namespace, colon, name = key.partition(":")
-            if colon and namespace not in _OTHERS_KEYS:
-                yield key, f"unknown namespace {namespace}{did_you_mean(key, own)}"
-            known = _OTHERS_KEYS.get(namespace) if colon else ()
-            if known and name.partition(".")[0] not in known:
-                near = did_you_mean(key, [f"{namespace}:{each}" for each in known])
-                yield key, f"the provider has no such setting{near}"
+            if not colon:
+                continue
+            if namespace not in _FOREIGN_KEYS:
+                yield key, f"unknown namespace {namespace}{did_you_mean(key, own_keys)}"
+                continue
+            known_names = _FOREIGN_KEYS[namespace]
+            if known_names and name.partition(".")[0] not in known_names:
+                proposal = did_you_mean(key, [f"{namespace}:{known}" for known in known_names])
+                yield key, f"the provider has no such setting{proposal}"
 
 
 def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
@@ -229,28 +232,29 @@ def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
 
 def hint_of(field: FieldInfo) -> Hint:
     """The hint of a field, or an empty one."""
-    return next((each for each in field.metadata if isinstance(each, Hint)), Hint())
+    return next((data for data in field.metadata if isinstance(data, Hint)), Hint())
 
 
 def is_secret(field: FieldInfo) -> bool:
     """Whether a field's value must be stored encrypted."""
-    return something(field.annotation) is SecretStr
+    return without_none(field.annotation) is SecretStr
 
 
 def values_of(field: FieldInfo) -> str:
     """The possible values of a field, in words."""
-    if said := hint_of(field).values:
-        return said
-    wanted = something(field.annotation)
-    if wanted is bool:
+    if hint := hint_of(field).values:
+        return hint
+    kind = without_none(field.annotation)
+    if kind is bool:
         return "true or false"
-    if wanted is int:
-        lowest, highest = (
-            next(getattr(each, limit) for each in field.metadata if hasattr(each, limit))
-            for limit in ("ge", "le")
-        )
-        return f"a whole number from {lowest} to {highest}"
-    return f"one of {', '.join(choices(wanted))}" if choices(wanted) else "a text"
+    if kind is int:
+        return f"a whole number from {_limit(field, 'ge')} to {_limit(field, 'le')}"
+    return f"one of {', '.join(choices(kind))}" if choices(kind) else "a text"
+
+
+def _limit(field: FieldInfo, name: str) -> int:
+    """A limit of a number, which pydantic keeps as an attribute of some metadata."""
+    return next(getattr(data, name) for data in field.metadata if hasattr(data, name))
 
 
 def did_you_mean(text: str, known: Collection[str]) -> str:
@@ -261,30 +265,33 @@ def did_you_mean(text: str, known: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def choices(wanted: Any) -> list[str]:
+def choices(kind: Any) -> list[str]:
     """The words that a field of this type accepts. Empty if it accepts other values."""
-    wanted = something(wanted)
-    if get_origin(wanted) is Literal:
-        return [str(each) for each in get_args(wanted)]
-    return [each.value for each in wanted] if isinstance(wanted, type) and issubclass(wanted, Enum) else []
+    kind = without_none(kind)
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [member.value for member in kind]
+    return []
 
 
-def something(wanted: Any) -> Any:
+def without_none(kind: Any) -> Any:
     """The type without None: `int` of `int | None`."""
-    inner = [each for each in get_args(wanted) if each is not NoneType]
-    return inner[0] if NoneType in get_args(wanted) else wanted
+    if NoneType not in get_args(kind):
+        return kind
+    return next(inner for inner in get_args(kind) if inner is not NoneType)
 
 
-def _written(text: str, wanted: Any) -> object:
+def _parsed(text: str, kind: Any) -> object:
     """The value of a text for pydantic: parsed as JSON if the field is a number, a boolean or a list."""
-    wanted = something(wanted)
-    several = get_origin(wanted) is tuple
-    if several or wanted in (bool, int):
-        try:
-            return text if text.strip() == "null" else json.loads(text)
-        except (ValueError, RecursionError):
-            return [text] if several else text
-    return text
+    kind = without_none(kind)
+    is_list = get_origin(kind) is tuple
+    if text.strip() == "null" or not (is_list or kind in (bool, int)):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return [text] if is_list else text
 
 
 def as_text(value: object) -> str:
@@ -308,10 +315,10 @@ def _flat(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Keys and texts with objects opened: `pulumi config set --path capacity.type spot` stores an object."""
     for key, text in values.items():
         try:
-            found = json.loads(text) if text.startswith("{") else None
+            tree = json.loads(text) if text.startswith("{") else None
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            yield from _flat({f"{key}.{name}": as_text(each) for name, each in found.items()})
+            tree = None
+        if isinstance(tree, dict):
+            yield from _flat({f"{key}.{name}": as_text(value) for name, value in tree.items()})
         else:
             yield key, text

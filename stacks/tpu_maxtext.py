@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import chain
 from math import prod
 from typing import Annotated, Final
 
@@ -16,7 +17,7 @@ from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site
 from stacks.reader import Hint
-from stacks.training import HUB_TOKEN, AwaitableSettings, Ground, lay_ground, named_recipe
+from stacks.training import HUB_TOKEN, AwaitableSettings, TrainingPlatform, named_recipe, training_platform
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
 MAXTEXT: Final = WORKLOADS / "maxtext"
@@ -103,9 +104,12 @@ class Settings(AwaitableSettings):
         fixed, chips = prod(size for size in sizes if size > 0), TPU_SLICES[topology].chips
         if chips % fixed or (chips != fixed and -1 not in sizes):
             shapes = [shape.topology for shape in TPU_SLICES.values() if shape.chips == fixed]
+            remedy = "choose another recipe"
+            if shapes:
+                remedy = f"set topology to {shapes[0]} or {remedy}"
             raise ValueError(
                 f"a {topology} slice has {chips} chips, and the recipe {recipe} divides the model over "
-                f"{fixed}; {'set topology to ' + shapes[0] + ' or ' if shapes else ''}choose another recipe"
+                f"{fixed}; {remedy}"
             )
         return topology
 
@@ -117,16 +121,18 @@ class Settings(AwaitableSettings):
             return zone
         region, capacity = info.data["region"], info.data["capacity_type"]
         offered = _zones(capacity)
-        known = "it is in " + ", ".join(each for zones in offered.values() for each in zones)
-        lacks = f"has no TPU v6e{' with flex-start' if capacity is CapacityType.FLEX_START else ''}"
+        remedy = f"it is in {', '.join(chain.from_iterable(offered.values()))}"
+        problem = "has no TPU v6e"
+        if capacity is CapacityType.FLEX_START:
+            problem += " with flex-start"
         if not zone and region not in offered:
             if capacity is CapacityType.RESERVATION:
-                known = f"set the zone of the reservation with `pulumi config set zone ZONE`; {known}"
-            raise ValueError(f"{region} {lacks}; {known}")
+                remedy = f"set the zone of the reservation with `pulumi config set zone ZONE`; {remedy}"
+            raise ValueError(f"{region} {problem}; {remedy}")
         if zone.rpartition("-")[0] != region:
             raise ValueError(f"{zone or 'an empty text'} is not a zone of {region}, the stack's gcp:region")
         if capacity is not CapacityType.RESERVATION and zone not in offered.get(region, ()):
-            raise ValueError(f"{zone} {lacks}; {known}")
+            raise ValueError(f"{zone} {problem}; {remedy}")
         return zone
 
 
@@ -138,7 +144,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
     tpu_slice = settings.slice
     site = Site(settings)
-    ground = lay_ground(
+    platform = training_platform(
         site,
         settings,
         namespace="ray",
@@ -148,37 +154,37 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         package=MAXTEXT / "maxtext_driver",
         tpu=True,
     )
-    nodes = [_head_pool(site, settings, ground).ready, _slice_pool(site, settings, ground).ready]
+    nodes = [_head_pool(site, settings, platform).ready, _slice_pool(site, settings, platform).ready]
     ray = RayClusterArgs(
-        namespace=ground.namespace,
+        namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
-        image=ground.image,
-        service_account=ground.account.account_name,
+        image=platform.image,
+        service_account=platform.account.account_name,
         workers=_workers(settings),
-        tokens=ground.tokens,
-        bucket=ground.bucket.name_in_command,
-        depends_on=[*ground.depends_on, *nodes],
+        tokens=platform.tokens,
+        bucket=platform.bucket.name_in_command,
+        depends_on=[*platform.depends_on, *nodes],
     )
-    run = ground.run(settings.recipe, tpu_slice.topology, settings.overrides)
-    more = [*settings.limit_arguments, *(f"--set={override}" for override in settings.overrides)]
+    run = platform.run(settings.recipe, tpu_slice.topology, settings.overrides)
+    arguments = [*settings.limit_arguments, *(f"--set={override}" for override in settings.overrides)]
     job = RayJob(
         site.name,
         RayJobArgs(
             job_name=settings.recipe,
             entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
             f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology} "
-            f"--accelerator TPU-V6E {shlex.join(more)}".rstrip(),
-            code=ground.code,
+            f"--accelerator TPU-V6E {shlex.join(arguments)}".rstrip(),
+            code=platform.code,
             cluster=ray,
             wait=settings.wait_for_training,
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
     return {
-        "connect": ground.cluster.connect,
-        "openMonitoring": ground.cluster.monitoring,
+        "connect": platform.cluster.connect,
+        "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
-        **ground.bucket.commands(run, result="checkpoints"),
+        **platform.bucket.commands(run, result="checkpoints"),
         "result": job.result,
     }
 
@@ -207,11 +213,11 @@ def _workers(settings: Settings) -> RayWorkers:
     )
 
 
-def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
+def _head_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> NodePool:
     return NodePool(
         f"{site.name}-head",
         NodePoolArgs(
-            cluster=ground.cluster,
+            cluster=platform.cluster,
             machine=_HEAD_MACHINE,
             zones=[settings.zone],
             minimum=1,
@@ -221,19 +227,19 @@ def _head_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
     )
 
 
-def _slice_pool(site: Site, settings: Settings, ground: Ground) -> NodePool:
-    wanted = settings.slice
+def _slice_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> NodePool:
+    tpu_slice = settings.slice
     return NodePool(
         f"{site.name}-slice",
         NodePoolArgs(
-            cluster=ground.cluster,
-            machine=wanted.machine,
+            cluster=platform.cluster,
+            machine=tpu_slice.machine,
             zones=[settings.zone],
             # All hosts or none. Flex-start creates machines only when pods request them.
-            minimum=0 if settings.capacity.flex_start else wanted.hosts,
-            maximum=wanted.hosts,
+            minimum=0 if settings.capacity.flex_start else tpu_slice.hosts,
+            maximum=tpu_slice.hosts,
             disk_gb=_SLICE_DISK_GB,
-            tpu_topology=wanted.topology,
+            tpu_topology=tpu_slice.topology,
             capacity=settings.capacity,
             run_hours=settings.max_run_hours,
         ),

@@ -110,14 +110,14 @@ class TrainingSettings(BucketSettings, RunSettings):
 
     @field_validator("hf_token")
     @classmethod
-    def _is_of_the_hub(cls, token: SecretStr) -> SecretStr:
+    def _looks_like_a_hub_token(cls, token: SecretStr) -> SecretStr:
         if not _TOKEN.fullmatch(_one_word(token).get_secret_value()):
             raise ValueError("does not begin with hf_, or has characters that no token has")
         return token
 
     @field_validator("build_region", "scan_images")
     @classmethod
-    def _something_is_built(cls, value: Any, info: ValidationInfo) -> Any:
+    def _needs_a_build(cls, value: Any, info: ValidationInfo) -> Any:
         if value and info.data.get("image"):
             raise ValueError("with imageUri nothing is built; remove one of the two")
         return value
@@ -224,7 +224,7 @@ def tokens_of(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground(GkePlatform):
+class TrainingPlatform(GkePlatform):
     """A platform with everything that training needs: a bucket, tokens, code and an image.
 
     Args:
@@ -241,7 +241,7 @@ class Ground(GkePlatform):
         return f"{recipe}-{fingerprint(self.code.digest, self.image.fingerprint, *more)}"
 
 
-def lay_ground(
+def training_platform(
     site: Site,
     settings: GkeTrainingSettings,
     *,
@@ -252,7 +252,7 @@ def lay_ground(
     folder: Path = FINETUNE,
     package: Path = FINETUNE,
     tpu: bool = False,
-) -> Ground:
+) -> TrainingPlatform:
     """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
 
     For the arguments that are not listed here see `gke_platform`.
@@ -285,7 +285,8 @@ def lay_ground(
     )
     platform.depends_on.extend(bucket.access)
     tokens = tokens_of(site, settings, namespace=platform.namespace)
-    platform.depends_on.extend(each for token in tokens for each in token.access)
+    for token in tokens:
+        platform.depends_on.extend(token.access)
     code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=[package, ENDING]))
     variables = [token.in_pods() for token in tokens]
-    return Ground(**vars(platform), bucket=bucket, tokens=variables, code=code, image=image)
+    return TrainingPlatform(**vars(platform), bucket=bucket, tokens=variables, code=code, image=image)

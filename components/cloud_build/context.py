@@ -42,7 +42,7 @@ class BuildContext:
                 path: _add(archive, folder / path, path) for path in sorted(exclude_paths(folder, patterns))
             }
         self._tar = packed.getvalue()
-        self.digest = fingerprint({path: what for path, what in added.items() if what})
+        self.digest = fingerprint({path: content for path, content in added.items() if content})
 
     def write(self, name: str) -> Path:
         """Writes a `.tar.gz` under `ARCHIVES` and returns its path.

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cloud.cloudbuild import OPEN_REGIONS
 from cloud.credentials import CredentialSettings
-from components.calls import NO_PATIENCE, Calls, Patience, Trouble, google_api
+from components.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
 from components.clock import Clock, Interrupted
 from components.once import OnceError
 
@@ -31,19 +31,19 @@ _INVISIBLE: Final = re.compile("service account|could not resolve source")
 
 # Changes in IAM usually take effect within 2 minutes, and sometimes need more than 7:
 # https://docs.cloud.google.com/iam/docs/access-change-propagation
-_PROPAGATION: Final[Patience] = (
+_PROPAGATION: Final = RetryLimit(
     480.0,
     "; tried for 8 minutes, so it is not a new project's delay; the caller needs "
     "roles/cloudbuild.builds.editor on the project and roles/iam.serviceAccountUser on the build's service "
     "account, that account must read the source and write the log, and the Cloud Build API must be on",
 )
-_QUOTA: Final[Patience] = (
+_QUOTA: Final = RetryLimit(
     60.0,
     "; a quota of Cloud Build is used up: wait for other builds, ask for more at "
     "https://console.cloud.google.com/iam-admin/quotas?service=cloudbuild.googleapis.com, or build in "
     "another region: `pulumi config set buildRegion REGION`",
 )
-_REGION: Final[Patience] = (
+_REGION: Final = RetryLimit(
     0.0,
     f"; this project may build in some regions only, often {', '.join(OPEN_REGIONS)}: "
     f"`pulumi config set buildRegion {OPEN_REGIONS[0]}`, then `pulumi up`; the image stays where it is",
@@ -53,11 +53,11 @@ _REGION: Final[Patience] = (
 Build = dict[str, Any]
 
 
-class _TooEarly(Trouble):
+class _TooEarlyError(CallError):
     """The build failed because the project was not ready yet. Another build may succeed."""
 
 
-def _refused(status: int, reason: str) -> Patience:
+def _retry_limit(status: int, reason: str) -> RetryLimit:
     """How long to retry an error, by its HTTP status and its message.
 
     Status 400 covers several cases. One is a region in which the project may not build. Another is an account
@@ -67,7 +67,7 @@ def _refused(status: int, reason: str) -> Patience:
         return _PROPAGATION
     if "cannot run builds in this region" in reason:
         return _REGION
-    return _QUOTA if status == 429 or "quota" in reason else NO_PATIENCE
+    return _QUOTA if status == 429 or "quota" in reason else NO_RETRY
 
 
 class BuildRun:
@@ -91,7 +91,7 @@ class BuildRun:
         self._inputs = inputs
         self._image: str = inputs["image"]
         self._status = ""
-        self._calls = Calls(clock, _refused, self._log)
+        self._calls = Calls(clock, _retry_limit, self._log)
         project: str = inputs["project"]
         self._parent = f"projects/{project}/locations/{inputs['location']}"
         build = google_api("cloudbuild.v1", servers["cloud_build"], project, credentials)
@@ -108,8 +108,8 @@ class BuildRun:
             OnceError: If there is no image. A build that was still running has been cancelled.
         """
         try:
-            build = self._calls.retrying(_TooEarly)(self._attempt)
-        except (Trouble, Interrupted) as error:
+            build = self._calls.retrying(_TooEarlyError)(self._attempt)
+        except (CallError, Interrupted) as error:
             raise OnceError(f"{self._image} was not built: {error}") from None
         if build["status"] != "SUCCESS":
             raise OnceError(self._failure(build))
@@ -127,16 +127,16 @@ class BuildRun:
         build = self._start()
         name, log = f"build {build['id']}", f"log {build['logUrl']}"
         self._log(f"{name} started, {log}")
-        named = f"{self._parent}/builds/{build['id']}"
+        path = f"{self._parent}/builds/{build['id']}"
         try:
-            ended = self._calls.until(self._has_ended, self._builds.get(name=named))
-        except (Trouble, Interrupted) as error:
-            outcome = self._calls.ending(self._builds.cancel(name=named))
+            ended_build = self._calls.poll(self._has_ended, self._builds.get(name=path))
+        except (CallError, Interrupted) as error:
+            outcome = self._calls.cancel(self._builds.cancel(name=path))
             raise OnceError(f"{self._image} was not built: {error}; {name} {outcome}, {log}") from None
-        failure = ended.get("failureInfo", {})
+        failure = ended_build.get("failureInfo", {})
         if failure.get("type") in _TOO_EARLY:
-            raise _TooEarly(f"{failure.get('detail', failure['type'])} ({name}, {log})", _PROPAGATION)
-        return ended
+            raise _TooEarlyError(f"{failure.get('detail', failure['type'])} ({name}, {log})", _PROPAGATION)
+        return ended_build
 
     def _start(self) -> Build:
         tag = f"request-{uuid.uuid4().hex}"
@@ -145,11 +145,12 @@ class BuildRun:
         def create() -> Build:
             # An earlier attempt may have succeeded although its answer got lost.
             if retrying.statistics["attempt_number"] > 1:
-                found = self._builds.list(parent=self._parent, filter=f'tags="{tag}"', pageSize=1)
-                for build in self._calls.once(found).get("builds", ()):
-                    return build
+                search = self._builds.list(parent=self._parent, filter=f'tags="{tag}"', pageSize=1)
+                builds = self._calls.send(search).get("builds")
+                if builds:
+                    return builds[0]
             request = self._builds.create(parent=self._parent, body=_message(self._inputs, tag))
-            return self._calls.once(request)["metadata"]["build"]
+            return self._calls.send(request)["metadata"]["build"]
 
         return retrying(create)
 
@@ -164,14 +165,13 @@ class BuildRun:
         lines = [f"{self._image} was not built: build {build['id']} ended as {build['status']}"]
         details = dict.fromkeys((build.get("statusDetail"), build.get("failureInfo", {}).get("detail")))
         lines += [f"  {detail}" for detail in details if detail]
-        lines += [
-            f"  step {number} of {len(build['steps'])}, {step.get('id', step['name'])}: {step['status']}"
-            + (f", exit code {step['exitCode']}" if step.get("exitCode") else "")
-            for number, step in enumerate(build["steps"], start=1)
-            if step.get("status", "SUCCESS") != "SUCCESS"
-        ]
+        for number, step in enumerate(build["steps"], start=1):
+            if step.get("status", "SUCCESS") != "SUCCESS":
+                name = f"step {number} of {len(build['steps'])}, {step.get('id', step['name'])}"
+                exit_code = f", exit code {step['exitCode']}" if step.get("exitCode") else ""
+                lines.append(f"  {name}: {step['status']}{exit_code}")
         # If the log cannot be read, the message is still about the failure of the build.
-        with suppress(Interrupted, Trouble):
+        with suppress(Interrupted, CallError):
             lines += [f"  | {line}" for line in self._log_end(build)]
         return "\n".join([*lines, f"  whole log: {build['logUrl']}"])
 
@@ -184,7 +184,7 @@ class BuildRun:
             "pageSize": _LOG_LINES,
         }
         for _ in range(_LOG_READS):
-            entries = self._calls.once(self._entries.list(body=query)).get("entries", [])
+            entries = self._calls.send(self._entries.list(body=query)).get("entries", [])
             if lines := [entry["textPayload"] for entry in reversed(entries) if "textPayload" in entry]:
                 return lines
             self._calls.clock.wait(_LOG_PAUSE_S)

@@ -18,7 +18,7 @@ from google.auth.exceptions import DefaultCredentialsError
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from cloud.credentials import NO_SETTINGS
-from components.calls import OUTAGE, Calls, Trouble
+from components.calls import OUTAGE, CallError, Calls
 from components.clock import Clock, Interrupted
 from components.cloud_build import CloudBuildProvider
 from components.cloud_build.run import BuildRun
@@ -194,9 +194,9 @@ def test_calls_that_take_long_count_as_time_that_was_tried(
 ) -> None:
     def no_answer(*_: object) -> None:
         bench.clock.time += 30
-        raise Trouble("timed out", OUTAGE)
+        raise CallError("timed out", OUTAGE)
 
-    monkeypatch.setattr(Calls, "once", no_answer)
+    monkeypatch.setattr(Calls, "send", no_answer)
     assert "tried for 5 minutes" in bench.failure()
     assert bench.clock.time <= 5 * 60
 

@@ -28,7 +28,6 @@ PENDING: Final = frozenset(
         "engine",
         "operations",
         "rehearsal",
-        "stacks",
         "tests",
         "workloads",
     }

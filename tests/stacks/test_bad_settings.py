@@ -1,9 +1,10 @@
 """What a person reads when the configuration says what cannot be."""
 
 import pytest
+from pydantic.fields import FieldInfo
 
 import stacks
-from stacks.reader import choices, keys_of, something, values_of
+from stacks.reader import choices, keys_of, values_of, without_none
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 SCENARIOS = sorted(stacks.scenarios())
@@ -261,11 +262,20 @@ BAD: list[tuple[dict[str, str | None], str]] = [
 ]
 
 WRONG = {bool: ("yes", "1"), int: ("two", "1.5", "-1", "1000")}
+
+
+def wrong_texts(field: FieldInfo) -> tuple[str, ...]:
+    """Texts that a field refuses because of its type or its limits."""
+    if choices(field.annotation):
+        return ("of-no-kind",)
+    return WRONG.get(without_none(field.annotation), ())
+
+
 LIMITED = [
     (name, key, text)
     for name, scenario in stacks.scenarios().items()
     for key, field in keys_of(scenario.Settings).items()
-    for text in WRONG.get(something(field.annotation), ("of-no-kind",) if choices(field.annotation) else ())
+    for text in wrong_texts(field)
 ]
 
 
