@@ -109,8 +109,8 @@ def google() -> Iterator[GoogleServer]:
 
 @pytest.fixture
 def clients(google: GoogleServer) -> Clients:
-    """Calls that go to the server, which a test does not wait for long."""
-    return Clients(PROJECT, google.address, timeout_s=0.5)
+    """Calls that go to the server."""
+    return Clients(PROJECT, google.address)
 
 
 @pytest.fixture

@@ -20,8 +20,7 @@ from tests.operations.lived import Lived
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesServer]:
-    # A test does not wait for an answer that never comes, nor between two tries.
-    monkeypatch.setattr("operations.status.cluster._READ_S", 0.5)
+    # A test does not wait between two tries.
     monkeypatch.setattr("urllib3.Retry.sleep", lambda *_: None)
     with KubernetesServer() as server:
         yield server

@@ -31,8 +31,14 @@ DEEP_REFUSAL = Fault(code=403, body=b'{"message": ' + b"[" * 100_000)
 
 @pytest.mark.parametrize("fault", [REFUSED, UNAVAILABLE, A_PAGE, HALF, CUT, SLOW, DEEP, DEEP_REFUSAL])
 def test_what_the_cluster_does_not_say_is_named_and_the_rest_is_shown(
-    fault: Fault, look: Callable[[], Report], cluster: KubernetesServer, metrics: Callable[..., None]
+    fault: Fault,
+    look: Callable[[], Report],
+    cluster: KubernetesServer,
+    metrics: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if fault.hang:
+        monkeypatch.setattr("operations.status.cluster._READ_S", 0.5)
     metrics(lines_of(*METRICS))
     cluster.plant(NODES, node("a"))
     cluster.fail(PODS, fault)
