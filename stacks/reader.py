@@ -300,11 +300,14 @@ def as_text(value: object) -> str:
 
 
 def _readable(text: str) -> str:
-    """A key, or what is wrong with it, which may repeat a value: of bounded length, in plain characters."""
+    """A text of bounded length in printable characters, for messages that repeat a user's value."""
     if len(text) > _LONGEST_TEXT:
         end = _LONGEST_TEXT // 2
         text = f"{text[:end]} ... {len(text) - 2 * end} more ... {text[-end:]}"
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
+    return "".join(
+        character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
+        for character in text
+    )
 
 
 def _store(key: str) -> str:
