@@ -34,8 +34,9 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
         EngineError: When the program is too old to say that, or the stack file cannot be read.
     """
     project = project_name()
-    values = _committed(stack, checkout)
-    values |= {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
+    committed = _committed(stack, checkout)
+    given = {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
+    values = {**committed, **given}
     # A date is written as it looks.
     texts = {
         key: value if isinstance(value, str) else json.dumps(value, default=str)
@@ -47,9 +48,13 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
             raise EngineError("the program is too old: its stacks/ has no function `rehearsed`")
         secrets, fakes = rehearsed(stack, project, texts)
     values |= fakes
+    # A committed secret in plain text stays plain, so that the program rejects it as it would in the cloud.
+    # The base of a preview may have one: its merge request may be the one that removes it.
+    revealed = committed.keys() - given.keys() if checkout == ROOT else set()
+    hidden = [key for key in secrets if key in values and key not in revealed]
     return Configuration(
-        plain={key: value for key, value in values.items() if key not in secrets},
-        secret={key: values[key] for key in secrets if key in values},
+        plain={key: value for key, value in values.items() if key not in hidden},
+        secret={key: values[key] for key in hidden},
         fake=list(fakes),
     )
 

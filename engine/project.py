@@ -43,8 +43,12 @@ def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
         if isinstance(values, dict) and all(isinstance(key, str) for key in values):
             # An alias inside its own anchor has no end; nobody can write it down.
             json.dumps(values, default=str)
-            return values
-        trouble = "`config:` with keys and values below it is expected"
+            broken = [key for key, value in values.items() if _is_broken_secret(value)]
+            if not broken:
+                return values
+            trouble = f"{broken[0]}: `secure:` is followed by what `pulumi config set --secret` writes"
+        else:
+            trouble = "`config:` with keys and values below it is expected"
     except yaml.MarkedYAMLError as error:
         # Not the error's own text: it repeats the line.
         trouble = f"line {error.problem_mark.line + 1 if error.problem_mark else '?'}: {error.problem}"
@@ -53,6 +57,10 @@ def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         trouble = " ".join(str(getattr(error, "strerror", error)).split())
     raise EngineError(f"{path.name} cannot be read ({trouble}); `git diff {path.name}` says what was changed")
+
+
+def _is_broken_secret(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"secure"} and not isinstance(value["secure"], str)
 
 
 class _EachOnce(yaml.SafeLoader):

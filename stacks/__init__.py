@@ -10,7 +10,7 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from cloud.credentials import CredentialSettings, find_credentials
 from components.retries import wait_out_refusals
-from stacks.reader import ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
+from stacks.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -78,7 +78,7 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
     except SettingsError:
         return [], {}
     secrets = [config.full(key) for key, field in keys_of(model).items() if is_secret(field)]
-    return secrets, config.fakes(model)
+    return [*secrets, *PROVIDER_SECRETS], config.fakes(model)
 
 
 def _module_names() -> list[str]:

@@ -25,9 +25,13 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
+from cloud.credentials import ACCESS_TOKEN, CREDENTIALS
+
 M = TypeVar("M", bound="ConfigModel")
 
 REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
+# Settings of Google's provider that give access. Credentials may also be a path, which gives none.
+PROVIDER_SECRETS: Final = (ACCESS_TOKEN, CREDENTIALS)
 # Lengths in characters. The search for the nearest word takes time that grows with the square of the length.
 _LONGEST_WORD: Final = 100
 _LONGEST_TEXT: Final = 1000
@@ -118,7 +122,10 @@ class ConfigReader:
     ) -> None:
         self.stack = stack
         self._project = project
-        texts = [(key.removeprefix(f"{project}:"), text) for key, text in _flat(values)]
+        # What is below another namespace is the provider's to read, such as a key file's content.
+        own = {key: text for key, text in values.items() if key.startswith(f"{project}:") or ":" not in key}
+        others = {key: text for key, text in values.items() if key not in own}
+        texts = [(key.removeprefix(f"{project}:"), text) for key, text in (*_flat(own), *others.items())]
         self._values = dict(texts)
         # For example once as `capacity.type` and once inside an object `capacity`.
         counts = Counter(key for key, _ in texts)
@@ -208,7 +215,12 @@ class ConfigReader:
     def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
             if key in fields and is_secret(fields[key]) and key not in self._secrets:
-                yield key, f"is stored in plain text; remove it from the stack file, then {_store(key)}"
+                yield key, _in_plain_text(key)
+        for key in PROVIDER_SECRETS:
+            text = self._values.get(key, "")
+            is_path = key == CREDENTIALS and not text.lstrip().startswith("{")
+            if text and not is_path and key not in self._secrets:
+                yield key, _in_plain_text(key)
 
     def _namespace_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         own_keys = {f"{self._project}:{key}" for key in fields if ":" not in key}
@@ -310,6 +322,10 @@ def _readable(text: str) -> str:
     )
 
 
+def _in_plain_text(key: str) -> str:
+    return f"is stored in plain text; remove it from the stack file, then {_store(key)}"
+
+
 def _store(key: str) -> str:
     return f"`pulumi config set --secret {key}` asks for it and stores it encrypted"
 
@@ -321,7 +337,8 @@ def _flat(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             tree = json.loads(text) if text.startswith("{") else None
         except (ValueError, RecursionError):
             tree = None
-        if isinstance(tree, dict):
+        # An empty object would leave no trace of its key.
+        if isinstance(tree, dict) and tree:
             yield from _flat({f"{key}.{name}": as_text(value) for name, value in tree.items()})
         else:
             yield key, text

@@ -64,6 +64,11 @@ _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
 HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
 
 
+# An API key, before which an installation of one's own puts a name and a hyphen: what W&B's client accepts.
+# https://github.com/wandb/wandb/blob/main/wandb/sdk/lib/wbauth/validation.py
+_WANDB_KEY: Final = re.compile(r"(.+-)?[A-Za-z0-9_]{40,}")
+
+
 def _one_word(secret: SecretStr) -> SecretStr:
     text = secret.get_secret_value()
     if text.split() != [text]:
@@ -136,9 +141,16 @@ class GemmaSettings(TrainingSettings):
     hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
         description="Hugging Face read token of an account that accepted the model's licence."
     )
-    wandb_key: Annotated[
-        SecretStr | None, AfterValidator(_one_word), Hint(values="an API key of Weights & Biases")
-    ] = Field(None, description="API key of Weights & Biases, for a recipe that reports to `wandb`.")
+    wandb_key: Annotated[SecretStr | None, Hint(values="an API key of Weights & Biases")] = Field(
+        None, description="API key of Weights & Biases, for a recipe that reports to `wandb`."
+    )
+
+    @field_validator("wandb_key")
+    @classmethod
+    def _looks_like_a_wandb_key(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and not _WANDB_KEY.fullmatch(_one_word(key).get_secret_value()):
+            raise ValueError("is shorter than 40 characters, or has characters that no key has")
+        return key
 
     @property
     def tokens(self) -> dict[type[Token], SecretStr | None]:

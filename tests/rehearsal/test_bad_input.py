@@ -20,13 +20,14 @@ from tests.operations.planned import planned_once
 
 STACK = "a4-ray"
 FILE = "Pulumi.mine.yaml"
+PROJECT = "--set=gcp:project=p12345"
 REHEARSE = ("rehearsal", STACK, "--preview")
 PREFLIGHT = (
     "operations",
     "preflight",
     "--stack",
     STACK,
-    "--set=gcp:project=p12345",
+    PROJECT,
     "--set=capacity.type=spot",
 )
 HERE = {name: text for name, text in os.environ.items() if not name.startswith(("GOOGLE_", "PULUMI_"))}
@@ -105,6 +106,7 @@ def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environme
         (b"config:\n  a:b: 1\n  a:c: 2\n  a:b: 3\n", "line 2: a:b stands twice"),
         (b"config:\n  a:b: 2026-99-99\n", "month must be in 1..12"),
         (b"config:\n  a:b: &c [*c]\n", "Circular reference"),
+        (b"config:\n  a:b: 1\n  a:c:\n    secure: 5\n", "a:c: `secure:` is followed by what `pulumi config"),
         (b"config:\n  a:b: " + b"[" * 3000, "nested too deeply"),
         (None, "Is a directory"),
     ],
@@ -120,6 +122,33 @@ def test_a_stack_file_that_is_none(
             assert (found, bool(re.search(remedy, line))) == (status, True), line
     finally:
         (checkout / FILE).rmdir() if content is None else (checkout / FILE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("llm-stacks:hfToken", "hf_of_a_test"),
+        ("gcp:accessToken", "ya29.of-a-test"),
+        ("gcp:credentials", "{a: 1}"),
+    ],
+)
+def test_a_secret_in_plain_text_is_accepted_by_no_rehearsal_and_no_preview(
+    checkout: Path, key: str, value: str
+) -> None:
+    name = key.removeprefix("llm-stacks:")
+    file = (ROOT / "Pulumi.dev.yaml").read_text()
+    (checkout / FILE).write_text(f"{file}  {key}: {value}\n")
+    try:
+        for words in (("rehearsal", "mine", "--preview"), ("operations", "cost", "--stack=mine", PROJECT)):
+            command = [sys.executable, "-m", *words]
+            done = subprocess.run(
+                command, cwd=checkout, env=HERE, capture_output=True, text=True, check=False
+            )
+            assert done.returncode and value not in done.stdout + done.stderr
+            assert f"{name}: is stored in plain text; remove it from the stack file, then" in done.stderr
+            assert f"`pulumi config set --secret {name}`" in done.stderr
+    finally:
+        (checkout / FILE).unlink()
 
 
 @pytest.mark.parametrize("name", ["a5-ray", "", "a4-ray\nx", "\udcff"])

@@ -54,6 +54,20 @@ def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_r
     assert found.plain["gcp:project"] == "p"
 
 
+def test_a_secret_that_is_committed_in_plain_text_stays_that_for_the_program_to_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
+    plain = "  llm-stacks:hfToken: hf_of_a_test\n  gcp:accessToken: ya29.of-a-test\n"
+    (tmp_path / "Pulumi.mine.yaml").write_text(settings + plain)
+    # The base of a preview is brought up with what it has: its merge request may be the one that mends it.
+    assert set(configuration("mine", {}, tmp_path).secret.values()) == {"hf_of_a_test", "ya29.of-a-test"}
+    monkeypatch.setattr("engine.configuration.ROOT", tmp_path)
+    assert configuration("mine", {}, tmp_path).secret == {}
+    typed = configuration("mine", {"hfToken": "hf_typed", "gcp:accessToken": "typed"}, tmp_path)
+    assert set(typed.secret.values()) == {"hf_typed", "typed"}
+
+
 def test_a_program_from_before_the_rehearsal_asked_it_is_rejected_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "__init__.py").touch()

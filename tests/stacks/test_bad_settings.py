@@ -4,7 +4,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 import stacks
-from stacks.reader import choices, keys_of, values_of, without_none
+from stacks.reader import ConfigReader, choices, keys_of, values_of, without_none
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 SCENARIOS = sorted(stacks.scenarios())
@@ -332,6 +332,61 @@ def test_a_token_that_was_pasted_wrongly_is_rejected_and_not_repeated(token: str
     assert other.startswith("wandbKey: is empty or holds white space")
     assert not token.strip() or token.strip() not in other
     assert not token.strip() or token.strip() not in problem
+
+
+@pytest.mark.parametrize(
+    "key", ["my_key", "a1B2" * 9, "local-" + "a1B2" * 9, f"{'a1B2' * 9}-a1B", "a1B2!" * 9]
+)
+def test_what_cannot_be_a_key_of_weights_and_biases_is_rejected_and_not_repeated(key: str) -> None:
+    (problem,) = problems({"llm-stacks:wandbKey": key}, secrets=("llm-stacks:hfToken", "llm-stacks:wandbKey"))
+    assert problem.startswith("wandbKey: is shorter than 40 characters, or has characters that no key has")
+    assert key not in problem
+
+
+@pytest.mark.parametrize("key", ["0123456789abcdef" * 3, "local-" + "a1B2" * 10, "wandb_v1_" + "a1B2c3" * 13])
+def test_every_form_of_a_key_of_weights_and_biases_is_taken(key: str) -> None:
+    keys = ("llm-stacks:hfToken", "llm-stacks:wandbKey")
+    assert load({"llm-stacks:wandbKey": key}, secrets=keys).wandb_key.get_secret_value() == key
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("gcp:accessToken", "ya29.of-a-test"),
+        ("gcp:credentials", '{"type": "service_account", "private_key": "of-a-test"}'),
+        ("gcp:credentials", ' {"type": "authorized_user", "refresh_token": "of-a-test"}'),
+    ],
+)
+def test_what_gives_access_to_google_is_rejected_in_plain_text_and_not_repeated(key: str, value: str) -> None:
+    (problem,) = problems({key: value})
+    remedy = f"remove it from the stack file, then `pulumi config set --secret {key}` asks for it"
+    assert problem.startswith(f"{key}: is stored in plain text; {remedy}")
+    assert "of-a-test" not in problem
+    assert load({key: value}, secrets=("llm-stacks:hfToken", key))
+
+
+def test_a_path_of_credentials_gives_nobody_access() -> None:
+    assert load({"gcp:credentials": "/home/me/key.json"})
+
+
+def test_the_content_of_credentials_is_the_providers_to_read() -> None:
+    content = '{"type": "service_account", "project_id": "p"}'
+    config = ConfigReader(stack="s", project="p", values={"gcp:credentials": content}, secrets=())
+    assert config.text("gcp:credentials") == content
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({**L4_KUEUE, "llm-stacks:zones": "{}"}, "zones: '{}' is not "),
+        ({**CLOUDRUN, "llm-stacks:invokers": "{}"}, "invokers: '{}' is not "),
+        ({"llm-stacks:workers": "{}"}, "workers: '{}' is not "),
+        ({"llm-stacks:capacity": "{}"}, "capacity: unknown key"),
+    ],
+)
+def test_an_empty_object_is_not_taken_for_nothing(changes: dict[str, str | None], told: str) -> None:
+    (problem,) = problems(changes)
+    assert problem.startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tests import plans
 from tests.once import once
 
 TOKEN = "hf_planted_in_a_test"
-KEY = "key_planted_in_a_test"
+KEY = "key_planted_in_a_test_of_forty_characters"
 # Roles that can be given on nothing smaller than a project, and who has them.
 WIDE = {
     ("nodes-role", "roles/container.defaultNodeServiceAccount"),

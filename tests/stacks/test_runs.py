@@ -55,7 +55,7 @@ def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> No
     version, jobs = "gcp:secretmanager/secretVersion:SecretVersion", set[str]()
     with Rehearsal(stack) as rehearsal:
         for number in ("1", "2", "3"):
-            tokens = {"hfToken": f"hf_{number}_of_somebody_else", "wandbKey": f"key_{number}_of_theirs"}
+            tokens = {"hfToken": f"hf_{number}_of_somebody_else", "wandbKey": f"key_{number}_of_theirs" * 3}
             rehearsal.configure({"imageUri": plans.IMAGE, **tokens})
             rehearsal.up()
             kept = list(rehearsal.cloud.of_type(version))
@@ -77,7 +77,7 @@ def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> No
 def test_with_a_key_every_container_that_trains_has_it_from_its_secret_and_without_it_none(
     stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:
-    without, plan = plans.made(standing), next_plan(wandbKey="key_of_a_test")
+    without, plan = plans.made(standing), next_plan(wandbKey="key_of_a_test" * 4)
     assert "wandb-key" not in plans.text(without)
     made = {
         each.name.removeprefix(f"{stack}-wandb-key") for each in plan.resources if "wandb-key" in each.name
