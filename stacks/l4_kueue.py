@@ -13,8 +13,9 @@ from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
+from components.token import HuggingFaceToken
 from stacks import pins
-from stacks.platform import Site
+from stacks.platform import Site, StandardNodes
 from stacks.reader import Hint
 from stacks.training import (
     GemmaRecipe,
@@ -187,7 +188,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
-        zones=() if settings.autopilot else settings.zones,
+        nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
     queue = _queue(site, settings, platform)
     nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
@@ -273,6 +274,7 @@ def _server(
             manifest=site.manifests / "serving.yaml",
             values={
                 "queue": queue.queue_name,
+                "token": HuggingFaceToken.in_pods(),
                 "priority": settings.serving_priority,
                 "serviceAccount": account.account_name,
                 "placement": _placement(settings),

@@ -171,6 +171,26 @@ class Site:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StandardNodes:
+    """The place of a Standard cluster and its nodes.
+
+    Args:
+        location: Region of the cluster, or its zone if everything is in one zone.
+        zones: Zones of the nodes, all in the location.
+        tpu_slice: Whether some of the nodes are a TPU slice.
+    """
+
+    location: str
+    zones: Sequence[str]
+    tpu_slice: bool = False
+
+    @classmethod
+    def with_tpu_slice(cls, zone: str) -> "StandardNodes":
+        """Nodes with a TPU slice. A slice is in one zone, so the whole cluster is in that zone."""
+        return cls(location=zone, zones=[zone], tpu_slice=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class GkePlatform:
     """A cluster, with the namespace and the service account of a scenario's pods.
 
@@ -195,8 +215,7 @@ def gke_platform(
     images: Sequence[Image],
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
-    zones: Sequence[str] = (),
-    tpu: bool = False,
+    nodes: StandardNodes | None = None,
 ) -> GkePlatform:
     """Declares network, cluster, namespace and identity.
 
@@ -205,11 +224,11 @@ def gke_platform(
         images: Images of the pods. The cluster's nodes get access to their repositories.
         network_policies: Manifests. By default pods of the namespace reach each other, and the platform
             reaches Ray's pods.
-        zones: Zones of a Standard cluster. Without zones the cluster is an Autopilot cluster.
-        tpu: Whether there is a TPU slice. A slice is in one zone, and then the whole cluster is in that zone.
+        nodes: Place of a Standard cluster's nodes. None makes the cluster an Autopilot cluster.
     """
     site.services.enable(*Cluster.reporting_apis)
-    kind = StandardCluster if zones else AutopilotCluster
+    kind = StandardCluster if nodes else AutopilotCluster
+    tpu_apis = NodePool.tpu_apis if nodes and nodes.tpu_slice else ()
     network = Network(
         site.name,
         NetworkArgs(
@@ -219,9 +238,9 @@ def gke_platform(
     cluster = kind(
         site.name,
         ClusterArgs(
-            project=site.services.project_with(*kind.apis, *(NodePool.tpu_apis if tpu else ())),
-            location=zones[0] if tpu else settings.region,
-            zones=zones,
+            project=site.services.project_with(*kind.apis, *tpu_apis),
+            location=nodes.location if nodes else settings.region,
+            zones=nodes.zones if nodes else (),
             network=network.network_id,
             subnet=network.subnet_id,
             labels=site.labels,
@@ -231,9 +250,14 @@ def gke_platform(
             cluster_name=settings.cluster_name,
         ),
     )
-    policies = network_policies or [INGRESS_FROM_INSIDE, *([INGRESS_FROM_PLATFORM] if ray_operator else [])]
+    default_policies = [INGRESS_FROM_INSIDE]
+    if ray_operator:
+        default_policies.append(INGRESS_FROM_PLATFORM)
     inside = Namespace(
-        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=policies)
+        site.name,
+        NamespaceArgs(
+            cluster=cluster, namespace=namespace, network_policies=network_policies or default_policies
+        ),
     )
     pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(

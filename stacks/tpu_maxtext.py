@@ -15,7 +15,7 @@ from components.capacity import CapacityType
 from components.ray import BUCKET_MOUNT, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
-from stacks.platform import WORKLOADS, Site
+from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
 from stacks.training import HUB_TOKEN, AwaitableSettings, TrainingPlatform, named_recipe, training_platform
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
@@ -149,10 +149,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings,
         namespace="ray",
         ray_operator=True,
-        zones=[settings.zone],
+        nodes=StandardNodes.with_tpu_slice(settings.zone),
         folder=MAXTEXT,
         package=MAXTEXT / "maxtext_driver",
-        tpu=True,
     )
     nodes = [_head_pool(site, settings, platform).ready, _slice_pool(site, settings, platform).ready]
     ray = RayClusterArgs(

@@ -27,6 +27,7 @@ from stacks.platform import (
     GkeSettings,
     RunSettings,
     Site,
+    StandardNodes,
     gke_platform,
 )
 from stacks.reader import REGION, Hint, parsed_by
@@ -260,10 +261,9 @@ def training_platform(
     namespace: str,
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
-    zones: Sequence[str] = (),
+    nodes: StandardNodes | None = None,
     folder: Path = FINETUNE,
     package: Path = FINETUNE,
-    tpu: bool = False,
 ) -> TrainingPlatform:
     """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
 
@@ -272,7 +272,6 @@ def training_platform(
     Args:
         folder: Folder with the Dockerfile. The image and the service account have the folder's name.
         package: Folder of the Python package that the pods get as their code.
-        tpu: Whether the training runs on a TPU slice, whose hosts write to the bucket as to a disk.
     """
     if settings.capacity_type is CapacityType.SPOT:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
@@ -289,11 +288,13 @@ def training_platform(
         images=[image],
         network_policies=network_policies,
         ray_operator=ray_operator,
-        zones=zones,
-        tpu=tpu,
+        nodes=nodes,
     )
     bucket = site.bucket(
-        {platform.account.account_name: platform.account}, settings=settings, hierarchical=tpu
+        {platform.account.account_name: platform.account},
+        settings=settings,
+        # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
+        hierarchical=nodes is not None and nodes.tpu_slice,
     )
     platform.depends_on.extend(bucket.access)
     tokens = tokens_of(site, settings, namespace=platform.namespace)
