@@ -1,6 +1,7 @@
 """l4-kueue: vLLM and a fine-tune share L4 GPUs, and Kueue preempts the fine-tune when serving needs them."""
 
 from enum import StrEnum
+from math import floor
 from typing import Annotated, Any, Final, Literal
 
 import pulumi
@@ -30,8 +31,12 @@ from stacks.training import (
 GPUS_PER_POD: Final = 2
 TRAINING_PODS: Final = 2
 
-# Boot disk of a node, in GB: for images and the scratch space of the pods.
-_DISK_GB: Final = 200
+# Part of a node's boot disk, in GB, for each pod that the node's GPUs can serve: for images and scratch
+# space.
+_DISK_GB_PER_POD: Final = 200
+# A pod requests this share of the CPUs, memory and disk that its GPUs' part of a node can offer to pods. The
+# rest is a margin, because a pod that requests too much is never scheduled (assumption gke-node-daemons).
+_REQUESTED_SHARE: Final = 0.75
 _SERVICE: Final = "finetune"
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
@@ -54,7 +59,9 @@ class Settings(GemmaSettings, GkeTrainingSettings):
     )
     # The tutorial's machine. On Autopilot a pod with two L4 gets the same.
     machine_type: _MachineType = Field(
-        _MachineType("g2-standard-24"), description="Machine type of the nodes, only on a Standard cluster."
+        _MachineType("g2-standard-24"),
+        description="Machine type of the nodes, only on a Standard cluster. It also decides how much CPU, "
+        "memory and disk a pod requests.",
     )
     nodes: int = Field(
         3,
@@ -234,7 +241,7 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
             quota={
                 "cpu": str(nodes * machine.pod_cpus),
                 "memory": f"{nodes * machine.pod_memory_gib}Gi",
-                "storage": f"{nodes * int(allocatable_disk_gib(_DISK_GB))}Gi",
+                "storage": f"{nodes * floor(allocatable_disk_gib(_disk_gb(machine)))}Gi",
                 "gpus": str(nodes * machine.count),
             },
             priorities=_PRIORITIES,
@@ -251,7 +258,7 @@ def _l4_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> Node
             zones=settings.zones,
             minimum=settings.min_nodes,
             maximum=settings.nodes,
-            disk_gb=_DISK_GB,
+            disk_gb=_disk_gb(settings.machine),
             capacity=settings.capacity,
             run_hours=settings.max_run_hours,
         ),
@@ -277,7 +284,8 @@ def _server(
                 "token": HuggingFaceToken.in_pods(),
                 "priority": settings.serving_priority,
                 "serviceAccount": account.account_name,
-                "placement": _placement(settings),
+                "nodeSelector": _node_selector(settings),
+                "size": _pod_size(settings.machine),
                 "image": pins.VLLM_IMAGE,
                 "model": model,
                 "revision": [f"--revision={revision}"] if revision else [],
@@ -307,7 +315,8 @@ def _fine_tune(
                 "queue": queue.queue_name,
                 "priority": settings.training_priority,
                 "serviceAccount": platform.account.account_name,
-                "placement": _placement(settings),
+                "nodeSelector": _node_selector(settings),
+                "size": _pod_size(settings.machine),
                 "eviction": settings.capacity.pod_annotations(),
                 "image": platform.image.uri,
                 "recipe": settings.recipe,
@@ -329,8 +338,25 @@ def _fine_tune(
     )
 
 
-def _placement(settings: Settings) -> dict[str, str]:
-    """Node selectors besides the GPU's. On Autopilot they also choose the driver and the capacity."""
-    if not settings.autopilot:
-        return {}
-    return {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
+def _node_selector(settings: Settings) -> dict[str, str]:
+    """Node selector of the pods. On Autopilot it also chooses the driver and the capacity."""
+    labels = dict(settings.machine.node_labels)
+    if settings.autopilot:
+        labels |= {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
+    return labels
+
+
+def _disk_gb(machine: Machine) -> int:
+    """Size of a node's boot disk."""
+    return _DISK_GB_PER_POD * (machine.count // GPUS_PER_POD)
+
+
+def _pod_size(machine: Machine) -> dict[str, str]:
+    """Requests and limits of a pod with `GPUS_PER_POD` GPUs of a machine."""
+    share = _REQUESTED_SHARE * GPUS_PER_POD / machine.count
+    return {
+        "cpu": str(floor(share * machine.pod_cpus)),
+        "memory": f"{floor(share * machine.pod_memory_gib)}Gi",
+        "ephemeral-storage": f"{floor(share * allocatable_disk_gib(_disk_gb(machine)))}Gi",
+        machine.resource: str(GPUS_PER_POD),
+    }

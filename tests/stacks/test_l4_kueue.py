@@ -9,11 +9,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from cloud.machines import G2_MACHINES
+from cloud.machines import G2_MACHINES, Machine, allocatable_disk_gib
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal.session import Rehearsal
-from stacks.l4_kueue import Settings
+from stacks.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans
 
 STACK = "l4-kueue"
@@ -47,13 +47,55 @@ def kueue_values(plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
 # Pods and nodes
 
 
-def test_a_node_holds_as_many_pods_as_its_gpus_serve(plan: Plan) -> None:
+LARGE_MACHINES = [machine for machine in G2_MACHINES.values() if machine.count >= GPUS_PER_POD]
+
+
+@pytest.mark.parametrize("machine", LARGE_MACHINES, ids=lambda machine: machine.name)
+def test_a_node_of_any_machine_holds_as_many_pods_as_its_gpus_serve(
+    machine: Machine, plan_with: Callable[..., Plan]
+) -> None:
+    plan = plan_with(machineType=machine.name)
+    pods = machine.count // GPUS_PER_POD
+    disk_gb = plans.named(plan, "l4-kueue-l4-pool").inputs["nodeConfig"]["diskSizeGb"]
     for name, container in plans.containers(plan):
         size = container["resources"]["requests"]
-        for machine in G2_MACHINES.values():
-            pods = machine.count // int(size["nvidia.com/gpu"])
-            assert pods * int(size["cpu"]) <= machine.pod_cpus or not pods, f"{name} {machine.name}"
-            assert pods * int(size["memory"].removesuffix("Gi")) <= machine.pod_memory_gib or not pods
+        assert size["nvidia.com/gpu"] == str(GPUS_PER_POD), name
+        assert pods * int(size["cpu"]) <= machine.pod_cpus, name
+        assert pods * gib(size["memory"]) <= machine.pod_memory_gib, name
+        assert pods * gib(size["ephemeral-storage"]) <= allocatable_disk_gib(disk_gb), name
+
+
+@pytest.mark.parametrize("machine", LARGE_MACHINES, ids=lambda machine: machine.name)
+def test_the_quota_admits_as_many_pods_as_all_gpus_serve(
+    machine: Machine, plan_with: Callable[..., Plan]
+) -> None:
+    plan = plan_with(machineType=machine.name)
+    quota = quotas(plan)
+    pods = int(quota["nvidia.com/gpu"]) // GPUS_PER_POD
+    for name, container in plans.containers(plan):
+        size = container["resources"]["requests"]
+        assert pods * int(size["cpu"]) <= int(quota["cpu"]), name
+        for resource in ("memory", "ephemeral-storage"):
+            assert pods * gib(size[resource]) <= gib(quota[resource]), f"{name} {resource}"
+
+
+@pytest.mark.parametrize("machine", LARGE_MACHINES, ids=lambda machine: machine.name)
+def test_a_pod_may_fill_its_scratch_space(machine: Machine, plan_with: Callable[..., Plan]) -> None:
+    for name, spec in plans.pod_specs(plan_with(machineType=machine.name)):
+        (scratch,) = (volume["emptyDir"] for volume in spec["volumes"] if volume["name"] == "scratch")
+        (container,) = spec["containers"]
+        size = container["resources"]["requests"]["ephemeral-storage"]
+        assert gib(scratch["sizeLimit"]) <= gib(size), name
+
+
+def test_another_machine_changes_what_a_pod_asks_for(plan: Plan, plan_with: Callable[..., Plan]) -> None:
+    other = plan_with(machineType="g2-standard-48")
+    sizes = [serving(it)["spec"]["template"]["spec"]["containers"][0]["resources"] for it in (plan, other)]
+    assert sizes[0]["requests"]["cpu"] != sizes[1]["requests"]["cpu"]
+
+
+def gib(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi"))
 
 
 def test_the_flavor_is_the_nodes_that_the_pods_ask_for(plan: Plan) -> None:
