@@ -1,4 +1,4 @@
-"""Copies of what a stack is made of, which a test may edit and rehearse."""
+"""Copies of the program, which a test may edit and rehearse."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ _FOLDERS = ("cloud", "components", "stacks", "workloads")
 
 
 def copy_of_program(folder: Path) -> Path:
-    """Copies the program with its stack files into a folder, which is a checkout of it then."""
+    """Copies the program and its stack files into a folder, and returns the folder."""
     for pattern in _FILES:
         for path in ROOT.glob(pattern):
             shutil.copyfile(path, folder / path.name)

@@ -1,4 +1,4 @@
-"""What the processes of a test run have in common: it is made once, by whoever needs it first."""
+"""Results that all processes of a test run share: the first process that needs one computes it."""
 
 import atexit
 import fcntl
@@ -9,22 +9,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-# Where it is kept, if there are several of them.
+# The folder with the results, if there are several processes.
 folder: list[Path] = []
-# What a process keeps open until its tests have run.
+# Contexts that a process keeps open until its tests have run.
 kept_open = ExitStack()
 atexit.register(kept_open.close)
 
 
-def once(key: object, make: Callable[[], Made]) -> Made:
-    """What `make` returns, for tests that look and change nothing."""
+def once(key: object, compute: Callable[[], Result]) -> Result:
+    """The result of `compute`, for tests that do not change it."""
     if not folder:
-        return make()
+        return compute()
     file = folder[0] / hashlib.sha256(repr(key).encode()).hexdigest()
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
-            file.write_bytes(pickle.dumps(make()))
+            file.write_bytes(pickle.dumps(compute()))
         return pickle.loads(file.read_bytes())

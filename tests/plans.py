@@ -1,4 +1,4 @@
-"""What tests ask of a plan."""
+"""Plans of the stacks, shared by all tests, and questions that tests ask about a plan."""
 
 import json
 import re
@@ -17,87 +17,87 @@ from rehearsal.session import Rehearsal
 from stacks.reader import keys_of
 from tests.once import kept_open, once
 
-# With the setting `imageUri` a stack builds no image; tests/stacks/test_runs.py has those that do.
+# With the setting `imageUri` a stack builds no image. tests/stacks/test_runs.py tests image builds.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
 
 
-# Stacks of a scenario's own name: the others run one of these with other values.
+# Stacks with the name of their scenario. Every other stack runs one of these scenarios with other settings.
 STACKS: Final = [stack for stack in known_stacks() if stack_file(stack)["scenario"] == stack]
-# What runs once: an update in place runs nothing.
+# Types of resources that run something once. An update in place runs nothing.
 _ONCE: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrun:Execution")
-# Whatever trains, in a stack that does.
+# Types of resources that train.
 _TRAININGS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
-_stood: Final[dict[Rehearsal, Plan]] = {}
+_standing_plans: Final[dict[Rehearsal, Plan]] = {}
 
 
 def mostly_slow(stacks: Iterable[str], *, quick: Collection[str]) -> list[Any]:
-    """Stacks to parametrize a test with, of which only those that are `quick` run without `--slow`."""
-    return [pytest.param(each, marks=[pytest.mark.slow] * (each not in quick)) for each in stacks]
+    """Stacks to parametrize a test with. Those that are not in `quick` run only with `--slow`."""
+    return [pytest.param(stack, marks=[] if stack in quick else [pytest.mark.slow]) for stack in stacks]
 
 
 @cache
-def settings_of(stack: str) -> frozenset[str]:
-    """The keys that a stack file of this scenario may have, such as `capacity.type`."""
+def keys_of_stack(stack: str) -> frozenset[str]:
+    """The keys that the stack file of a scenario may have, such as `capacity.type`."""
     return frozenset(keys_of(stacks.scenarios()[stack].Settings))
 
 
-def taking(*keys: str) -> list[str]:
+def stacks_with(*keys: str) -> list[str]:
     """The stacks whose scenario has all of these settings."""
-    return [stack for stack in STACKS if settings_of(stack).issuperset(keys)]
+    return [stack for stack in STACKS if keys_of_stack(stack).issuperset(keys)]
 
 
 def keys(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings by their keys; `capacity_type` is `capacity.type`."""
+    """Settings by their keys: `capacity_type` becomes `capacity.type`."""
     return {key.replace("_", "."): value for key, value in settings.items()}
 
 
-def given(stack: str, **settings: str) -> dict[str, str]:
-    """Those settings that the scenario has."""
-    return {key: value for key, value in keys(settings).items() if key in settings_of(stack)}
+def known_settings(stack: str, **settings: str) -> dict[str, str]:
+    """The settings that the stack's scenario has, by their keys."""
+    return {key: value for key, value in keys(settings).items() if key in keys_of_stack(stack)}
 
 
-def made(rehearsal: Rehearsal) -> Plan:
-    """What exists, as a plan in which everything is known."""
-    if rehearsal in _stood:
-        return _stood[rehearsal]
+def standing_plan(rehearsal: Rehearsal) -> Plan:
+    """The resources in the state of a rehearsal, as a plan in which everything is known."""
+    if rehearsal in _standing_plans:
+        return _standing_plans[rehearsal]
     resources = rehearsal.state()["deployment"].get("resources") or ()
-    steps = [{"urn": each["urn"], "op": "same", "newState": each} for each in resources]
+    steps = [{"urn": resource["urn"], "op": "same", "newState": resource} for resource in resources]
     return engine_plan.read(json.dumps({"steps": steps}))
 
 
 def outputs(rehearsal: Rehearsal) -> dict[str, str]:
-    """The outputs of a stack that stands."""
+    """The outputs of a stack that is up."""
     resources = rehearsal.state()["deployment"]["resources"]
-    (stack,) = [each for each in resources if each["type"] == "pulumi:pulumi:Stack"]
+    (stack,) = [resource for resource in resources if resource["type"] == "pulumi:pulumi:Stack"]
     return stack["outputs"]
 
 
 def training(plan: Plan) -> Planned:
-    """The one resource of a plan that trains."""
-    (found,) = [each for each in plan.resources if each.type.endswith(_TRAININGS)]
-    return found
+    """The only resource of a plan that trains."""
+    (resource,) = [resource for resource in plan.resources if resource.type.endswith(_TRAININGS)]
+    return resource
 
 
 def run_once(plan: Plan) -> Planned:
-    """The one resource of a plan that runs the training once: a Job, or on Cloud Run an execution of one."""
-    (found,) = [each for each in plan.resources if each.type.endswith(_ONCE)]
-    return found
+    """The only resource of a plan that runs the training once: a Job, or the execution of a Cloud Run job."""
+    (resource,) = [resource for resource in plan.resources if resource.type.endswith(_ONCE)]
+    return resource
 
 
 def runs(plan: Plan) -> set[str]:
-    """Names of the runs that a plan's trainings are started with."""
-    trainings = [each.inputs for each in plan.resources if each.type.endswith(_TRAININGS)]
+    """Names of the runs in the commands of a plan's trainings."""
+    trainings = [resource.inputs for resource in plan.resources if resource.type.endswith(_TRAININGS)]
     return set(re.findall(r'--run(?:[= ]|", ")([\w.-]+)', json.dumps(trainings)))
 
 
 @cache
 def shipped(stack: str, **settings: str) -> Plan:
-    """The first plan of a stack with settings over its file's; not to be changed, as tests share it."""
+    """The first plan of a stack with settings over those of its file. Tests share it: do not change it."""
     return once(("plan", stack, settings), lambda: previewed(stack, keys(settings)))
 
 
 def previewed(stack: str, overrides: Mapping[str, str]) -> Plan:
-    """A first plan of a stack, by a rehearsal that stays open: to start one takes as long as to plan."""
+    """A first plan of a stack, from a rehearsal that stays open: starting one takes as long as planning."""
     rehearsal = _empty(stack)
     rehearsal.configure(overrides)
     return rehearsal.preview()
@@ -110,18 +110,18 @@ def _empty(stack: str) -> Rehearsal:
 
 @cache
 def standing(stack: str) -> Rehearsal:
-    """The stack when it is up, with an image that was given to it; not to be changed, as tests share it."""
-    rehearsal = kept_open.enter_context(Rehearsal(stack, {"imageUri": IMAGE}))
+    """A stack that is up, with an image from the settings. Tests share it: do not change it."""
+    rehearsal = kept_open.enter_context(Rehearsal(stack, known_settings(stack, imageUri=IMAGE)))
     rehearsal.up()
-    _stood[rehearsal] = made(rehearsal)
+    _standing_plans[rehearsal] = standing_plan(rehearsal)
     return rehearsal
 
 
 @cache
 def planned_next(stack: str, **settings: str) -> Plan:
-    """What the next `up` of a stack that stands would do, with other settings or as it is."""
+    """The plan of the next `up` of the stack that is up, with or without other settings."""
     rehearsal = standing(stack)
-    rehearsal.configure({"imageUri": IMAGE, **keys(settings)})
+    rehearsal.configure({**known_settings(stack, imageUri=IMAGE), **keys(settings)})
     return rehearsal.preview()
 
 
@@ -131,24 +131,29 @@ def of_type(plan: Plan, ending: str) -> list[Planned]:
 
 
 def only(plan: Plan, ending: str) -> Planned:
-    """The one resource of a type."""
+    """The only resource of a type."""
     (resource,) = of_type(plan, ending)
     return resource
 
 
 def named(plan: Plan, name: str) -> Planned:
-    """The one resource that is no component and has this logical name."""
-    (resource,) = [each for each in plan.resources if each.name == name and ":components:" not in each.type]
+    """The only resource of this logical name that is not a component."""
+    (resource,) = [resource for resource in resources_of(plan) if resource.name == name]
     return resource
 
 
+def resources_of(plan: Plan) -> list[Planned]:
+    """The resources of a plan that are not components."""
+    return [resource for resource in plan.resources if ":components:" not in resource.type]
+
+
 def changes(plan: Plan) -> dict[str, str]:
-    """What would happen to each resource that would not stay as it is, by its name."""
-    return {each.name: each.op for each in plan.resources if each.op != "same"}
+    """The operation on every resource that would change, by the resource's name."""
+    return {resource.name: resource.op for resource in plan.resources if resource.op != "same"}
 
 
 def pods(plan: Plan) -> Iterator[tuple[Planned, dict[str, Any]]]:
-    """Every pod spec of a plan with the resource that makes the pods."""
+    """Every pod spec of a plan, after the resource that creates the pods."""
     for resource in plan.resources:
         if resource.type.startswith("kubernetes:"):
             for spec in _pod_specs(resource.inputs):
@@ -156,58 +161,59 @@ def pods(plan: Plan) -> Iterator[tuple[Planned, dict[str, Any]]]:
 
 
 def pod_specs(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every pod spec of a plan with the name of the resource that it is in."""
+    """Every pod spec of a plan, after the name of the resource that it is in."""
     for resource, spec in pods(plan):
         yield resource.name, spec
 
 
 def containers(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every container of a plan, init containers too, with `resource/container` as its name."""
+    """Every container of a plan, also init containers, after its name `resource/container`."""
     for name, spec in pod_specs(plan):
         for container in spec["containers"] + spec.get("initContainers", []):
             yield f"{name}/{container['name']}", container
 
 
 def roles(plan: Plan) -> Iterator[tuple[Planned, str]]:
-    """Every role that the plan gives, with the resource that gives it."""
+    """Every role that the plan grants, after the resource that grants it."""
     for resource in plan.resources:
         if resource.type.startswith("gcp:") and "role" in resource.inputs:
             yield resource, resource.inputs["role"]
 
 
 def awaited(plan: Plan, resource: Planned) -> list[Planned]:
-    """All resources, components aside, that `resource` waits for, directly or through others."""
-    by_urn = {each.urn: each for each in plan.resources}
-    found: dict[str, None] = {}
+    """All resources except components that `resource` waits for, directly or through others."""
+    by_urn = {planned.urn: planned for planned in plan.resources}
+    urns: dict[str, None] = {}
     waiting = [*resource.dependencies]
     while waiting:
         urn = waiting.pop()
-        if urn not in found:
-            found[urn] = None
+        if urn not in urns:
+            urns[urn] = None
             waiting += by_urn[urn].dependencies
-    return [by_urn[urn] for urn in found if ":components:" not in by_urn[urn].type]
+    return [by_urn[urn] for urn in urns if ":components:" not in by_urn[urn].type]
 
 
 def values(tree: Any, key: str) -> Iterator[Any]:
-    """Everything that stands under a key, at any depth."""
-    below = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    if isinstance(tree, dict) and key in tree:
-        yield tree[key]
-    for each in below:
-        yield from values(each, key)
+    """All values of a key, at any depth."""
+    if isinstance(tree, dict):
+        if key in tree:
+            yield tree[key]
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for below in tree:
+            yield from values(below, key)
 
 
 def text(plan: Plan) -> str:
-    """Everything that a plan says, to search in."""
+    """The inputs of all resources as one text, to search in."""
     return json.dumps([resource.inputs for resource in plan.resources])
 
 
-def _pod_specs(value: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        if isinstance(value.get("containers"), list):
-            yield value
-        for below in value.values():
-            yield from _pod_specs(below)
-    elif isinstance(value, list):
-        for below in value:
+def _pod_specs(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        if isinstance(tree.get("containers"), list):
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for below in tree:
             yield from _pod_specs(below)

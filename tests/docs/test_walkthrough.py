@@ -101,6 +101,18 @@ def test_the_server_is_rehearsed_as_the_page_shows(tmp_path: Path) -> None:
     assert run_in(tmp_path, "rehearsal", "l4-server").splitlines()[-1] == last_line("l4-server")
 
 
+def test_the_invariants_hold_without_a_bucket_and_a_token_and_in_another_region(tmp_path: Path) -> None:
+    fill(tmp_path, SERVER, str)
+    stack_file = tmp_path / "Pulumi.l4-server.yaml"
+    text = stack_file.read_text()
+    assert "us-central1" in text
+    stack_file.write_text(text.replace("us-central1", "europe-west4"))
+    invariants = ("tests/stacks/test_invariants.py", "-k", "l4-server")
+    report = run_in(tmp_path, "pytest", "-o", "addopts=", "-p", "no:cacheprovider", *invariants)
+    passed = re.search(r"(\d+) passed", report)
+    assert passed and int(passed[1]) >= 25, report
+
+
 @pytest.mark.slow
 def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
     run("tests.inventory", name)

@@ -42,7 +42,7 @@ def container(template: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_job_writes_to_the_bucket_and_the_service_only_reads(standing: Rehearsal) -> None:
-    made = plans.made(standing)
+    made = plans.standing_plan(standing)
     roles: dict[str, set[str]] = {}
     for grant in plans.of_type(made, ":BucketIAMMember"):
         roles.setdefault(grant.inputs["member"], set()).add(grant.inputs["role"])
@@ -96,7 +96,7 @@ def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
         )
         rehearsal.cloud.add(subnet)
         rehearsal.up()
-        made = plans.made(rehearsal)
+        made = plans.standing_plan(rehearsal)
     assert not [each for each in made.resources if each.type.startswith("gcp:compute")]
     for template in (task(made), revision(made)):
         assert template["vpcAccess"]["networkInterfaces"] == [{"subnetwork": yours}]
@@ -208,17 +208,17 @@ def test_a_training_that_failed_is_run_again_by_the_next_up_and_one_that_finishe
 def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
-        served = revision(plans.made(rehearsal))
+        served = revision(plans.standing_plan(rehearsal))
         rehearsal.configure({"imageUri": plans.IMAGE.replace("a" * 64, "b" * 64)})
         rehearsal.cloud.outcome = "Failed"
         for _ in range(2):
             with pytest.raises(RehearsalError, match="has failed"):
                 rehearsal.up()
-            assert revision(plans.made(rehearsal)) == served
+            assert revision(plans.standing_plan(rehearsal)) == served
         rehearsal.cloud.outcome = "Complete"
         rehearsal.up()
         assert len(rehearsal.runs.executions) == 4
-        assert revision(plans.made(rehearsal)) != served
+        assert revision(plans.standing_plan(rehearsal)) != served
 
 
 def test_no_up_succeeds_over_a_service_that_did_not_start_and_what_the_message_says_repairs_it() -> None:
@@ -261,7 +261,7 @@ def test_what_concerns_the_service_alone_does_not_run_the_job(
 
 def test_the_curl_command_asks_for_the_model_that_is_served(standing: Rehearsal) -> None:
     outputs = plans.outputs(standing)
-    served = container(revision(plans.made(standing)))["commands"]
+    served = container(revision(plans.standing_plan(standing)))["commands"]
     words = shlex.split(outputs["ask"])
     assert words[0] == "curl"
     assert f"{outputs['url']}/v1/chat/completions" in words

@@ -53,11 +53,11 @@ def test_the_training_is_run_again(stack: str) -> None:
             rehearsal.up()
         rehearsal.cloud.outcome = "Complete"
         rehearsal.configure(settings | awaited | {"hfToken": "hf_right"})
-        job = plans.run_once(plans.made(rehearsal))
+        job = plans.run_once(plans.standing_plan(rehearsal))
         rehearsal.up(replace=[job.urn])
         again = [step for step, name in rehearsal.last.steps if name == job.name]
         assert again == ["delete-replaced", "replace", "create-replacement"]
-        assert plans.run_once(plans.made(rehearsal)).inputs["metadata"] == job.inputs["metadata"]
+        assert plans.run_once(plans.standing_plan(rehearsal)).inputs["metadata"] == job.inputs["metadata"]
         assert not rehearsal.preview().changed
         rehearsal.destroy()
         assert not rehearsal.cloud.items
@@ -88,7 +88,7 @@ def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> N
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm"]))
 def test_a_bucket_that_is_protected(stack: str) -> None:
-    kept = plans.given(stack, imageUri=plans.IMAGE, forceDestroy="false")
+    kept = plans.known_settings(stack, imageUri=plans.IMAGE, forceDestroy="false")
     with Rehearsal(stack, kept) as rehearsal:
         rehearsal.up()
         with pytest.raises(RehearsalError, match="protect"):

@@ -1,4 +1,4 @@
-"""What must hold of every stack, on the real engine."""
+"""Invariants of every stack, on the real engine."""
 
 import json
 import re
@@ -17,8 +17,8 @@ from tests.once import once
 
 TOKEN = "hf_planted_in_a_test"
 KEY = "key_planted_in_a_test_of_forty_characters"
-# Roles that can be given on nothing smaller than a project, and who has them.
-WIDE = {
+# Roles that Google grants only on a whole project, with the end of the names of their bindings.
+PROJECT_ROLES = {
     ("nodes-role", "roles/container.defaultNodeServiceAccount"),
     ("nodes-usage", "roles/serviceusage.serviceUsageConsumer"),
     ("builder-log", "roles/logging.logWriter"),
@@ -27,23 +27,23 @@ WIDE = {
 
 @dataclass(frozen=True)
 class Life:
-    """What one rehearsal of a stack showed, from the first preview to the end.
+    """Observations of one rehearsal of a stack, from the first preview to the last destroy.
 
     Args:
         plan: The first preview.
-        made: What the first `up` made.
-        state: The engine's state then, as a text.
-        changed_by_nothing: How much a second `up` changed; for a second preview see test_faults.py.
-        untouched: Whether everything was still there after a `destroy` that was rejected; None where nothing
-            keeps the stack from being destroyed.
-        left: Names of what the last `destroy` left.
+        standing: The stack after the first `up`.
+        state: The engine's state at that time, as a text.
+        second_changes: Number of changes in a second `up`. test_faults.py looks at a second preview.
+        survived: Whether all resources were still there after a rejected `destroy`. None if the stack has no
+            protected resources.
+        left: Names of the resources that the last `destroy` left.
     """
 
     plan: Plan
-    made: Plan
+    standing: Plan
     state: str
-    changed_by_nothing: int
-    untouched: bool | None
+    second_changes: int
+    survived: bool | None
     left: list[str]
 
 
@@ -54,26 +54,28 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def life(stack: str) -> Life:
-    return once(("life", stack), lambda: lived(stack))
+    return once(("life", stack), lambda: life_of(stack))
 
 
-def lived(stack: str) -> Life:
-    settings = plans.given(stack, hfToken=TOKEN, wandbKey=KEY, imageUri=plans.IMAGE)
-    with Rehearsal(stack, settings | plans.given(stack, forceDestroy="false")) as rehearsal:
+def life_of(stack: str) -> Life:
+    settings = plans.known_settings(stack, hfToken=TOKEN, wandbKey=KEY, imageUri=plans.IMAGE)
+    kept, deletable = (plans.known_settings(stack, forceDestroy=value) for value in ("false", "true"))
+    with Rehearsal(stack, settings | kept) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
-        made, state = plans.made(rehearsal), json.dumps(rehearsal.state())
-        changed = rehearsal.up().changed
-        untouched = None
+        standing, state = plans.standing_plan(rehearsal), json.dumps(rehearsal.state())
+        second_changes = rehearsal.up().changed
+        survived = None
         if any(resource.options.get("protect") for resource in plan.resources):
             before = sorted(item.key for item in rehearsal.cloud.items)
             with pytest.raises(RehearsalError, match="protected"):
                 rehearsal.destroy()
-            untouched = sorted(item.key for item in rehearsal.cloud.items) == before
-            rehearsal.configure(settings | plans.given(stack, forceDestroy="true"))
+            survived = sorted(item.key for item in rehearsal.cloud.items) == before
+            rehearsal.configure(settings | deletable)
             rehearsal.up()
         rehearsal.destroy()
-        return Life(plan, made, state, changed, untouched, [item.name for item in rehearsal.cloud.items])
+        left = [item.name for item in rehearsal.cloud.items]
+        return Life(plan, standing, state, second_changes, survived, left)
 
 
 @pytest.fixture(scope="module")
@@ -82,62 +84,73 @@ def plan(life: Life) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def made(life: Life) -> Plan:
-    return life.made
+def standing(life: Life) -> Plan:
+    return life.standing
 
 
-def on_gke(plan: Plan) -> bool:
-    return bool(plans.of_type(plan, "container/cluster:Cluster"))
+def clusters(plan: Plan) -> list[Planned]:
+    return plans.of_type(plan, "container/cluster:Cluster")
 
 
-# Identities and what they may do
+def node_pools(plan: Plan) -> list[Planned]:
+    return plans.of_type(plan, "container/nodePool:NodePool")
+
+
+def service_accounts(resources: list[Planned]) -> set[str]:
+    """The service accounts that the inputs of resources name."""
+    return {account for resource in resources for account in plans.values(resource.inputs, "serviceAccount")}
+
+
+# Identities and their roles
 
 
 def test_no_identity_has_a_primitive_role(plan: Plan) -> None:
-    given = [role for _, role in plans.roles(plan)]
-    assert given
-    assert not {"roles/owner", "roles/editor", "roles/viewer"} & set(given)
+    roles = {role for _, role in plans.roles(plan)}
+    assert not {"roles/owner", "roles/editor", "roles/viewer"} & roles
 
 
 def test_no_role_is_wider_than_one_bucket_repository_secret_or_service_where_it_can_be(
     stack: str, plan: Plan
 ) -> None:
-    wide = {
+    project_roles = {
         (resource.name.removeprefix(f"{stack}-"), role)
         for resource, role in plans.roles(plan)
         if resource.type == "gcp:projects/iAMMember:IAMMember"
     }
-    assert wide <= WIDE
+    assert project_roles <= PROJECT_ROLES
 
 
-def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(made: Plan) -> None:
+def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(standing: Plan) -> None:
     pods = {
         f"ns/{resource.inputs['metadata']['namespace']}/sa/{spec.get('serviceAccountName')}"
-        for resource, spec in plans.pods(made)
+        for resource, spec in plans.pods(standing)
     }
-    tasks = {each for resource in made.resources for each in plans.values(resource.inputs, "serviceAccount")}
-    for grant in plans.of_type(made, ":BucketIAMMember"):
+    accounts = service_accounts(plans.resources_of(standing))
+    for grant in plans.of_type(standing, ":BucketIAMMember"):
         member = grant.inputs["member"]
-        assert member.rpartition("/subject/")[2] in pods or member.removeprefix("serviceAccount:") in tasks
+        is_pod = member.rpartition("/subject/")[2] in pods
+        assert is_pod or member.removeprefix("serviceAccount:") in accounts
 
 
-def test_nodes_run_as_an_account_of_their_own_that_pulls_and_streams_images_and_no_more(made: Plan) -> None:
-    accounts = set(re.findall(r'"serviceAccount": "([^"]*-nodes-[^"]+)"', plans.text(made)))
-    assert len(accounts) == int(on_gke(made))
-    grants = [each for each, _ in plans.roles(made) if each.inputs["member"].partition(":")[2] in accounts]
-    needed = {"roles/container.defaultNodeServiceAccount", "roles/serviceusage.serviceUsageConsumer"}
-    given = {each.inputs["role"] for each in grants}
-    assert given - {"roles/artifactregistry.reader"} == (needed if accounts else set())
-    apis = {each.inputs["service"] for each in plans.of_type(made, "projects/service:Service")}
-    assert ("containerfilesystem.googleapis.com" in apis) == on_gke(made)
+def test_nodes_run_as_an_account_of_their_own_that_pulls_and_streams_images_and_no_more(
+    standing: Plan,
+) -> None:
+    accounts = set(re.findall(r'"serviceAccount": "([^"]*-nodes-[^"]+)"', plans.text(standing)))
+    assert len(accounts) == len(clusters(standing))
+    roles = {
+        role for grant, role in plans.roles(standing) if grant.inputs["member"].partition(":")[2] in accounts
+    }
+    node_roles = {"roles/container.defaultNodeServiceAccount", "roles/serviceusage.serviceUsageConsumer"}
+    assert roles - {"roles/artifactregistry.reader"} == (node_roles if accounts else set())
+    apis = {service.inputs["service"] for service in plans.of_type(standing, "projects/service:Service")}
+    assert ("containerfilesystem.googleapis.com" in apis) == bool(accounts)
 
 
 def test_no_node_exists_before_its_account_has_every_role_of_a_node(plan: Plan) -> None:
-    roles = {
-        each.urn for each in plans.of_type(plan, "projects/iAMMember:IAMMember") if "-nodes-" in each.name
-    }
-    for cluster in plans.of_type(plan, ":Cluster"):
-        assert roles <= {*cluster.dependencies}
+    bindings = plans.of_type(plan, "projects/iAMMember:IAMMember")
+    node_bindings = {binding.urn for binding in bindings if "-nodes-" in binding.name}
+    for cluster in clusters(plan):
+        assert node_bindings <= {*cluster.dependencies}
 
 
 def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) -> None:
@@ -145,17 +158,18 @@ def test_pulumis_suffix_still_fits_into_the_names_of_the_accounts(plan: Plan) ->
         assert len(f"{account.name}-1234567") <= 30, account.name
 
 
-# The token
+# Tokens
 
 
-def test_the_token_is_never_in_plain_text_in_plan_or_state(stack: str, life: Life) -> None:
-    assert ("secretData" in life.state) == ("hfToken" in plans.settings_of(stack))
+def test_no_token_is_in_plain_text_in_plan_or_state(plan: Plan, life: Life) -> None:
+    has_secrets = bool(plans.of_type(plan, "secretmanager/secretVersion:SecretVersion"))
+    assert ("secretData" in life.state) == has_secrets
     for secret in (TOKEN, KEY):
         assert secret not in life.plan.as_json()
         assert secret not in life.state
 
 
-def test_containers_get_the_token_by_reference(plan: Plan) -> None:
+def test_containers_get_tokens_by_reference(plan: Plan) -> None:
     secrets = {"HF_TOKEN": "hf-token", "WANDB_API_KEY": "wandb-key"}
     for name, container in plans.containers(plan):
         for variable in container.get("env", []):
@@ -166,19 +180,19 @@ def test_containers_get_the_token_by_reference(plan: Plan) -> None:
                 assert not reference.get("optional"), name
 
 
-def test_only_what_trains_on_cloud_run_may_read_secret_manager(stack: str, made: Plan) -> None:
+def test_only_training_on_cloud_run_may_read_secret_manager(standing: Plan) -> None:
     """Pods have a Kubernetes Secret instead."""
-    secrets = [each.inputs["secretId"] for each in plans.of_type(made, "secretmanager/secret:Secret")]
-    assert len(secrets) == len({"hfToken", "wandbKey"} & plans.settings_of(stack))
-    jobs = plans.of_type(made, "cloudrunv2/job:Job")
-    trainers = [each for job in jobs for each in plans.values(job.inputs, "serviceAccount")]
-    given = {
-        (each.inputs["secretId"], role, each.inputs["member"])
-        for each, role in plans.roles(made)
-        if each.type.startswith("gcp:secretmanager/")
+    secrets = [secret.inputs["secretId"] for secret in plans.of_type(standing, "secretmanager/secret:Secret")]
+    trainers = service_accounts(plans.of_type(standing, "cloudrunv2/job:Job"))
+    grants = {
+        (resource.inputs["secretId"], role, resource.inputs["member"])
+        for resource, role in plans.roles(standing)
+        if resource.type.startswith("gcp:secretmanager/")
     }
-    reads = "roles/secretmanager.secretAccessor"
-    assert given == {(secret, reads, f"serviceAccount:{each}") for secret in secrets for each in trainers}
+    accessor = "roles/secretmanager.secretAccessor"
+    assert grants == {
+        (secret, accessor, f"serviceAccount:{trainer}") for secret in secrets for trainer in trainers
+    }
 
 
 # Pods
@@ -191,8 +205,8 @@ def test_every_pod_has_requests_and_limits(plan: Plan) -> None:
         assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
 
 
-def test_every_image_is_by_digest(made: Plan) -> None:
-    images = re.findall(r'"image": "([^"]*)"', plans.text(made))
+def test_every_image_is_by_digest(standing: Plan) -> None:
+    images = re.findall(r'"image": "([^"]*)"', plans.text(standing))
     assert images
     for image in images:
         assert re.search(r"@sha256:[0-9a-f]{64}$", image)
@@ -213,7 +227,7 @@ def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
         }, name
 
 
-def test_what_a_pod_writes_is_in_a_volume_its_home_included(plan: Plan) -> None:
+def test_a_pod_writes_only_into_volumes_and_its_home_is_one(plan: Plan) -> None:
     for name, spec in plans.pod_specs(plan):
         empty = {volume["name"] for volume in spec["volumes"] if "emptyDir" in volume}
         for container in spec["containers"]:
@@ -222,17 +236,18 @@ def test_what_a_pod_writes_is_in_a_volume_its_home_included(plan: Plan) -> None:
             assert mounted.get("/tmp") in empty, name
 
 
-def test_every_scratch_volume_is_sized_within_what_its_pod_asks_for(plan: Plan) -> None:
+def test_every_scratch_volume_is_smaller_than_the_request_of_its_pod(plan: Plan) -> None:
     for name, spec in plans.pod_specs(plan):
-        asked = spec["containers"][0]["resources"]["requests"]
+        requests = spec["containers"][0]["resources"]["requests"]
         for volume in spec.get("volumes", []):
             if "emptyDir" in volume:
-                kind = "memory" if volume["emptyDir"].get("medium") == "Memory" else "ephemeral-storage"
-                assert (quantity(volume["emptyDir"]["sizeLimit"]) or 0) < (quantity(asked[kind]) or 0), name
+                resource = "memory" if volume["emptyDir"].get("medium") == "Memory" else "ephemeral-storage"
+                size, request = quantity(volume["emptyDir"]["sizeLimit"]), quantity(requests[resource])
+                assert (size or 0) < (request or 0), name
 
 
 def test_no_upgrade_of_a_node_or_of_the_minor_version_interrupts_a_run(plan: Plan) -> None:
-    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
+    for cluster in clusters(plan):
         (exclusion,) = cluster.inputs["maintenancePolicy"]["maintenanceExclusions"]
         assert exclusion["exclusionOptions"] == {
             "scope": "NO_MINOR_OR_NODE_UPGRADES",
@@ -244,37 +259,48 @@ def test_the_autoscaler_evicts_no_pod_of_a_training_and_may_evict_a_server(plan:
     for resource in plan.resources:
         if resource.type.startswith("kubernetes:"):
             marks = list(plans.values(resource.inputs, "cluster-autoscaler.kubernetes.io/safe-to-evict"))
-            spot = any(plans.values(resource.inputs, "cloud.google.com/gke-spot"))
-            trains = resource.type.endswith((":Job", ":RayJob")) and not spot
-            pods = sum(each == resource for each, _ in plans.pods(plan))
-            assert marks == (["false"] * pods if trains else []), resource.name
+            is_spot = any(plans.values(resource.inputs, "cloud.google.com/gke-spot"))
+            trains = resource.type.endswith((":Job", ":RayJob")) and not is_spot
+            pods = [owner for owner, _ in plans.pods(plan) if owner == resource]
+            assert marks == ["false" for _ in pods if trains], resource.name
 
 
-def test_an_upgrade_needs_no_machine_that_there_may_not_be(plan: Plan) -> None:
-    for pool in plans.of_type(plan, "container/nodePool:NodePool"):
-        spare = 0 if _accelerated(pool) else 1
+def test_an_upgrade_needs_no_spare_accelerator_machine(plan: Plan) -> None:
+    for pool in node_pools(plan):
+        spare = 0 if is_accelerated(pool) else 1
         assert pool.inputs["upgradeSettings"] == {"maxSurge": spare, "maxUnavailable": 1 - spare}
 
 
 # The network
 
 
-def test_nobody_reaches_a_pod_but_its_own_namespace_and_what_a_policy_names(made: Plan) -> None:
-    policies = plans.of_type(made, ":NetworkPolicy")
-    for resource, _ in plans.pods(made):
-        home = resource.inputs["metadata"]["namespace"]
-        specs = [each.inputs["spec"] for each in policies if each.inputs["metadata"]["namespace"] == home]
+def test_a_pod_is_reached_only_from_its_own_namespace_and_by_peers_that_a_policy_names(
+    standing: Plan,
+) -> None:
+    for resource, _ in plans.pods(standing):
+        namespace = resource.inputs["metadata"]["namespace"]
+        specs = [
+            policy.inputs["spec"]
+            for policy in plans.of_type(standing, ":NetworkPolicy")
+            if policy.inputs["metadata"]["namespace"] == namespace
+        ]
         closed = [spec for spec in specs if not spec["podSelector"] and "Ingress" in spec["policyTypes"]]
-        assert closed, f"{home} lets everybody in"
-        for rule in (rule for spec in specs for rule in spec.get("ingress", ())):
-            assert rule["from"], f"{home} lets everybody in"
-            for peer in rule["from"]:
-                assert "ipBlock" not in peer
-                assert "podSelector" in peer or (peer["namespaceSelector"] and rule["ports"])
+        assert closed, f"{namespace} lets everybody in"
+        for spec in specs:
+            for rule in spec.get("ingress", ()):
+                check_peers(rule, namespace)
 
 
-def test_a_standard_cluster_enforces_what_its_pods_count_on(plan: Plan) -> None:
-    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
+def check_peers(rule: dict[str, Any], namespace: str) -> None:
+    """Fails if a rule for ingress lets everybody in."""
+    assert rule["from"], f"{namespace} lets everybody in"
+    for peer in rule["from"]:
+        assert "ipBlock" not in peer
+        assert "podSelector" in peer or (peer["namespaceSelector"] and rule["ports"])
+
+
+def test_a_standard_cluster_enforces_policies_and_has_the_features_that_pods_need(plan: Plan) -> None:
+    for cluster in clusters(plan):
         inputs = cluster.inputs
         assert inputs["deletionProtection"] is False
         if not inputs.get("enableAutopilot"):
@@ -285,86 +311,98 @@ def test_a_standard_cluster_enforces_what_its_pods_count_on(plan: Plan) -> None:
             assert inputs["removeDefaultNodePool"] is True
 
 
-# What waits for what; APIs, namespaces and Kueue's queues are the preview's own checks
+# Which resource waits for which. The preview itself checks APIs, namespaces and Kueue's queues.
 
 
 def used_by(plan: Plan, resource: Planned, spec: dict[str, Any]) -> Iterator[Planned]:
-    """Everything that pods of a resource must find in place, as far as the plan makes it."""
-    home, account = resource.inputs["metadata"]["namespace"], spec.get("serviceAccountName", "default")
-    named = {("ServiceAccount", account), ("Service", spec.get("subdomain"))}
-    named |= {("Secret", reference["name"]) for reference in plans.values(spec, "secretKeyRef")}
-    named |= {("ConfigMap", volume["name"]) for volume in plans.values(spec, "configMap")}
-    accelerated = any("/" in name for limits in plans.values(spec, "limits") for name in limits)
-    for each in plan.resources:
-        kind = each.type.rpartition(":")[2]
-        if each.type.startswith("kubernetes:"):
-            metadata = each.inputs.get("metadata") or {}
-            used = kind == "NetworkPolicy" or (kind, metadata.get("name")) in named
-            used = used and metadata.get("namespace") == home
-        else:
-            used = each.type.startswith("gcp:") and (
-                kind == "RouterNat"
-                or str(each.inputs.get("member")).endswith(f"/subject/ns/{home}/sa/{account}")
-                or (kind == "RepositoryIamMember" and each.inputs["role"].endswith(".reader"))
-                or (kind == "NodePool" and accelerated and _accelerated(each))
-            )
-        if used:
-            yield each
+    """The resources of the plan that must exist before the pods of a resource start."""
+    namespace, account = resource.inputs["metadata"]["namespace"], spec.get("serviceAccountName", "default")
+    member = f"/subject/ns/{namespace}/sa/{account}"
+    objects = {("ServiceAccount", account), ("Service", spec.get("subdomain"))}
+    objects |= {("Secret", reference["name"]) for reference in plans.values(spec, "secretKeyRef")}
+    objects |= {("ConfigMap", volume["name"]) for volume in plans.values(spec, "configMap")}
+    limits = {name for limits in plans.values(spec, "limits") for name in limits}
+    has_accelerators = any("/" in name for name in limits)
+    for planned in plan.resources:
+        kind = planned.type.rpartition(":")[2]
+        if planned.type.startswith("kubernetes:"):
+            metadata = planned.inputs.get("metadata") or {}
+            if metadata.get("namespace") == namespace and (
+                kind == "NetworkPolicy" or (kind, metadata.get("name")) in objects
+            ):
+                yield planned
+        elif planned.type.startswith("gcp:"):
+            match kind:
+                case "RouterNat":
+                    used = True
+                case "NodePool":
+                    used = has_accelerators and is_accelerated(planned)
+                case "RepositoryIamMember":
+                    used = planned.inputs["role"].endswith(".reader")
+                case _:
+                    used = str(planned.inputs.get("member")).endswith(member)
+            if used:
+                yield planned
 
 
-def _accelerated(pool: Planned) -> bool:
+def is_accelerated(pool: Planned) -> bool:
     node = pool.inputs["nodeConfig"]
     return bool(node.get("guestAccelerators")) or node["machineType"].startswith("ct")
 
 
-def test_pods_start_when_everything_that_they_use_is_there(made: Plan) -> None:
-    for resource, spec in plans.pods(made):
-        awaited = plans.awaited(made, resource)
-        for needed in used_by(made, resource, spec):
-            assert needed in awaited, f"{resource.name} does not wait for {needed.name}"
-        pools = plans.of_type(made, "container/nodePool:NodePool")
-        assert not pools or [pool for pool in pools if pool in awaited], f"{resource.name} waits for no nodes"
+def test_pods_start_when_everything_that_they_use_exists(standing: Plan) -> None:
+    for resource, spec in plans.pods(standing):
+        awaited = plans.awaited(standing, resource)
+        for used in used_by(standing, resource, spec):
+            assert used in awaited, f"{resource.name} does not wait for {used.name}"
+        pools = node_pools(standing)
+        assert not pools or any(pool in awaited for pool in pools), f"{resource.name} waits for no nodes"
 
 
-def test_what_runs_on_cloud_run_starts_when_everything_that_it_uses_is_there(made: Plan) -> None:
-    for resource in plans.of_type(made, "cloudrunv2/job:Job") + plans.of_type(
-        made, "cloudrunv2/service:Service"
-    ):
-        (account,) = re.findall(r'"serviceAccount": "([^"]+)"', json.dumps(resource.inputs))
-        awaited = plans.awaited(made, resource)
-        for each in made.resources:
-            used = (
-                each.type.endswith(":RouterNat") or each.inputs.get("member") == f"serviceAccount:{account}"
-            )
-            assert not used or each in awaited, f"{resource.name} does not wait for {each.name}"
+def test_a_container_on_cloud_run_starts_when_everything_that_it_uses_exists(standing: Plan) -> None:
+    jobs = plans.of_type(standing, "cloudrunv2/job:Job")
+    for resource in jobs + plans.of_type(standing, "cloudrunv2/service:Service"):
+        (account,) = service_accounts([resource])
+        awaited = plans.awaited(standing, resource)
+        for planned in standing.resources:
+            is_nat = planned.type.endswith(":RouterNat")
+            if is_nat or planned.inputs.get("member") == f"serviceAccount:{account}":
+                assert planned in awaited, f"{resource.name} does not wait for {planned.name}"
 
 
 def test_a_cluster_waits_for_no_bucket_token_or_image(plan: Plan) -> None:
-    """They are made meanwhile: it takes the longest."""
-    for cluster in plans.of_type(plan, "container/cluster:Cluster"):
-        slow = (":Bucket", ":SecretVersion", ":Build", ":Repository", ":RouterNat")
-        assert not [each.name for each in plans.awaited(plan, cluster) if each.type.endswith(slow)]
-    for each in plans.of_type(plan, ":Bucket") + plans.of_type(plan, ":SecretVersion"):
-        assert not [other for other in plans.awaited(plan, each) if other.type.endswith(":Cluster")]
+    """A cluster takes the longest, so these are created at the same time."""
+    slow = (":Bucket", ":SecretVersion", ":Build", ":Repository", ":RouterNat")
+    for cluster in clusters(plan):
+        assert not [waited.name for waited in plans.awaited(plan, cluster) if waited.type.endswith(slow)]
+    for resource in plans.of_type(plan, ":Bucket") + plans.of_type(plan, ":SecretVersion"):
+        assert not [waited for waited in plans.awaited(plan, resource) if waited.type.endswith(":Cluster")]
 
 
-# The course of a stack
+# The life of a stack
 
 
 def test_changing_nothing_changes_nothing(life: Life) -> None:
-    assert life.changed_by_nothing == 0
+    assert life.second_changes == 0
 
 
-def test_nothing_is_destroyed_without_force_destroy(made: Plan, life: Life) -> None:
-    assert life.untouched is (True if plans.of_type(made, "storage/bucket:Bucket") else None)
+def test_a_bucket_is_protected_without_force_destroy(life: Life) -> None:
+    protected = [resource for resource in life.plan.resources if resource.options.get("protect")]
+    buckets = [
+        bucket
+        for bucket in plans.of_type(life.plan, "storage/bucket:Bucket")
+        if not bucket.inputs.get("forceDestroy")
+    ]
+    assert {bucket.name for bucket in buckets} <= {resource.name for resource in protected}
+    assert life.survived is (True if protected else None)
 
 
 def test_everything_is_destroyed_with_it(life: Life) -> None:
     assert life.left == []
 
 
-@pytest.mark.parametrize("stack", ["a4-accelerate", "a4-ray", "l4-kueue", "tpu-maxtext"])
-def test_the_console_shows_the_cluster_that_the_stack_made(stack: str) -> None:
+@pytest.mark.parametrize("stack", plans.stacks_with("clusterName", "recipe"))
+def test_the_console_shows_the_cluster_of_the_stack(stack: str) -> None:
     outputs = plans.outputs(plans.standing(stack))
     (name, location), *_ = re.findall(r"get-credentials (\S+) --location (\S+)", outputs["connect"])
     place = f"{location}/{name}"

@@ -220,7 +220,7 @@ def test_an_output_that_shows_a_log_is_named_after_what_writes_it() -> None:
     rehearsal = plans.standing(STACK)
     logs = {name: words for name, words in plans.outputs(rehearsal).items() if " logs " in words}
     assert set(logs) == {"watchTraining", "watchServer"}
-    standing = plans.made(rehearsal)
+    standing = plans.standing_plan(rehearsal)
     assert logs["watchTraining"].endswith(f"job-name={fine_tune(standing)['metadata']['name']}")
     (label,) = serving(standing)["spec"]["selector"]["matchLabels"].items()
     assert logs["watchServer"].endswith("--selector {}={}".format(*label))

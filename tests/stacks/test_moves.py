@@ -7,7 +7,7 @@ from rehearsal.fake_cloud import BUCKET, CLUSTER
 from rehearsal.session import Rehearsal
 from tests import plans
 
-ON_GKE = plans.taking("clusterName")
+ON_GKE = plans.stacks_with("clusterName")
 NAMES = {"clusterName": "my-cluster", "bucketName": "bucket-of-a-test"}
 # What replaces the cluster; the zone is a TPU's.
 MOVES = {

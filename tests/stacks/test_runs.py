@@ -21,14 +21,14 @@ from tests import inventory, plans
 from tests.checkout import copy_of_program
 from workloads.ending.exit_codes import EXIT_CODES, Retry
 
-STACKS = plans.taking("recipe")
-ON_GKE = plans.taking("recipe", "clusterName")
+STACKS = plans.stacks_with("recipe")
+ON_GKE = plans.stacks_with("recipe", "clusterName")
 # Ray counts its own tries.
 ON_GKE_BY_JOB = [
     stack for stack in ON_GKE if any(row["type"].endswith("batch/v1:Job") for row in inventory.written(stack))
 ]
 ON_GKE_BY_RAY = [stack for stack in ON_GKE if stack not in ON_GKE_BY_JOB]
-AWAITABLE = plans.taking("waitForTraining")
+AWAITABLE = plans.stacks_with("waitForTraining")
 OTHER_IMAGE = f"docker.io/team/finetune@sha256:{'b' * 64}"
 # What an edit of the training code may touch: the code, what trains, and what serves what was trained.
 CODE = (
@@ -61,7 +61,7 @@ def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> No
             kept = list(rehearsal.cloud.of_type(version))
             assert {each.inputs["secretData"] for each in kept} == set(tokens.values())
             assert [each.outputs["version"] for each in kept] == [number, number]
-            training = plans.training(plans.made(rehearsal)).inputs
+            training = plans.training(plans.standing_plan(rehearsal)).inputs
             jobs.add(json.dumps(training, sort_keys=True))
             read = list(plans.values(training, "version"))
             assert read == [number, number] * (stack == "cloudrun-vllm")
@@ -72,12 +72,12 @@ def test_a_new_token_takes_the_place_of_the_old_one_every_time(stack: str) -> No
 
 
 @pytest.mark.parametrize(
-    "stack", plans.mostly_slow(plans.taking("wandbKey"), quick=["cloudrun-vllm"]), indirect=True
+    "stack", plans.mostly_slow(plans.stacks_with("wandbKey"), quick=["cloudrun-vllm"]), indirect=True
 )
 def test_with_a_key_every_container_that_trains_has_it_from_its_secret_and_without_it_none(
     stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:
-    without, plan = plans.made(standing), next_plan(wandbKey="key_of_a_test" * 4)
+    without, plan = plans.standing_plan(standing), next_plan(wandbKey="key_of_a_test" * 4)
     assert "wandb-key" not in plans.text(without)
     made = {
         each.name.removeprefix(f"{stack}-wandb-key") for each in plan.resources if "wandb-key" in each.name
@@ -117,7 +117,7 @@ def test_a_recipe_may_be_called_what_a_file_may_be_called(recipe: str, checkout:
 
 
 def test_a_given_image_is_not_built(stack: str, standing: Rehearsal) -> None:
-    made = plans.made(standing)
+    made = plans.standing_plan(standing)
     assert plans.IMAGE in plans.text(made)
     assert not plans.of_type(made, ":Build") + plans.of_type(made, ":Repository")
     assert "cloudbuild" not in plans.text(made)
@@ -126,9 +126,10 @@ def test_a_given_image_is_not_built(stack: str, standing: Rehearsal) -> None:
 def test_nodes_may_pull_an_image_of_artifact_registry_and_need_nothing_for_another(
     next_plan: Callable[..., Plan], standing: Rehearsal
 ) -> None:
-    on_gke = bool(plans.of_type(plans.made(standing), "container/cluster:Cluster"))
+    on_gke = bool(plans.of_type(plans.standing_plan(standing), "container/cluster:Cluster"))
     pulls = [
-        each.inputs["repository"] for each in plans.of_type(plans.made(standing), ":RepositoryIamMember")
+        each.inputs["repository"]
+        for each in plans.of_type(plans.standing_plan(standing), ":RepositoryIamMember")
     ]
     assert pulls == ["images"] * on_gke
     elsewhere = next_plan(imageUri=OTHER_IMAGE)
@@ -139,7 +140,7 @@ def test_nodes_may_pull_an_image_of_artifact_registry_and_need_nothing_for_anoth
 def test_code_is_run_anew_without_a_build_and_libraries_with_one(stack: str, checkout: Path) -> None:
     with Rehearsal(stack, checkout=checkout) as rehearsal:
         rehearsal.up()
-        first = plans.made(rehearsal)
+        first = plans.standing_plan(rehearsal)
         image = rf"us-\w+-docker\.pkg\.dev/rehearsal-project/images-{stack}/\w+@sha256:[0-9a-f]{{64}}"
         assert re.search(image, str(plans.training(first).inputs))
         assert plans.of_type(first, ":Build")[0] in plans.awaited(first, plans.training(first))
@@ -161,7 +162,7 @@ def test_an_image_is_built_once_and_again_for_other_libraries(checkout: Path) ->
         rehearsal.up()
         grants = {
             (each.inputs["repository"], each.inputs["role"], each.inputs["member"].split("@")[0][:-7])
-            for each in plans.of_type(plans.made(rehearsal), ":RepositoryIamMember")
+            for each in plans.of_type(plans.standing_plan(rehearsal), ":RepositoryIamMember")
         }
         edit(checkout, "finetune/training.py")
         rehearsal.up()
@@ -196,7 +197,7 @@ def test_the_ray_that_operators_are_told_of_is_the_ray_in_the_image(workload: st
 def test_another_image_is_another_run(standing: Rehearsal, next_plan: Callable[..., Plan]) -> None:
     plan = next_plan(imageUri=OTHER_IMAGE)
     assert plans.runs(plan)
-    assert not plans.runs(plan) & plans.runs(plans.made(standing))
+    assert not plans.runs(plan) & plans.runs(plans.standing_plan(standing))
 
 
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
@@ -205,7 +206,7 @@ def test_another_capacity_is_where_the_accelerators_come_from_and_leaves_the_run
 ) -> None:
     """The other capacities: tests/components/test_capacity.py."""
     plan = next_plan(capacity_type="spot")
-    assert plans.runs(plan) <= plans.runs(plans.made(standing))
+    assert plans.runs(plan) <= plans.runs(plans.standing_plan(standing))
     pools = plans.of_type(plan, "container/nodePool:NodePool")
     if pools:
         (moved,) = [pool for pool in pools if pool.op in ("replace", "update")]
@@ -259,7 +260,7 @@ def test_a_bucket_that_somebody_deleted_comes_back_with_a_training(stack: str) -
     """It has another automatic name, which nobody knows in advance."""
     with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
-        before = plans.run_once(plans.made(rehearsal))
+        before = plans.run_once(plans.standing_plan(rehearsal))
         (bucket,) = rehearsal.cloud.of_type(BUCKET)
         rehearsal.cloud.remove(bucket)
         rehearsal.refresh()
@@ -274,7 +275,7 @@ def test_a_bucket_that_somebody_deleted_comes_back_with_a_training(stack: str) -
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_JOB, indirect=True)
 def test_a_job_does_after_each_exit_code_what_the_table_says(standing: Rehearsal) -> None:
-    spec = plans.training(plans.made(standing)).inputs["spec"]
+    spec = plans.training(plans.standing_plan(standing)).inputs["spec"]
     pod = spec["template"]["spec"]
     by_code = [
         (rule["action"], rule["onExitCodes"])
@@ -291,14 +292,14 @@ def test_a_job_does_after_each_exit_code_what_the_table_says(standing: Rehearsal
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_JOB, indirect=True)
 def test_a_node_that_goes_is_not_counted(standing: Rehearsal) -> None:
-    rules = plans.training(plans.made(standing)).inputs["spec"]["podFailurePolicy"]["rules"]
+    rules = plans.training(plans.standing_plan(standing)).inputs["spec"]["podFailurePolicy"]["rules"]
     node_goes = [{"type": "DisruptionTarget", "status": "True"}]
     assert {"action": "Ignore", "onPodConditions": node_goes} in rules
 
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_RAY, indirect=True)
 def test_ray_drains_a_node_for_most_of_the_time_that_its_pod_has(standing: Rehearsal) -> None:
-    cluster = plans.training(plans.made(standing)).inputs["spec"]["rayClusterSpec"]
+    cluster = plans.training(plans.standing_plan(standing)).inputs["spec"]["rayClusterSpec"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         pod = group["template"]["spec"]
         environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
@@ -351,7 +352,7 @@ def test_a_ray_job_that_is_stopped_or_rejected_is_no_success(outcome: Any, messa
 
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
 def test_up_does_not_wait_for_the_training_unless_it_is_told_to(standing: Rehearsal) -> None:
-    training = plans.training(plans.made(standing))
+    training = plans.training(plans.standing_plan(standing))
     annotations = training.inputs["metadata"].get("annotations") or {}
     # Pulumi waits for every Job, and for no custom object, unless it is told otherwise.
     if training.inputs["kind"] == "Job":
@@ -367,11 +368,11 @@ def test_a_run_knows_how_long_it_may_train_and_with_another_limit_it_is_the_same
 ) -> None:
     hours = stack_file(stack).get("maxRunHours")
     plan = next_plan(maxRunHours="100")
-    for each, limit in ((plans.made(standing), hours), (plan, "100")):
+    for each, limit in ((plans.standing_plan(standing), hours), (plan, "100")):
         told = re.findall(r"--max-run-hours=(\d+)", str(plans.training(each).inputs))
         assert told == ([str(limit)] if limit else [])
     assert plans.run_once(plan).op == "replace"
-    assert plans.runs(plan) == plans.runs(plans.made(standing))
+    assert plans.runs(plan) == plans.runs(plans.standing_plan(standing))
 
 
 @pytest.mark.parametrize("stack", ON_GKE, indirect=True)
@@ -380,7 +381,7 @@ def test_a_run_that_does_not_end_itself_is_ended_and_its_accelerators_are_given_
 ) -> None:
     hours = stack_file(stack).get("maxRunHours")
     default = hours and (int(hours) + 2) * 3600
-    for plan, seconds in ((plans.made(standing), default), (next_plan(maxRunHours="2"), 4 * 3600)):
+    for plan, seconds in ((plans.standing_plan(standing), default), (next_plan(maxRunHours="2"), 4 * 3600)):
         assert plans.training(plan).inputs["spec"].get("activeDeadlineSeconds") == seconds
         nodes = [each.inputs["nodeConfig"] for each in plans.of_type(plan, "container/nodePool:NodePool")]
         limits = [node["maxRunDuration"] for node in nodes if "maxRunDuration" in node]

@@ -15,7 +15,7 @@ def test_an_up_without_credentials_makes_nothing_and_says_how_to_get_some_and_a_
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "nobody.json"))
     # The rehearsal's own token is not looked at.
     monkeypatch.setattr("rehearsal.session.TOKEN_VARIABLE", "NOT_LOOKED_AT")
-    with Rehearsal("dev", plans.given("dev")) as rehearsal:
+    with Rehearsal("dev", plans.known_settings("dev")) as rehearsal:
         rehearsal.preview()
         with pytest.raises(RehearsalError, match="run `gcloud auth application-default login`"):
             rehearsal.up()
