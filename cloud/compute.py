@@ -16,7 +16,7 @@ from cloud.rules import RFC1035, RFC1035_RULE
 
 API: Final = "compute.googleapis.com"
 _billed = partial(Billed, service="E505-1604-58F8")
-_NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, longest=63)
+_NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, automatic=True)
 _SHORTEST_RANGE: Final = 29
 
 

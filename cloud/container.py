@@ -22,7 +22,7 @@ _record = partial(
     Record,
     api=API,
     role=ADMIN,
-    name=Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, longest=40),
+    name=Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, automatic=True),
     # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
     apis={"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"},
 )

@@ -50,14 +50,14 @@ class Name:
         input: The input that holds the name.
         pattern: Regular expression for a valid name.
         rule: The pattern in words.
-        longest: Length to which Pulumi cuts a name that it makes up; 0 where it makes none up
-            (`autoname` in pulumi-gcp's resources.go).
+        automatic: Whether Pulumi makes one up where the program states none: the logical name and 8
+            characters, however long (`AutoName` and `SetAutonaming` in pulumi-gcp's provider/resources.go).
     """
 
     input: str = "name"
     pattern: str = ".*"
     rule: str = ""
-    longest: int = 0
+    automatic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from cloud.storage import BUCKET
 API: Final = "run.googleapis.com"
 _ADMIN: Final = "roles/run.admin"
 # https://docs.cloud.google.com/run/docs/reference/rest/v2
-_NAME: Final = Name(pattern=RFC1035 % 47, rule=RFC1035_RULE % 49, longest=49)
+_NAME: Final = Name(pattern=RFC1035 % 47, rule=RFC1035_RULE % 49, automatic=True)
 _REPLACED_BY: Final = "location name project tags"
 _SECONDS: Final = re.compile(r"(\d+)(\.\d+)?s")
 _LONGEST_TASK: Final = 168 * 3600

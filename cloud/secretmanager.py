@@ -23,9 +23,15 @@ SECRET: Final = _record(
     id="projects/{project}/secrets/{secretId}",
     outputs={"name": "projects/{number}/secrets/{secretId}"},
     # https://docs.cloud.google.com/secret-manager/docs/creating-and-accessing-secrets
-    name=Name(input="secretId", pattern=r"[A-Za-z0-9_-]{1,255}", rule="1-255 of a-z, A-Z, 0-9, -, _"),
+    name=Name(
+        input="secretId",
+        pattern=r"[A-Za-z0-9_-]{1,255}",
+        rule="1-255 of a-z, A-Z, 0-9, -, _",
+        automatic=True,
+    ),
     labels="labels",
     replaced_by="project replication secretId tags",
+    deletes_first=True,  # `DeleteBeforeReplace` in pulumi-gcp's provider/secret_manager.go
     rules=(_replication,),
     listing=Listing(
         title="secret", api="secretmanager.v1", collection="projects.secrets", gcloud="secrets delete {name}"

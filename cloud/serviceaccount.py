@@ -23,7 +23,7 @@ ACCOUNT: Final = Record(
         input="accountId",
         pattern=r"[a-z][a-z0-9-]{4,28}[a-z0-9]",
         rule="6-30 of a-z, 0-9, -; a letter first, no - last",
-        longest=30,
+        automatic=True,
     ),
     replaced_by="accountId project",
     minutes=(Minutes(create=0.2, assumption="minutes-call"),),

@@ -45,7 +45,7 @@ BUCKET: Final = _record(
     name=Name(
         pattern=r"(?!goog)(?!.*google)(?!.*\.\.)[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]",
         rule="3-63 of a-z, 0-9, -, _, .; a letter or digit at both ends; not goog... nor with google in it",
-        longest=63,
+        automatic=True,
     ),
     labels="labels",
     replaced_by=(
@@ -75,7 +75,7 @@ _OBJECT: Final = _record(
     type="gcp:storage/bucketObject:BucketObject",
     id="{bucket}-{name}",
     outputs={"selfLink": _LINK + "{bucket}/o/{name}", "generation": lambda made: int(made["digits"][:16])},
-    name=Name(longest=1024),
+    name=Name(automatic=True),
     replaced_by=(
         "bucket cacheControl contentDisposition contentEncoding contentLanguage contentType "
         "customerEncryption.encryptionAlgorithm customerEncryption.encryptionKey "

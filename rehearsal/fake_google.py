@@ -4,17 +4,18 @@ Naming, replacement and deletion as the Terraform bridge and the provider do the
 what refers to what as the platform does.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cloud import records, secretmanager, serviceaccount, serviceusage, storage
 from cloud.inputs import UNKNOWN, at
-from cloud.record import PROJECT_NUMBER, Record
+from cloud.record import PROJECT_NUMBER, Problem, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults, Operation
 
 _RANDOM_DIGITS: Final = 7
+_AUTOMATIC: Final = "; it is the logical name and 8 characters of Pulumi's: give the resource a shorter one"
 
 
 class FakeGoogle(FakeProvider):
@@ -32,15 +33,26 @@ class FakeGoogle(FakeProvider):
         record = records.every().get(resource.type)
         name = record.name if record else None
         given = name and (news.get("namePrefix") is not None or news.get(name.input) is not None)
-        if not name or not name.longest or given:
+        if not name or not name.automatic or given:
             return {}
         kept = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
-        made = automatic_name(resource.name, seed, _RANDOM_DIGITS, name.longest)
+        made = automatic_name(resource.name, seed, _RANDOM_DIGITS)
         return {name.input: kept or made, "__defaults": [name.input]}
 
+    def check(
+        self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
+    ) -> tuple[Inputs, Iterable[Problem]]:
+        """Says of a name that the program does not state where it comes from."""
+        inputs, problems = super().check(resource, news, olds, seed)
+        automatic = inputs.get("__defaults", ())
+        return inputs, [(path, reason + _AUTOMATIC * (path in automatic)) for path, reason in problems]
+
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether the program states the new name; the bridge does not ask what the old one was."""
-        key = record.name.input if record.name and record.name.longest else "name"
+        """Whether the program states the new name; the bridge does not ask what the old one was.
+
+        It takes every input `name` for the resource's own, also that of the service which a member is of.
+        """
+        key = record.name.input if record.name and record.name.automatic else "name"
         return record.deletes_first or (key in news and key not in news.get("__defaults", ()))
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:

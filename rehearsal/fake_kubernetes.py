@@ -52,7 +52,7 @@ class FakeKubernetes(FakeProvider):
         if metadata.get("name") or metadata.get("generateName") or not isinstance(annotations, Mapping):
             return {}
         kept = (olds.get("metadata") or {}).get("name") if _is_named_by_provider(olds) else None
-        name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS, 63)
+        name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS)
         return {"metadata": {**metadata, "name": name, "annotations": {**annotations, AUTONAMED: "true"}}}
 
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:

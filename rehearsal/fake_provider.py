@@ -77,7 +77,7 @@ class FakeProvider(ABC):
 
     @abstractmethod
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether the program gives the name, and the same one as before."""
+        """Whether the old resource goes first: the new one has a stated name, or the provider wants it so."""
 
     def cluster(self, resource: Resource) -> str | None:
         """The cluster that the resource lives in, None outside Kubernetes."""
@@ -213,6 +213,6 @@ def spoil(item: Item) -> bool:
     return False
 
 
-def automatic_name(base: str, seed: str, digits: int, longest: int) -> str:
-    """A logical name with random digits, cut to `longest` characters."""
-    return f"{base[: longest - digits - 1]}-{seed[:digits]}"
+def automatic_name(base: str, seed: str, digits: int) -> str:
+    """A logical name with random digits. Like the providers it cuts nothing: what is too long is refused."""
+    return f"{base}-{seed[:digits]}"

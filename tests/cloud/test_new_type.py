@@ -29,7 +29,7 @@ RECORD = dedent(
         type="gcp:pubsub/topic:Topic",
         api="pubsub.googleapis.com",
         id="projects/{project}/topics/{name}",
-        name=Name(pattern="[A-Za-z][A-Za-z0-9_.~+%-]{2,254}", rule="3 characters or more", longest=255),
+        name=Name(pattern="[A-Za-z][A-Za-z0-9_.~+%-]{2,254}", rule="3 characters or more", automatic=True),
         labels="labels",
         replaced_by="name project",
         minutes=(Minutes(create=0.7, assumption="for this test"),),

@@ -40,10 +40,16 @@ def test_a_resource_without_a_name_gets_one_with_seven_random_digits_and_keeps_i
     assert platform.check(BUCKET, "b", {"location": "us"}, olds=first, seed=b"different")[0] == first
 
 
-def test_an_automatic_account_id_fits_into_thirty_characters(platform: Platform) -> None:
-    checked, problems = platform.check(ACCOUNT, "an-account-with-quite-a-long-name", {})
-    assert len(checked["accountId"]) == 30
-    assert problems == []
+@pytest.mark.parametrize(
+    ("type_token", "inputs", "longest"),
+    [(ACCOUNT, {}, 22), (CLUSTER, AUTOPILOT | {"name": None}, 32), (BUCKET, {"location": "us"}, 55)],
+)
+def test_an_automatic_name_that_is_too_long_is_refused_and_not_cut(
+    platform: Platform, type_token: str, inputs: dict[str, Any], longest: int
+) -> None:
+    assert platform.check(type_token, "a" * longest, inputs)[1] == []
+    (problem,) = platform.check(type_token, "a" * (longest + 1), inputs)[1]
+    assert "is not a valid name" in problem and "give the resource a shorter one" in problem
 
 
 def test_a_given_name_stays_as_it_is(platform: Platform) -> None:

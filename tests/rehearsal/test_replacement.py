@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from cloud.record import EVERY_INPUT, Record
 from engine.plan import changed_paths
+from rehearsal.schema import _declared, _required, args_class
+from tests.cloud.test_records import OF_GOOGLE, by_type
 from tests.rehearsal.asking import Platform
 from tests.rehearsal.right import (
     BUCKET,
@@ -135,6 +138,33 @@ def test_a_fixed_name_must_be_free_first_and_an_automatic_one_need_not(
 ) -> None:
     found = Platform().diff(type_token, "x", {**named, **old}, {**named, **new})
     assert found.replaces and found.delete_before_replace is first
+
+
+# `DeleteBeforeReplace: true` in pulumi-gcp's provider/resources.go and provider/secret_manager.go.
+ALWAYS_FIRST = {PROJECT_MEMBER, "gcp:secretmanager/secret:Secret"}
+
+
+@pytest.mark.parametrize("record", OF_GOOGLE, ids=by_type)
+def test_what_takes_a_stated_name_goes_first_and_what_has_an_automatic_one_does_not(record: Record) -> None:
+    """An input that Google needs and the SDK does not is one that the bridge makes up where it is missing."""
+    cls = args_class(record.type)
+    assert cls
+    names = {"name", record.name.input if record.name else "name"} & _declared(cls).keys()
+    automatic = names - {*_required(cls)}
+    paths = ["role"] if record.replaced_by == EVERY_INPUT else record.replaced_by.split()
+    change = next(path for path in paths if "." not in path and path not in automatic)
+
+    def first(**stated: Any) -> bool:
+        found = Platform().diff(record.type, "x", {**stated, change: "old"}, {**stated, change: "new"})
+        assert found.replaces
+        return found.delete_before_replace
+
+    for key in automatic:
+        assert first(**{key: "mine"})
+        assert first(**{key: "mine-1234567", "__defaults": [key]}) is (record.type in ALWAYS_FIRST)
+    if not automatic:
+        assert first(**dict.fromkeys(names, "mine")) is (record.type in ALWAYS_FIRST)
+    assert not record.name or record.name.automatic is (record.name.input in automatic)
 
 
 def test_paths_of_changes_go_as_deep_as_the_change() -> None:
