@@ -60,8 +60,8 @@ _REPLACE: Final = (
     "up --replace '{urn}'` makes it anew"
 )
 _ASK_PREFLIGHT: Final = (
-    "whoever runs `{again}` may not do this: `python -m operations preflight --stack {stack}` lists what "
-    "is missing, then `{again}`"
+    "the account that runs `{again}` may not do this: `python -m operations preflight --stack {stack}` lists "
+    "what is missing, then `{again}`"
 )
 
 # The first row that matches is the answer, so a sentence that others contain stands below them.

@@ -134,7 +134,7 @@ def _minutes() -> dict[str, str]:
             figures = ", ".join("-" if number is None else f"{number:g}" for number in numbers)
             types_by_figures[minutes.assumption].setdefault(figures, []).append(what)
     return {
-        id: "; ".join(f"{', '.join(types)}: {figures}" for figures, types in groups.items())
+        id: "<br>".join(f"{', '.join(types)}: {figures}" for figures, types in groups.items())
         for id, groups in types_by_figures.items()
     }
 

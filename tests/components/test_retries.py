@@ -104,7 +104,7 @@ def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, s
         ),
         (
             "Error 403: forbidden",
-            "whoever runs `pulumi up` may not do this: `python -m operations preflight --stack small` lists",
+            "the account that runs `pulumi up` may not do this: `python -m operations preflight --stack",
         ),
     ],
 )
