@@ -289,12 +289,12 @@ def make_hub(path: Path) -> None:
 
 
 def hide_progress_bars() -> None:
-    """They say nothing of models this small."""
+    """Turns off the libraries' progress bars, which tell nothing about models this small."""
     import datasets
-    import transformers
+    from transformers.utils import logging
 
     datasets.disable_progress_bars()
-    transformers.utils.logging.disable_progress_bar()
+    logging.disable_progress_bar()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """How long a container waits before it is started again, and what its status says of its end."""
 
 import itertools
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,6 @@ from rehearsal.pods import life
 from rehearsal.pods.life import Life
 
 NO_SANDBOX: Any = SimpleNamespace
-Container = Callable[..., Life]
 
 
 @pytest.fixture

@@ -72,9 +72,6 @@ def test_a_bucket_is_mounted_as_its_options_say(tmp_path: Path) -> None:
     assert not read_only[1]
 
 
-NO_SUCH_KEY = {"name": "code", "items": [{"key": "c", "path": "c"}]}
-
-
 @pytest.mark.parametrize(
     ("volume", "message"),
     [
