@@ -8,7 +8,7 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,36 +17,68 @@ from engine.secrets import SECRET, scrubbed
 # Shorter values are hidden only where they are the whole value: `1` as a secret would blank every number.
 _LONG_ENOUGH: Final = 8
 
-_PATTERNS: Final = tuple(
-    re.compile(pattern, re.DOTALL)
+# What a token looks like wherever it stands. The patterns of detect-secrets, which looks through commits, do
+# not fit: many need quotes or a word in front, and it knows neither Google's tokens nor the Hub's.
+_TOKENS: Final = tuple(
+    re.compile(pattern)
     for pattern in (
         r"(?:hf|api_org)_[A-Za-z0-9]{16,}",  # Hugging Face
         r"ya29\.[\w.-]{10,}",  # Google access token
         r"(?<![\w/])1//[\w-]{20,}",  # Google refresh token
         r"AIza[\w-]{30,}",  # Google API key
         r"GOCSPX-[\w-]{16,}",  # Google OAuth client
-        r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        r"(?<![A-Z])GOOG[A-Z0-9]{20,}",  # HMAC key of Cloud Storage
         r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # JSON Web Token
         r"gh[opsur]_[A-Za-z0-9]{20,}",  # GitHub
         r"github_pat_\w{20,}",
         r"gl(?:agent|cbt|dt|ft|imt|oas|pat|ptt|rt|soat)-[\w.-]{16,}",  # GitLab
         r"pul-[0-9a-f]{16,}",  # Pulumi Cloud
-        r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
         r"(?<![A-Za-z0-9])sk-[\w-]{20,}",  # OpenAI, Anthropic and others
         r"(?:AKIA|ASIA)[A-Z0-9]{16}",  # AWS
+        r"[\w~.-]{3}[78]Q~[\w~.-]{31,34}",  # secret of an Azure application
         r"npm_[A-Za-z0-9]{30,}",
+        r"pypi-[\w-]{50,}",
+        r"dckr_(?:oat|pat)_[\w-]{20,}",  # Docker Hub
+        r"xox[a-z]-[\w-]{10,}|xapp-\d-[\w-]{10,}",  # Slack
+        r"(?<=hooks\.slack\.com/services/)[\w/]{20,}",
+        r"(?<![A-Za-z0-9])[rs]k_live_[0-9A-Za-z]{20,}",  # Stripe
         r"wandb_v\d_\w{40,}",  # Weights & Biases; its older keys look like any digest
+    )
+)
+# Those that are none after a letter, for the start of a line, before which the one above it is.
+_AT_START: Final = tuple(
+    re.compile(re.sub(r"\(\?<!.*?\)", "", pattern.pattern))
+    for pattern in _TOKENS
+    if "(?<!" in pattern.pattern
+)
+_KEY: Final = r"[\"']?\s*[:=]\s*[\"']?"
+_VALUE: Final = r"(?!\[secret\])[^\s\"'`,;}]"
+# What a secret looks like by what is around it. What is `kept` stays, for the reader to see what was hidden.
+_CONTEXTS: Final = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        rf"(?i)(?P<kept>(?:password|passwd|passphrase|pwd){_KEY}){_VALUE}{{4,}}",
+        # Secrets of AWS and of Cloud Storage's HMAC keys; the 40 characters alone may be a digest.
+        rf"(?i)(?P<kept>(?:aws|hmac|secret)[\w .-]{{0,30}}{_KEY})[A-Za-z0-9/+]{{40}}(?![A-Za-z0-9/+=])",
+        r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
         r"(?i)(?<=wandb_api_key)\W{1,4}[0-9a-f]{40}",
         r"(?i)(?<=bearer )[\w.~+/-]{8,}=*",
         r"(?i)authorization\W{1,5}(?:basic|token)\s+[\w.~+/-]{8,}=*",
         r"(?i)(?<=[?&])(?:x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|\w*token)=[^&\s\"']+",
         r"(?i)(?<=token=)[\w.~+/-]{8,}=*",
+        # A word alone is what an error says of a token.
+        r"(?i)(?P<kept>(?<![a-z])(?:(?:access|auth|bearer|id|identity|refresh|session)[_-]?)?token"
+        rf"{_KEY})(?=[^\s\"'`,;}}]*\d|[^\s\"'`,;}}]{{20}}){_VALUE}{{8,}}",
+        r"(?P<kept>(?:Account|SharedAccess)Key=)[A-Za-z0-9+/]{40,}={0,2}",  # Azure
+        r"(?P<kept>\"auth\"\s*:\s*\")[A-Za-z0-9+/]{8,}={0,2}",  # a registry's user and password, for Docker
     )
 )
-# Properties whose value is a secret whatever it looks like; compared without case, `_` and `-`.
+# Properties whose value is a secret whatever it looks like; compared without case, `_`, `-` and `.`.
 _SECRET_KEYS: Final = re.compile(
-    r"(access|hf|refresh)token|authorization|(access|api|secret)key|client(keydata|secret)|kubeconfig|passphrase|password"
-    r"|privatekey(data)?|secret(data(wo)?|value)|stringdata"
+    r"(access|auth|bearer|hf|id|identity|refresh|session)?token|authorization|auths|dockerconfigjson|credentials?"
+    r"|(access|account|api|client|hmac|secret|sharedaccess)key|client(keydata|secret)|hmacsecret|kubeconfig"
+    r"|passphrase|password|privatekey(data)?|secret(accesskey|data(wo)?|value)|stringdata"
 )
 # Environment variables of containers, and of this process, that hold a secret.
 _SECRET_VARIABLE: Final = re.compile(
@@ -54,6 +86,12 @@ _SECRET_VARIABLE: Final = re.compile(
     re.IGNORECASE,
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
+# In what base64 stands for, a run that is base64 itself. Shorter ones are there by chance.
+_BASE64_INSIDE: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+# How often something is encoded at most.
+_DEPTH: Final = 3
+# A line that is broken, with the indentation of the next.
+_LINE_END: Final = re.compile(r"\\?\r?\n[ \t]*")
 
 
 class Redaction:
@@ -79,21 +117,62 @@ class Redaction:
         """The text, without secrets."""
         if text in self._whole:
             return SECRET
-        return _BASE64.sub(self._encoded, self._plain(text))
+        parts, done = list[str](), 0
+        for start, end in sorted((*self._spans(text), *self._broken(text))):
+            if start > done or not parts:
+                parts += (text[done:start], SECRET)
+            done = max(done, end)
+        return _BASE64.sub(self._encoded, "".join((*parts, text[done:])))
 
-    def _plain(self, text: str) -> str:
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where secrets are, each for itself: what one pattern hides may be what another one goes by."""
         for known in self._known:
-            text = text.replace(known, SECRET)
-        for pattern in _PATTERNS:
-            text = pattern.sub(SECRET, text)
-        return text
+            yield from (found.span() for found in re.finditer(re.escape(known), text))
+        for pattern in (*_TOKENS, *_CONTEXTS):
+            for found in pattern.finditer(text):
+                kept = found.groupdict().get("kept") or ""
+                yield found.start() + len(kept), found.end()
+
+    def _broken(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where secrets are that a line end breaks in two."""
+        places, starts, end = list[int](), list[int](), 0
+        for found in _LINE_END.finditer(text):
+            places += range(end, found.start())
+            starts.append(len(places))
+            end = found.end()
+        if not starts:
+            return
+        places += range(end, len(text))
+        for start, end in self._joined("".join(text[place] for place in places), starts):
+            first, last = places[start], places[end - 1] + 1
+            if last - first > end - start:
+                yield first, last
+
+    def _joined(self, text: str, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Where secrets are in a text whose lines were joined, and began at `starts`."""
+        for known in self._known:
+            yield from (found.span() for found in re.finditer(re.escape(known), text))
+        spans = [found.span() for pattern in _TOKENS for found in pattern.finditer(text)]
+        spans += [
+            found.span() for pattern in _AT_START for start in starts if (found := pattern.match(text, start))
+        ]
+        # Without a digit it is two words that were joined.
+        yield from (span for span in spans if any(map(str.isdigit, text[slice(*span)])))
 
     def _encoded(self, found: re.Match[str]) -> str:
         """`[secret]` for a run of base64 with a secret in it, else the run as it is."""
-        for decoded in _decodings(found[0]):
-            if self._plain(decoded) != decoded:
-                return SECRET
-        return found[0]
+        return SECRET if self._has_secret(found[0], _DEPTH) else found[0]
+
+    def _has_secret(self, run: str, depth: int) -> bool:
+        """Whether a run of base64 stands for a secret, or for base64 that does."""
+        for decoded in _decodings(run):
+            if any(self._spans(decoded)):
+                return True
+            if depth > 1 and any(
+                self._has_secret(inner, depth - 1) for inner in _BASE64_INSIDE.findall(decoded)
+            ):
+                return True
+        return False
 
     def _tree(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -106,7 +185,7 @@ class Redaction:
 
     def _below(self, owner: Mapping[str, Any], key: str) -> Any:
         value = owner[key]
-        named = _SECRET_KEYS.fullmatch(re.sub("[_-]", "", key).lower())
+        named = _SECRET_KEYS.fullmatch(re.sub("[_.-]", "", key).lower())
         in_secret = key == "data" and owner.get("kind") == "Secret"
         variable = key == "value" and _SECRET_VARIABLE.search(str(owner.get("name", "")))
         if value and (named or in_secret or variable):

@@ -5,6 +5,8 @@ import json
 from typing import Any
 
 import pytest
+from detect_secrets.core.scan import scan_line
+from detect_secrets.settings import default_settings
 
 from engine.secrets import SECRET
 from operations.previews.redaction import Redaction
@@ -25,6 +27,13 @@ TOKENS = [
     "AKIA" + "IOSFODNN7EXAMPLE",
     "npm_" + "a1B2c3" * 6,
     "wandb_v1_" + "a1B2c3D4e5_F6" * 5,
+    "xox" + "b-1234567890-" + "a1B2c3D4" * 3,
+    "xapp" + "-1-" + "A1B2C3D4-" * 4,
+    "GOOG" + "1E" + "A1B2C3D4" * 6,
+    "abc" + "8Q~" + "a1B2c3~-" * 4,
+    "pypi-" + "AgEIcHlwaS5vcmc" + "a1B2c3D4" * 8,
+    "dckr_pat_" + "a1B2c3D4-_" * 3,
+    "sk" + "_live_" + "a1B2c3D4" * 4,
 ]
 # What must be gone: of a token the second half, where a prefix may stay.
 PLANTED = [
@@ -42,6 +51,19 @@ PLANTED = [
     ("https://blob.example/o?sv=2024&sig=" + "opaque%2Bsignature%3D", "opaque%2B"),
     ("WANDB_API_KEY=" + "01ab" * 10, "01ab01ab01ab"),
     ("https://me:" + "opaque-password@registry.example/simple", "opaque-password"),
+    ("https://hooks.slack.com/services/" + "T0A1B2C3/B0A1B2C3/" + "opaque0123", "opaque0123"),
+    ("aws_secret_access_key = " + "opaqueaB1/" * 4, "opaqueaB1/opaqueaB1"),
+    ('AWS_SECRET_ACCESS_KEY="' + "opaqueaB1/" * 4 + '"', "opaqueaB1/opaqueaB1"),
+    ("secret: " + "opaqueaB1+" * 4, "opaqueaB1+opaqueaB1"),
+    ("AccountName=a;AccountKey=" + "opaqueA1" * 10 + "opaqueA=;x=y", "opaqueA1opaqueA1"),
+    ("Endpoint=sb://a/;SharedAccessKey=" + "opaqueA1" * 5 + "opaqueA=", "opaqueA1opaqueA1"),
+    ('{"auths": {"ghcr.io": {"auth": "' + "b3BhcXVlOnBhc3N3b3Jk" + '"}}}', "b3BhcXVl"),
+    ("password: " + "opaque", "opaque"),
+    ("the password = '" + "opaque'", "opaque"),
+    ("POSTGRES_PASSWORD=" + "opaque", "opaque"),
+    ("token: " + "opaque-0", "opaque-0"),
+    ('{"accessToken": "' + 'opaque-text-of-somebody"}', "opaque-text"),
+    ("refresh_token=" + "opaque-0", "opaque-0"),
 ]
 
 
@@ -65,6 +87,50 @@ def test_a_token_is_hidden_in_base64_at_any_offset(planted: str, before: str) ->
         shown = Redaction().text(f"data: {form}")
         assert SECRET in shown
         assert form[len(form) // 2 :].strip() not in shown
+
+
+@pytest.mark.parametrize("token", [token for token in TOKENS if "\n" not in token])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n    ", "\\\n\t"])
+def test_a_token_that_a_line_end_breaks_is_hidden_with_what_is_left_of_it(token: str, line_end: str) -> None:
+    for place in (6, len(token) // 2, len(token) - 6):
+        broken = token[:place] + line_end + token[place:]
+        shown = Redaction().text(f"before\n{broken} after\nthe end")
+        assert shown == f"before\n{SECRET} after\nthe end"
+
+
+def test_no_secret_hides_by_what_the_one_below_it_is_known() -> None:
+    for planted in (PLANTED, PLANTED[::-1]):
+        shown = Redaction().text("\n".join(text for text, _ in planted))
+        assert not [part for _, part in planted if part in shown]
+
+
+def test_a_known_secret_that_a_line_end_breaks_is_hidden() -> None:
+    shown = Redaction(["correct horse battery"]).text("it is: correct hor\n  se battery staple")
+    assert shown == f"it is: {SECRET} staple"
+
+
+@pytest.mark.parametrize("planted", TOKENS[:4])
+@pytest.mark.parametrize("times", [2, 3])
+@pytest.mark.parametrize("around", [("", ""), ('{"config": "', '"}')])
+def test_a_token_is_hidden_in_base64_of_base64(planted: str, times: int, around: tuple[str, str]) -> None:
+    form = planted
+    for _ in range(times):
+        form = base64.b64encode(form.join(around).encode()).decode()
+    shown = Redaction().text(f"data: {form}")
+    assert SECRET in shown and form[len(form) // 2 :] not in shown
+
+
+def test_what_looks_through_commits_finds_nothing_in_what_is_shown() -> None:
+    """A second opinion: the scanner knows other services, and other ways of writing."""
+    text = "\n".join(planted for planted, _ in PLANTED)
+    with default_settings():
+        found, left = (
+            {secret.type for line in lines.splitlines() for secret in scan_line(line)}
+            for lines in (text, Redaction().text(text))
+        )
+    assert len(found) > 8
+    # Of any long word it says that it may be something.
+    assert {kind for kind in left if "High Entropy" not in kind} == set()
 
 
 def test_a_key_is_hidden_when_it_is_cut_off_or_written_as_json() -> None:
@@ -110,6 +176,10 @@ def test_a_short_secret_is_hidden_where_it_is_the_whole_value_and_hides_nothing_
         {"kubeconfig": "opaque"},
         {"envs": [{"name": "HF_TOKEN", "value": "opaque"}]},
         {"env": [{"name": "DB_PASSWORD", "value": "opaque"}]},
+        {"hmacSecret": "opaque", "clientKey": "opaque", "credentials": "opaque", "token": "opaque"},
+        {"auths": {"ghcr.io": {"auth": "opaque"}}},
+        {".dockerconfigjson": "opaque"},
+        {"secret_access_key": "opaque", "accountKey": "opaque", "idToken": "opaque"},
     ],
 )
 def test_what_is_marked_or_called_a_secret_is_hidden_whatever_it_looks_like(inputs: dict[str, Any]) -> None:
@@ -124,6 +194,16 @@ def test_what_is_no_secret_stays() -> None:
         "runExecutionToken": "finetune-0a1b2c3d",
         "disk": "persistent-disk-of-the-first-serving-node",
         "hint": "basic authentication is off",
+        "said": [
+            "unexpected token: identifier",
+            "hfToken: missing: a Hugging Face read token; `pulumi config set --secret hfToken` asks for it",
+            "error: incorrect passphrase, please set PULUMI_CONFIG_PASSPHRASE",
+            '{"secretKeyRef": {"name": "hf-token-0a1b2c3", "key": "token"}, "tokenExpirationSeconds": 3600}',
+            "secret: projects/p/secrets/dev-hugging-face-token/versions/1",
+            "the import of hf_transfer\nwhich_is_a_module of the Hub",
+            "a disk\n- persistent-disk-of-the-first-serving-node-0",
+        ],
+        "volume": {"serviceAccountToken": {"path": "token-0a1b2c3d"}, "secretName": "hf-token-0a1b2c3d"},
         "envs": [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token"}}}],
         "role": "roles/secretmanager.secretAccessor",
         "member": "serviceAccount:a4-ray-nodes@project.iam.gserviceaccount.com",
