@@ -23,7 +23,6 @@ PENDING: Final = frozenset(
         "benchmarks",
         "cloud",
         "components",
-        "docs/troubleshooting.md",
         "engine",
         "operations",
         "rehearsal",
