@@ -22,7 +22,7 @@ def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
     recipe = load_recipe(name)
     figures = json.loads(FIT.read_text()).values()
     computed = chain.from_iterable(
-        figure["points"] for figure in figures if figure["key"] == recipe.memory_key
+        figure["points"] for figure in figures if figure["digest"] == recipe.memory_digest
     )
     # More processes never need more memory per GPU than fewer.
     points = [

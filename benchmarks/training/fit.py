@@ -349,7 +349,7 @@ def main() -> None:
                 f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({told})",
                 flush=True,
             )
-        figures[case.recipe] = {"key": load_recipe(case.recipe).memory_key, "points": points}
+        figures[case.recipe] = {"digest": load_recipe(case.recipe).memory_digest, "points": points}
     FIT.write_text(json.dumps(figures, indent=1) + "\n")
 
 

@@ -20,12 +20,12 @@ RECIPE = "gemma-3-1b-emoji"
 def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Call it with the GB that the recipe of cloudrun-vllm is said to take, by how many processes."""
 
-    def write(key: str = load_recipe(RECIPE).memory_key, **gb: float) -> None:
+    def write(digest: str = load_recipe(RECIPE).memory_digest, **gb: float) -> None:
         points = [
             {"processes": int(name[1:]), "max_length": 1024, "bytes": {"weights": size * 10**9}}
             for name, size in gb.items()
         ]
-        (tmp_path / "fit.json").write_text(json.dumps({RECIPE: {"key": key, "points": points}}))
+        (tmp_path / "fit.json").write_text(json.dumps({RECIPE: {"digest": digest, "points": points}}))
 
     monkeypatch.setattr(fit, "FIT", tmp_path / "fit.json")
     return write
@@ -44,7 +44,7 @@ def test_the_figures_are_of_the_recipes_as_they_are() -> None:
     stale = [
         path.stem
         for path in sorted(RECIPES.glob("*.yaml"))
-        if figures.get(path.stem, {}).get("key") != load_recipe(path.stem).memory_key
+        if figures.get(path.stem, {}).get("digest") != load_recipe(path.stem).memory_digest
     ]
     assert not stale, f"{', '.join(stale)} changed since its memory was computed: run `make gpu-fit`"
     for name, figure in figures.items():
@@ -103,7 +103,7 @@ def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> Non
 
 @pytest.mark.parametrize("known", [False, True], ids=["of one's own", "changed since"])
 def test_a_recipe_without_figures_is_said_to_be_unknown(computed: Any, said: list[str], known: bool) -> None:
-    computed(key="another", p1=100) if known else computed(p2=100)
+    computed(digest="another", p1=100) if known else computed(p2=100)
     load(CLOUDRUN).warn_of_memory()
     assert said == [
         "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4: add the recipe to "
@@ -115,7 +115,7 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(computed: Any, said: lis
     "change", ["training.learning_rate=1e-4", "training.epochs=5", "evaluation.rows=0", "lora.alpha=64"]
 )
 def test_a_setting_that_takes_no_memory_leaves_the_figures_valid(change: str) -> None:
-    assert load_recipe(RECIPE, [change]).memory_key == load_recipe(RECIPE).memory_key
+    assert load_recipe(RECIPE, [change]).memory_digest == load_recipe(RECIPE).memory_digest
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_setting_that_takes_no_memory_leaves_the_figures_valid(change: str) ->
     ["model.name=google/gemma-3-4b-it", "model.quantization=none", "lora.rank=64", "training.batch_size=8"],
 )
 def test_a_setting_that_takes_memory_makes_them_another_recipes(change: str) -> None:
-    assert load_recipe(RECIPE, [change]).memory_key != load_recipe(RECIPE).memory_key
+    assert load_recipe(RECIPE, [change]).memory_digest != load_recipe(RECIPE).memory_digest
 
 
 def test_a_copy_under_another_name_has_the_figures_of_the_original(

@@ -260,7 +260,7 @@ class Recipe(_Section):
         return self.model_dump()
 
     @property
-    def memory_key(self) -> str:
+    def memory_digest(self) -> str:
         """Digest of everything that the GPU memory of a step depends on, but max_length."""
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
         parts = {
@@ -272,7 +272,7 @@ class Recipe(_Section):
             # Packed sequences have one length, so the rows do not matter.
             "rows": {} if self.training.packing else fills,
         }
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def commits(self) -> dict[str, str | None]:
