@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     if options.save:
         options.save.parent.mkdir(parents=True, exist_ok=True)
         options.save.write_text(previews.model_dump_json(indent=2))
-    text = comment.render(previews, forges.LIMITS[options.forge])
+    of_fork = options.post and forges.is_of_fork(options.forge, os.environ)
+    text = comment.render(previews, forges.LIMITS[options.forge], of_fork=of_fork)
     print(text, end="")
     if options.post:
         # Standard output is the comment alone.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final
 
+from engine.text import visible
 from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
 from operations.previews.redaction import Redaction
 
@@ -28,11 +29,19 @@ class _Detail(IntEnum):
     STATED = 3  # what created resources are like
 
 
-def render(previews: Previews, limit: int, title: str = "What this merge request changes") -> str:
+_FORKED: Final = (
+    "> [!NOTE]\n> This merge request comes from a fork, whose own code made this preview and can make it say "
+    "anything. Only the diff shows what it changes."
+)
+
+
+def render(
+    previews: Previews, limit: int, title: str = "What this merge request changes", *, of_fork: bool = False
+) -> str:
     """The comment in Markdown, without secrets, of as many characters as the limit at most."""
-    redaction, text = Redaction(), ""
+    head, redaction, text = [f"## {title}", *[_FORKED] * of_fork], Redaction(), ""
     for detail in (_Detail.STATED, _Detail.VALUES, _Detail.CREATED, _Detail.LOSSES):
-        text = redaction.text(_comment(previews, title, detail))
+        text = redaction.text(_comment(previews, head, detail))
         if len(text) <= limit:
             return text
     return _cut(text, limit)
@@ -40,14 +49,14 @@ def render(previews: Previews, limit: int, title: str = "What this merge request
 
 def code(text: str) -> str:
     """A text as it is, whatever Markdown would make of it; a comment must not be able to call people."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     fence = "`" * (_longest_run(flat) + 1)
     space = " " if flat.startswith("`") or flat.endswith("`") else ""
     return f"{fence}{space}{flat}{space}{fence}" if flat else ""
 
 
-def _comment(previews: Previews, title: str, detail: _Detail) -> str:
-    parts = [MARKER, f"## {title}", _caution(previews), _intro(previews)]
+def _comment(previews: Previews, head: Sequence[str], detail: _Detail) -> str:
+    parts = [MARKER, *head, _caution(previews), _intro(previews)]
     parts += [_stack(preview, detail) for preview in previews.stacks]
     if previews.stacks and previews.untouched:
         names = ", ".join(map(code, previews.untouched))
@@ -106,7 +115,7 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
         head += f"\n\nAgainst {code(preview.against)}."
     if preview.failure:
         fence = "`" * max(3, _longest_run(preview.failure) + 1)
-        return f"{head}\n\nThe preview failed:\n\n{fence}text\n{preview.failure}\n{fence}"
+        return f"{head}\n\nThe preview failed:\n\n{fence}text\n{visible(preview.failure)}\n{fence}"
     if not preview.changes:
         return f"{head}\n\nNothing changes."
     parts = (_kind(kind, preview.of(kind), detail) for kind in Kind)

@@ -100,6 +100,15 @@ class _Api:
         return done
 
 
+def is_of_fork(forge: str, environment: Mapping[str, str]) -> bool:
+    """Whether the merge request of this job comes from another repository; a deleted one is another."""
+    own, source = {
+        "github": ("GITHUB_REPOSITORY", "HEAD_REPOSITORY"),
+        "gitlab": ("CI_PROJECT_ID", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
+    }[forge]
+    return _variable(environment, own) != environment.get(source)
+
+
 def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> str:
     """Puts the comment on the merge request of this job, and says what it did.
 

@@ -182,6 +182,13 @@ def test_the_comment_comes_after_the_previews_also_after_failed_ones_and_waits_f
     assert GITLAB["comment"]["rules"][0]["when"] == "always"
 
 
+def test_the_job_that_comments_is_told_whether_it_is_about_a_fork() -> None:
+    """GitLab tells it every job of a merge request's pipeline."""
+    (step,) = [step for step in JOBS["comment"]["steps"] if step.get("run") == "make comment-github"]
+    head = "github.event.workflow_run.head_repository.full_name"
+    assert step["env"]["HEAD_REPOSITORY"] == f"${{{{ {head} }}}}"
+
+
 def test_gitlabs_token_is_that_of_one_job() -> None:
     """By the scope of the variable, which docs/merge-requests.md has set; no rule can see it then."""
     environments = {

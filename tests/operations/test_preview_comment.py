@@ -149,6 +149,22 @@ def test_the_comment_is_posted(name: str, forge: ForgeServer, saved: str, comman
     assert forge.bodies == [ran.out]
 
 
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+@pytest.mark.parametrize("source", ["4711", "them/it", ""])
+def test_a_comment_on_a_forks_merge_request_says_that_it_is_one(
+    name: str, source: str, forge: ForgeServer, saved: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("preview-comment", "--saved", saved, "--forge", name)
+    command(*words, "--post")
+    assert "comes from a fork" not in forge.bodies[0]
+    # The name is empty where the fork is gone.
+    for variable in ("HEAD_REPOSITORY", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID"):
+        monkeypatch.setenv(variable, source)
+    command(*words, "--post")
+    assert "comes from a fork" in forge.bodies[0]
+    assert "comes from a fork" not in command(*words).out
+
+
 def test_at_gitlab_the_previews_of_the_pipeline_are_fetched_as_data_and_posted(
     forge: ForgeServer, command: Command
 ) -> None:

@@ -58,9 +58,11 @@ class ForgeServer(LoopbackServer):
         """What a job of either forge is told."""
         return {
             "GITHUB_REPOSITORY": "owner/name",
+            "HEAD_REPOSITORY": "owner/name",
             "GITHUB_TOKEN": TOKEN,
             "GITHUB_API_URL": self.address,
             "CI_PROJECT_ID": "42",
+            "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "42",
             "CI_PIPELINE_ID": "9",
             "CI_MERGE_REQUEST_IID": "5",
             "GITLAB_TOKEN": TOKEN,

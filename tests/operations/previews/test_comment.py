@@ -143,6 +143,35 @@ def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
         assert special not in outside.replace(comment.MARKER, "")
 
 
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("a\u202eb", r"a\u202eb"),
+        ("a\u2066b", r"a\u2066b"),
+        ("a\u200bb", r"a\u200bb"),
+        ("a\ufeffb", r"a\ufeffb"),
+        ("a\x1b[2Jb", r"a\x1b[2Jb"),
+        ("a\u3164b", r"a\u3164b"),
+    ],
+)
+def test_what_is_not_seen_or_turns_the_text_round_is_shown_by_its_code(hidden: str, shown: str) -> None:
+    change = replace(POOL, name=hidden, properties=(Property(path=hidden, old=hidden, new=hidden),))
+    stack = replace(preview(change, stack=hidden), warnings=(hidden,), against=hidden)
+    failed = StackPreview(stack=hidden, failure=f"error: {hidden}\nagain")
+    text = rendered(stack, failed, untouched=(hidden,), removed=(hidden,))
+    assert hidden not in text
+    assert text.count(shown) > 10 and f"error: {shown}\nagain" in text
+
+
+def test_of_a_fork_it_says_whose_words_these_are_before_everything_else() -> None:
+    previews = Previews(commit="c" * 40, stacks=(preview(POOL),))
+    text = comment.render(previews, 65_536, of_fork=True)
+    note = text.index("This merge request comes from a fork, whose own code made this preview")
+    assert text.startswith(comment.MARKER) and note < text.index("[!CAUTION]")
+    assert "comes from a fork" in comment.render(previews, 700, of_fork=True)
+    assert "fork" not in comment.render(previews, 65_536)
+
+
 def test_the_whole_text_goes_through_the_redaction() -> None:
     planted = "hf_" + "AbCdEfGhIjKlMnOpQrSt"
     stack = preview(replace(POOL, name=planted, reason=planted, type=planted), stack=planted)
