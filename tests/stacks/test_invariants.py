@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cloud.quantity import quantity
+from documentation.pages import page_of
 from engine.plan import Plan, Planned
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
@@ -380,6 +381,17 @@ def test_a_cluster_waits_for_no_bucket_token_or_image(plan: Plan) -> None:
 
 
 # The life of a stack
+
+
+def test_the_page_of_a_stack_names_the_outputs_that_it_has(stack: str, life: Life) -> None:
+    resources = json.loads(life.state)["deployment"]["resources"]
+    (outputs,) = [resource["outputs"] for resource in resources if resource["type"] == "pulumi:pulumi:Stack"]
+    if not page_of(stack).exists():
+        pytest.skip("a test's own stack has no page")
+    page = page_of(stack).read_text()
+    read = set(re.findall(r"pulumi stack output (\w+)", page))
+    assert read <= outputs.keys()
+    assert not [name for name in outputs.keys() - read if f"`{name}`" not in page]
 
 
 def test_changing_nothing_changes_nothing(life: Life) -> None:
