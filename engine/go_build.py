@@ -23,7 +23,8 @@ TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
 # What Go's compiler, linker and downloads end with, each for each of the files that it was writing.
 _FULL_DISK: Final = "no space left on device"
-# An upper limit: .tools/ and Go's caches took 13.4 GB on 2026-11-25 after all builds and one of another project.
+# An upper limit: .tools/ and Go's caches took 13.4 GB on 2026-11-25, after all builds and one of another
+# project.
 _DISK_GB: Final = 14
 
 
@@ -33,7 +34,7 @@ class GoModule:
 
     Args:
         folder: Its folder under tools/.
-        minutes: How long a first build takes on two idle cores. This is a share, by estimate, of the 10 minutes
+        minutes: How long a first build takes on two idle cores. It is an estimated share of the 10 minutes
             that all modules of the control plane took. What modules have in common counts once.
         module: The module that it pins.
         commands: Name of each program and its package.
