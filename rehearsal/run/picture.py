@@ -30,6 +30,7 @@ _LANE: Final = 24
 _NODE_GAP: Final = 8
 _CHART: Final = 150
 _LINE: Final = 20
+_NUMBER: Final = 14
 
 _STYLE: Final = """
 text { font: 13px sans-serif; fill: #1f2328; }
@@ -160,10 +161,13 @@ class _Drawing:
             yield f'<path class="{look}" d="M{x:.1f} {height:.1f}L{next_x:.1f} {next_height:.1f}"/>'
 
     def _notes(self) -> Iterator[str]:
+        label = 0.0
         for number, (second, text) in enumerate(self._timeline.notes, 1):
             x = self._x(second)
+            # Notes of almost the same moment have their numbers beside each other.
+            label = max(x, label + _NUMBER)
             yield f'<path class="mark" stroke-dasharray="3" d="M{x:.1f} {_TOP - 6}V{self._bottom}"/>'
-            yield _text(x, _TOP - 12, str(number), "middle")
+            yield _text(label, _TOP - 12, str(number), "middle")
             yield _text(
                 _LEFT, self._bottom + 18 + _LINE * (number + 1) - 14, f"{number}  {text} ({second:.0f} s)"
             )

@@ -75,6 +75,15 @@ def test_a_note_is_numbered_at_its_moment_and_told_below() -> None:
     assert "1" in texts and "1  serving <scales> up (20 s)" in texts
 
 
+def test_notes_of_the_same_moment_have_numbers_that_can_be_told_apart() -> None:
+    timeline = played()
+    timeline.notes = [(20.0, "first"), (20.1, "second")]
+    root = ElementTree.fromstring(picture.draw(timeline))
+    texts = [text for text in root.iter() if text.tag.endswith("}text")]
+    first, second = (float(text.attrib["x"]) for text in texts if text.text in ("1", "2"))
+    assert second - first >= 12
+
+
 def test_a_run_that_logged_no_loss_has_a_picture_too() -> None:
     timeline = played()
     timeline.losses = {}
