@@ -4,7 +4,6 @@ A message is compared with the sentences that Google, Kubernetes and the two pro
 an address say nothing: an unreachable API server is named with `?timeout=32s`.
 """
 
-import itertools
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -308,13 +307,12 @@ def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") ->
     package = kind.partition(":")[0]
     package = _SPEAKS_LIKE.get(package, package)
     said = _ADDRESS.sub("", message)
-    rows = (row for row in _REMEDIES if row.package in ("", package) and re.search(row.sentence, said))
-    actions = [row.action for row in itertools.islice(rows, 1)]
+    rows = (row.action for row in _REMEDIES if row.package in ("", package) and re.search(row.sentence, said))
+    action = next(rows, "")
     half_made = _HALF_MADE.search(said)
-    if half_made:
-        actions.append(_REPLACE)
+    actions = [action, _REPLACE] if half_made else [action]
     urn = half_made[1] if half_made else ""
-    return ". ".join(actions).format(quota=_quota_in(said), stack=stack, again=again, urn=urn)
+    return ". ".join(filter(None, actions)).format(quota=_quota_in(said), stack=stack, again=again, urn=urn)
 
 
 def _quota_in(message: str) -> str:

@@ -1,25 +1,19 @@
 """The command line of the rehearsal."""
 
 import argparse
-import signal
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from types import FrameType
-from typing import Final
 
 from engine import project
 from engine.errors import EngineError, writing
 from engine.project import parse_override
 from engine.text import visible
+from rehearsal import interruption
 from rehearsal.faults import KINDS
 from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
-
-_INTERRUPTED: Final = 130
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,8 +66,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     options = vars(_parser().parse_args(arguments))
     stack, as_json, base = options["stack"], options.pop("json"), options.pop("base")
     shown = project.in_a_line(stack)
-    for number in _SIGNALS:
-        signal.signal(number, _interrupt)
+    interruption.raise_on_signals()
     try:
         options["overrides"] = dict(map(parse_override, options["overrides"]))
         if base:
@@ -88,7 +81,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         print(f"rehearsal {shown}: interrupted; nothing is left behind", file=sys.stderr)
-        return _INTERRUPTED
+        return interruption.EXIT_STATUS
 
 
 def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
@@ -108,11 +101,3 @@ def _require_checkout(base: Path, as_json: bool) -> None:
         raise EngineError(
             f"--base {base}: there is no {project.PROJECT_FILE.name}; name a checkout of this project"
         )
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ends the rehearsal in good order; a second signal would only disturb the cleaning up."""
-    for each in _SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    warnings.simplefilter("ignore")  # the SDK's, about an event stream that ends early
-    raise KeyboardInterrupt

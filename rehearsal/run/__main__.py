@@ -1,16 +1,15 @@
 """Runs a stack with its pods: `python -m rehearsal.run STACK`, what `make rehearse-run` does."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 from engine import go_build, lookup, project
 from engine.errors import EngineError
+from rehearsal import interruption
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.display import OperationLog, head
 from rehearsal.lifecycle import RESULTS
@@ -40,8 +39,7 @@ def main(stack: str, *, verbose: bool = False) -> int:
     if reason := network.missing():
         print(f"rehearse-run {stack}: {reason}", file=sys.stderr)
         return 2
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    interruption.raise_on_signals()
     with tempfile.TemporaryDirectory(prefix="pods-") as folder:
         try:
             scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
@@ -57,7 +55,7 @@ def main(stack: str, *, verbose: bool = False) -> int:
             return 1
         except KeyboardInterrupt:
             print(f"rehearse-run {stack}: interrupted; nothing is left behind", file=sys.stderr)
-            return 130
+            return interruption.EXIT_STATUS
 
 
 def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbose: bool) -> Stage:
@@ -105,12 +103,6 @@ def _play(stage: Stage, *, shares: bool) -> int:
 def _say(text: str) -> None:
     """Prints at once, also into a file."""
     print(text, flush=True)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

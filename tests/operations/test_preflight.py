@@ -26,13 +26,10 @@ from tests.operations.good_project import (
     manifest,
 )
 from tests.operations.google_server import (
-    A_PAGE,
     NOT_FOUND,
     REFUSED,
-    UNAVAILABLE,
     Fault,
     Page,
-    disabled,
 )
 from tests.operations.planned import IMAGE, PROJECT, planned
 
@@ -377,60 +374,3 @@ def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
     plan = good.plan("tpu-maxtext", f"imageUri={IMAGE}", "recipe=llama3-8b-fineweb-edu")
     assert [each.level for each in check(plan, "Hugging Face")] == [OK]
     assert good.server.shown[access("dataset", PUBLIC)] == [None]
-
-
-# Google does not answer, or not as it should
-
-
-@pytest.mark.parametrize(
-    ("fault", "what", "remedy"),
-    [
-        (REFUSED, ": 403 Permission denied on the resource.", "viewer on the project, then again"),
-        (UNAVAILABLE, ": 503 The service is currently unavailable.", "try again later"),
-        (A_PAGE, "is not JSON, or not all of it", "try again later"),
-        (
-            disabled("x.googleapis.com"),
-            "x.googleapis.com is not enabled",
-            "enable x.googleapis.com --project my",
-        ),
-    ],
-)
-@pytest.mark.parametrize("topic", ["APIs", "permissions", "places", "reservation", "quotas"])
-def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
-    topic: str, fault: Fault, what: str, remedy: str, good: GoodProject, check: Check
-) -> None:
-    plan = good.plan("a4-ray")
-    good.server.fail_all(fault)
-    (found,) = check(plan, topic)
-    assert found.level is UNKNOWN
-    assert found.what.endswith(what) and remedy in found.remedy
-
-
-@pytest.mark.parametrize(
-    ("consumer", "what", "remedy"),
-    [
-        (
-            "123456789012",
-            "compute.googleapis.com is not enabled",
-            "gcloud services enable compute.googleapis",
-        ),
-        (PROJECT, "compute.googleapis.com is not enabled", "gcloud services enable compute.googleapis"),
-        *(
-            (
-                other,
-                f"compute.googleapis.com is not enabled in project {other}",
-                f"set-quota-project {PROJECT}; with a service account's key: gcloud services enable "
-                f"compute.googleapis.com --project {other}",
-            )
-            for other in ("4711", "of-somebody")
-        ),
-    ],
-)
-def test_an_api_that_is_off_where_the_calls_count_is_not_enabled_in_the_stacks_project(
-    consumer: str, what: str, remedy: str, good: GoodProject, check: Check
-) -> None:
-    plan = good.plan("a4-ray")
-    good.server.fail("compute.v1", "compute.regions.get", disabled("compute.googleapis.com", consumer))
-    (found,) = check(plan, "places")
-    assert (found.level, found.what) == (UNKNOWN, what)
-    assert remedy in found.remedy
