@@ -10,14 +10,15 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from cloud.inputs import is_unknown, texts
+from cloud.inputs import given, is_unknown, numbers, texts
 from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
-from cloud.rules import RFC1035, RFC1035_RULE
+from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
 
 API: Final = "compute.googleapis.com"
 _billed = partial(Billed, service="E505-1604-58F8")
 _NAME: Final = Name(pattern=RFC1035 % 61, rule=RFC1035_RULE % 63, automatic=True)
 _SHORTEST_RANGE: Final = 29
+_PORTS: Final = tuple(2**power for power in range(5, 17))
 
 
 def _ranges(inputs: Inputs) -> Iterator[Problem]:
@@ -25,6 +26,9 @@ def _ranges(inputs: Inputs) -> Iterator[Problem]:
     for name in texts(inputs, "secondaryIpRanges[].rangeName"):
         if not re.fullmatch(_NAME.pattern, name):
             yield "secondaryIpRanges[].rangeName", f"{name!r} is not a valid name: {_NAME.rule}"
+    sources = ("ipCidrRange", "reservedInternalRange", "ipCollection")
+    if not any(given(inputs, source) for source in sources) and inputs.get("stackType") != "IPV6_ONLY":
+        yield "ipCidrRange", "a subnetwork needs a range, or what one is taken from"
     ranges: list[ipaddress.IPv4Network] = []
     for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
         for text in texts(inputs, path):
@@ -38,6 +42,18 @@ def _ranges(inputs: Inputs) -> Iterator[Problem]:
     for one, other in combinations(ranges, 2):
         if one.overlaps(other):
             yield "secondaryIpRanges", f"{one} and {other} overlap"
+
+
+def _ports(inputs: Inputs) -> Iterator[Problem]:
+    """Ports of a machine. With a fixed number of them Google rounds up to a power of two.
+
+    https://docs.cloud.google.com/compute/docs/reference/rest/v1/routers
+    """
+    for ports in numbers(inputs, "minPortsPerVm"):
+        if given(inputs, "enableDynamicPortAllocation") and ports not in _PORTS:
+            yield "minPortsPerVm", f"{ports} is not a power of two from 32 on, as dynamic allocation needs it"
+    yield from at_least(inputs, 0, "minPortsPerVm")
+    yield from excludes(inputs, "enableDynamicPortAllocation", "enableEndpointIndependentMapping")
 
 
 def _shrinks(old: Any, new: Any) -> bool:
@@ -105,6 +121,7 @@ NAT: Final = _record(
     id="{project}/{region}/{router}/{name}",
     replaced_by="endpointTypes initialNatIps name project region router type",
     references={"router": ROUTER.type},
+    rules=(_ports,),
     permissions=verbs("compute.routers", "get", "update"),
     billed=(
         _billed(

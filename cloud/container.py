@@ -4,6 +4,7 @@ Its rules of nodes are in nodes.py, with the sources of all. What replaces and w
 provider's schema (hashicorp/terraform-provider-google-beta, google-beta/services/container).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -12,7 +13,7 @@ from cloud import nodes
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.inputs import at, given, objects, texts
 from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
-from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of
+from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of, timestamps
 from cloud.serviceaccount import ACCOUNT
 
 API: Final = "container.googleapis.com"
@@ -22,6 +23,7 @@ _record = partial(
     Record,
     api=API,
     role=ADMIN,
+    zonal=True,
     name=Name(pattern=RFC1035 % 38, rule=RFC1035_RULE % 40, automatic=True),
     # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/image-streaming
     apis={"nodeConfig.gcfsConfig.enabled": "containerfilesystem.googleapis.com"},
@@ -99,6 +101,12 @@ def _maintenance(inputs: Inputs) -> Iterator[Problem]:
     for exclusion in objects(inputs, _EXCLUSIONS):
         if given(exclusion, "endTime") == given(exclusion, "exclusionOptions.endTimeBehavior"):
             yield _EXCLUSIONS, "needs exactly one of endTime and exclusionOptions.endTimeBehavior"
+    window = "maintenancePolicy.recurringWindow"
+    ends = (f"{block}.{end}Time" for block in (window, _EXCLUSIONS) for end in ("start", "end"))
+    yield from timestamps(inputs, *ends)
+    for text in texts(inputs, "maintenancePolicy.dailyMaintenanceWindow.startTime"):
+        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+            yield "maintenancePolicy.dailyMaintenanceWindow", f"{text!r} is not a time such as 03:00"
     options = f"{_EXCLUSIONS}.exclusionOptions"
     yield from one_of(inputs, f"{options}.endTimeBehavior", "UNTIL_END_OF_SUPPORT")
     scopes = ("NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES")
@@ -132,6 +140,15 @@ def _standard_cluster(inputs: Inputs, existing: Existing) -> Iterator[str]:
     cluster = existing.named(CLUSTER.type, str(inputs["cluster"]))
     if cluster is not None and cluster.inputs.get("enableAutopilot"):
         yield "Autopilot clusters do not support mutating node pools"
+
+
+def _place(inputs: Inputs, existing: Existing) -> Iterator[str]:
+    """A pool names its cluster's location, whether that is a region or a zone."""
+    cluster = existing.named(CLUSTER.type, str(inputs["cluster"]))
+    stated, needed = inputs.get("location"), cluster and cluster.inputs.get("location")
+    if stated and needed and stated != needed:
+        name = f"projects/*/locations/{stated}/clusters/{str(inputs['cluster']).rpartition('/')[2]}"
+        yield f"googleapi: Error 404: Not found: {name}; it is in {needed}., notFound"
 
 
 def _upgrades(inputs: Inputs, existing: Existing) -> Iterator[str]:
@@ -239,7 +256,7 @@ NODE_POOL: Final = _record(
         *(nodes.settings, nodes.node_zones, nodes.flex_start),
         *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
     ),
-    admission=(_standard_cluster, _upgrades),
+    admission=(_standard_cluster, _place, _upgrades),
     minutes=(
         Minutes(
             create=0.75,

@@ -12,16 +12,21 @@ from typing import Final
 from cloud.inputs import at, given, numbers, objects, texts
 from cloud.machines import MACHINES, Machine, Slice
 from cloud.record import Inputs, Problem
-from cloud.rules import at_least, excludes, labels, one_of
+from cloud.rules import ZONE, at_least, excludes, labels, one_of
 
 _AFFINITY: Final = "nodeConfig.reservationAffinity"
 _GPUS: Final = "nodeConfig.guestAccelerators"
-_ZONE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
+# https://docs.cloud.google.com/compute/docs/disks
+_DISKS: Final = (
+    *("pd-standard", "pd-balanced", "pd-ssd", "pd-extreme", "hyperdisk-balanced"),
+    *("hyperdisk-balanced-high-availability", "hyperdisk-extreme", "hyperdisk-ml", "hyperdisk-throughput"),
+)
+_DURATION: Final = re.compile(r"\d+(\.\d{1,9})?s")
 
 
 def is_zonal(inputs: Inputs) -> bool:
     """Whether a cluster's control plane is in one zone alone."""
-    return any(map(_ZONE.fullmatch, texts(inputs, "location")))
+    return any(map(ZONE.fullmatch, texts(inputs, "location")))
 
 
 def node_labels(inputs: Inputs) -> Mapping[str, str]:
@@ -48,7 +53,7 @@ def node_limits(inputs: Inputs) -> tuple[int, int]:
 def node_zones(inputs: Inputs) -> Iterator[Problem]:
     """Nodes are in zones of their cluster's region."""
     for location in texts(inputs, "location"):
-        region = location.rpartition("-")[0] if _ZONE.fullmatch(location) else location
+        region = location.rpartition("-")[0] if ZONE.fullmatch(location) else location
         for zone in texts(inputs, "nodeLocations[]"):
             if zone.rpartition("-")[0] != region:
                 yield "nodeLocations", f"{zone} is no zone of {region}"
@@ -67,6 +72,11 @@ def node_config(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, f"{base}.workloadMetadataConfig.mode", "GKE_METADATA", "GCE_METADATA")
     effects = ("NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE")
     yield from one_of(inputs, f"{base}.taints[].effect", *effects)
+    for disk in ("diskType", "bootDisk.diskType"):
+        yield from one_of(inputs, f"{base}.{disk}", *_DISKS)
+    for text in texts(inputs, f"{base}.maxRunDuration"):
+        if not _DURATION.fullmatch(text):
+            yield f"{base}.maxRunDuration", f"{text!r} is not a duration such as 604800s"
     yield from at_least(inputs, 1, f"{_GPUS}[].count")
     yield from at_least(inputs, 10, f"{base}.diskSizeGb", f"{base}.bootDisk.sizeGb")
     yield from excludes(inputs, f"{base}.spot", f"{base}.preemptible", f"{base}.flexStart")
@@ -103,6 +113,7 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
         yield from excludes(inputs, count, "autoscaling.minNodeCount", "autoscaling.maxNodeCount")
     yield from one_of(inputs, "autoscaling.locationPolicy", "BALANCED", "ANY")
     yield from one_of(inputs, "placementPolicy.type", "COMPACT")
+    yield from one_of(inputs, "upgradeSettings.strategy", "SURGE", "BLUE_GREEN")
     if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
     counts = ("nodeCount", "initialNodeCount", "autoscaling")

@@ -196,6 +196,7 @@ class Record:
         minutes: How long operations take; the first entry that holds and says it counts.
         permissions: What the deployer must be allowed to, on the project (assumption permission-names).
         role: The predefined role that brings them.
+        zonal: Whether its location may be a zone.
         protected: Whether it cannot be deleted unless the program says otherwise.
         sealed: Whether reading it back takes the right to read what is in it.
         quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
@@ -224,6 +225,7 @@ class Record:
     minutes: tuple[Minutes, ...] = ()
     permissions: tuple[str, ...] = ()
     role: str = ""
+    zonal: bool = False
     protected: bool = False
     sealed: bool = False
     quota: str = ""

@@ -5,6 +5,7 @@ A rule is a function from inputs to problems. Rules skip what is not known yet, 
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from cloud.inputs import given, is_unknown, numbers, objects, texts
@@ -17,6 +18,8 @@ RFC1035_RULE: Final = "1-%d of a-z, 0-9, -; a letter first, no - last"
 # A region, a zone, or several regions such as `eu` and `nam4`.
 # https://docs.cloud.google.com/storage/docs/locations
 _PLACE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+(-[a-z0-9]+)?|[a-z]+\d*", re.IGNORECASE)
+ZONE: Final = re.compile(r"[a-z]+(-[a-z]+)+\d+-[a-z0-9]+")
+_TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _LABEL_KEY: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE: Final = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST_LABELS: Final = 64
@@ -34,6 +37,8 @@ def problems(record: Record, inputs: Inputs) -> Iterator[Problem]:
         for place in texts(inputs, path):
             if not _PLACE.fullmatch(place):
                 yield path, f"{place!r} is no place such as us-central1, us-central1-a or eu"
+            elif ZONE.fullmatch(place) and not (record.zonal and path == "location"):
+                yield path, f"{place} is a zone; things of this type are in a region"
     for rule in record.rules:
         yield from rule(inputs)
 
@@ -51,6 +56,18 @@ def at_least(inputs: Inputs, least: int, *paths: str) -> Iterator[Problem]:
         for number in numbers(inputs, path):
             if number < least:
                 yield path, f"{number} is less than {least}"
+
+
+def timestamps(inputs: Inputs, *paths: str) -> Iterator[Problem]:
+    """Texts that must be a moment by RFC 3339."""
+    for path in paths:
+        for text in texts(inputs, path):
+            try:
+                is_one = bool(_TIMESTAMP.fullmatch(text) and datetime.fromisoformat(text))
+            except ValueError:
+                is_one = False
+            if not is_one:
+                yield path, f"{text!r} is not a moment such as 2026-06-01T00:00:00Z"
 
 
 def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:

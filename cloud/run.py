@@ -13,7 +13,7 @@ from cloud.iam import member_of
 from cloud.inputs import given, numbers, objects, texts
 from cloud.quantity import quantity
 from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, Rule, verbs
-from cloud.rules import RFC1035, RFC1035_RULE, excludes
+from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
 from cloud.secretmanager import SECRET
 from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
@@ -48,6 +48,7 @@ def _job(inputs: Inputs) -> Iterator[Problem]:
         if given(inputs, key):
             yield key, "what failed stays in the state, and its token runs nothing again"
     yield from _template(inputs, "template.template")
+    yield from at_least(inputs, 0, "template.template.maxRetries")
     gpu = given(inputs, "template.template.nodeSelector.accelerator")
     longest = _LONGEST_GPU_TASK if gpu else _LONGEST_TASK
     yield from _duration(inputs, "template.template.timeout", longest)

@@ -18,6 +18,12 @@ def _replication(inputs: Inputs) -> Iterator[Problem]:
             yield "replication", "exactly one of auto and userManaged is needed"
 
 
+def _data(inputs: Inputs) -> Iterator[Problem]:
+    """One of two ways to hand over what is secret; an empty text counts, as far as the provider goes."""
+    if len([key for key in ("secretData", "secretDataWo") if inputs.get(key) is not None]) != 1:
+        yield "secretData", "exactly one of secretData and secretDataWo is needed"
+
+
 SECRET: Final = _record(
     type="gcp:secretmanager/secret:Secret",
     id="projects/{project}/secrets/{secretId}",
@@ -45,6 +51,7 @@ VERSION: Final = _record(
     outputs={"name": "{id}", "version": "1"},
     replaced_by="isSecretDataBase64 project secret secretData secretDataWoVersion",
     references={"secret": SECRET.type},
+    rules=(_data,),
     permissions=verbs("secretmanager.versions", "access", "add", "destroy", "get"),
     sealed=True,
 )

@@ -15,11 +15,15 @@ from cloud.rules import one_of
 _record = partial(Record, api="storage.googleapis.com", role="roles/storage.admin")
 _LINK: Final = "https://www.googleapis.com/storage/v1/b/"
 _DAY: Final = 24 * 3600
+# https://docs.cloud.google.com/storage/docs/storage-classes
+_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL")
 
 
 def _bucket(inputs: Inputs) -> Iterator[Problem]:
     """What the provider passes on unchecked; soft delete lasts 7 to 90 days or not at all."""
     yield from one_of(inputs, "publicAccessPrevention", "enforced", "inherited")
+    for path in ("storageClass", "lifecycleRules[].action.storageClass"):
+        yield from one_of(inputs, path, *_CLASSES)
     for seconds in numbers(inputs, "softDeletePolicy.retentionDurationSeconds"):
         if seconds and not 7 * _DAY <= seconds <= 90 * _DAY:
             yield "softDeletePolicy", f"{seconds} s is neither 0 nor between 7 and 90 days"
@@ -30,6 +34,7 @@ def _bucket(inputs: Inputs) -> Iterator[Problem]:
 def _object(inputs: Inputs) -> Iterator[Problem]:
     if given(inputs, "source") == (inputs.get("content") is not None):
         yield "source", "exactly one of source and content is needed"
+    yield from one_of(inputs, "storageClass", *_CLASSES)
 
 
 BUCKET: Final = _record(

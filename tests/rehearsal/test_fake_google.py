@@ -195,6 +195,18 @@ def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:
         platform.create(NODE_POOL, "pool", POOL)
 
 
+def test_a_pool_names_its_cluster_s_place(platform: Platform) -> None:
+    platform.make_cluster(STANDARD)
+    with pytest.raises(Rejected, match=r"locations/us-central1-a/clusters/c; it is in us-central1"):
+        platform.create(NODE_POOL, "pool", {**POOL, "location": "us-central1-a"})
+
+
+def test_a_fixed_number_of_ports_need_not_be_a_power_of_two(platform: Platform) -> None:
+    nat = {"name": "n", "router": "r", "region": "us-central1", "natIpAllocateOption": "AUTO_ONLY"}
+    nat["sourceSubnetworkIpRangesToNat"] = "ALL_SUBNETWORKS_ALL_IP_RANGES"
+    assert platform.check(NAT, "n", {**nat, "minPortsPerVm": 100})[1] == []
+
+
 def test_on_a_release_channel_every_pool_is_upgraded(platform: Platform) -> None:
     platform.make_cluster({**STANDARD, "releaseChannel": {"channel": "REGULAR"}})
     with pytest.raises(Rejected, match="Auto_upgrade cannot be false when release_channel REGULAR"):

@@ -39,6 +39,11 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         (f"{EXCLUSION}.exclusionOptions.endTimeBehavior", None, "exactly one of endTime"),
         (f"{EXCLUSION}.exclusionOptions.endTimeBehavior", "FOREVER", "not one of UNTIL_END_OF_SUPPORT"),
         (f"{EXCLUSION}.exclusionOptions.scope", "NO_NODE_UPGRADES", "not one of NO_UPGRADES"),
+        (f"{EXCLUSION}.startTime", "2026-06-01", "not a moment such as 2026-06-01T00:00:00Z"),
+        (f"{EXCLUSION}.endTime", "2026-13-01T00:00:00Z", "not a moment"),
+        ("maintenancePolicy.recurringWindow.startTime", "03:00", "not a moment"),
+        ("maintenancePolicy.recurringWindow.endTime", "2026-06-01T00:00:00", "not a moment"),
+        ("maintenancePolicy.dailyMaintenanceWindow", {"startTime": "3:00"}, "not a time such as 03:00"),
     ],
     right.BUCKET: [
         ("location", None, "missing required"),
@@ -49,6 +54,9 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("name", "ab", "not a valid name"),
         ("name", "my-google-bucket", "not a valid name"),
         ("labels", {"stack": "x" * 64}, "at most 63"),
+        ("location", "us-central1-a", "us-central1-a is a zone"),
+        ("storageClass", "COLD", "not one of STANDARD"),
+        ("lifecycleRules", [{"action": {"type": "SetStorageClass", "storageClass": "COLD"}}], "not one of"),
     ],
     right.BUCKET_MEMBER: [
         ("member", None, "missing required"),
@@ -92,10 +100,14 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("nodeConfig.diskSizeGb", "100", "expected a number, got '100'"),
         ("nodeCount", -1, "-1 is negative"),
         ("upgradeSettings.maxSurge", -1, "-1 is negative"),
+        ("upgradeSettings.strategy", "ROLLING", "not one of SURGE, BLUE_GREEN"),
+        ("nodeConfig.diskType", "pd-fast", "not one of pd-standard"),
+        ("nodeConfig.maxRunDuration", "7d", "not a duration such as 604800s"),
         ("autoscaling", "text", "expected an object"),
     ],
     right.OBJECT: [
-        ("source", {"4dabf18193072939515e22adb298388d": "asset"}, "exactly one of source and content")
+        ("source", {"4dabf18193072939515e22adb298388d": "asset"}, "exactly one of source and content"),
+        ("storageClass", "COLD", "not one of STANDARD"),
     ],
     right.ACCOUNT: [("accountId", "short", "6-30"), ("accountId", "a" * 31, "6-30")],
     right.SERVICE: [("service", "gcloud", "not a service name")],
@@ -103,7 +115,12 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("secretId", "hf.token", "not a valid name"),
         ("replication", {}, "exactly one of auto and userManaged"),
     ],
+    right.SECRET_VERSION: [
+        ("secretData", None, "exactly one of secretData and secretDataWo"),
+        ("secretDataWo", "x", "exactly one of secretData and secretDataWo"),
+    ],
     right.REPOSITORY: [
+        ("location", "us-central1-a", "us-central1-a is a zone"),
         ("repositoryId", "Images", "not a valid name"),
         ("format", "OCI", "not one of DOCKER"),
         ("cleanupPolicies.1.condition.olderThan", "a month", "not a duration"),
@@ -112,6 +129,8 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
     ],
     right.NETWORK: [("name", "Net", "not a valid name")],
     right.SUBNETWORK: [
+        ("ipCidrRange", None, "a subnetwork needs a range"),
+        ("region", "us-central1-a", "us-central1-a is a zone"),
         ("ipCidrRange", "10.0.0.1/20", "invalid CIDR"),
         ("ipCidrRange", "10.0.0.0/30", "smaller than"),
         ("secondaryIpRanges.0.ipCidrRange", "10.0.0.0/24", "overlap"),
@@ -120,6 +139,10 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
     right.NAT: [
         ("natIpAllocateOption", "AUTO", "not one of MANUAL_ONLY, AUTO_ONLY"),
         ("sourceSubnetworkIpRangesToNat", "ALL", "not one of"),
+        ("minPortsPerVm", 100, "100 is not a power of two from 32 on"),
+        ("minPortsPerVm", 16, "16 is not a power of two from 32 on"),
+        ("minPortsPerVm", -64, "-64 is less than 0"),
+        ("enableEndpointIndependentMapping", True, "conflicts with enableDynamicPortAllocation"),
     ],
     right.RUN_JOB: [
         ("startExecutionToken", "x", "its token runs nothing again"),
@@ -129,6 +152,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("template.template.timeout", "7200s", "at most 3600s"),
         ("template.template.volumes", [], "not among the volumes"),
         ("template.template.nodeSelector", None, "go together"),
+        ("template.template.maxRetries", -1, "-1 is less than 0"),
         ("template.template.vpcAccess.egress", "ALL", "not one of ALL_TRAFFIC"),
     ],
     right.RUN_SERVICE: [
