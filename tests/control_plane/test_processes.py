@@ -43,18 +43,27 @@ def processes_below(folder: Path) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control planes of this test keep their files."""
-    found = tmp_path / "tmp"
-    found.mkdir()
-    monkeypatch.setenv("TMPDIR", str(found))
+    """Where control planes of this test keep their files; beside it is the user's home, empty as well."""
+    for variable, value in places(tmp_path).items():
+        monkeypatch.setenv(variable, value)
     monkeypatch.setattr("tempfile.tempdir", None)
-    return found
+    return tmp_path / "tmp"
+
+
+def places(tmp_path: Path) -> dict[str, str]:
+    """Environment variables that lead to new folders for temporary files and for the user's home."""
+    folders = {"TMPDIR": tmp_path / "tmp", "HOME": tmp_path / "home"}
+    for folder in folders.values():
+        folder.mkdir()
+    return {variable: str(folder) for variable, folder in folders.items()}
 
 
 def assert_nothing_is_left(folder: Path) -> None:
+    """No process, no temporary file, and nothing in the user's home."""
     # Whoever is killed needs a moment to go.
     until(lambda: f"{processes_below(folder)} to end", lambda: not processes_below(folder), 5)
     assert list(folder.iterdir()) == []
+    assert list(folder.with_name("home").rglob("*")) == []
 
 
 @pytest.fixture

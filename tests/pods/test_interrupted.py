@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.project import ROOT
 from rehearsal.control_plane.api import until
-from tests.control_plane.test_processes import assert_nothing_is_left, processes_below
+from tests.control_plane.test_processes import assert_nothing_is_left, places, processes_below
 
 TIMEOUT = 300.0
 
@@ -22,11 +22,11 @@ def below(process: int) -> Iterator[int]:
 
 
 def test_a_run_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path) -> None:
-    (folder := tmp_path / "tmp").mkdir()
+    environment, folder = places(tmp_path), tmp_path / "tmp"
     run = subprocess.Popen(
         [sys.executable, "-m", "rehearsal.run", "a4-accelerate"],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(folder)},
+        env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
