@@ -12,7 +12,7 @@ from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
-from operations.status.pods import nodes, pods
+from operations.status.pods import cut_off, nodes, pods
 from operations.status.report import Health, Line, Report, Why
 
 # What this program says of a cluster that GKE does not know.
@@ -84,8 +84,10 @@ def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
 
 def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iterator[Line]:
     """The nodes, and what is in the namespaces."""
+    machines: list[Object] = []
     with _noted("nodes", unseen):
-        yield from nodes(cluster.every("/api/v1/nodes"))
+        machines = cluster.every("/api/v1/nodes")
+        yield from nodes(machines)
     for namespace in namespaces:
         for token, read in workloads.KINDS.items():
             _, api, kind = token.split(":")
@@ -99,7 +101,8 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
         with _noted("events", unseen):
             events = cluster.every(_path(namespace, "api/v1", "events"))
         with _noted("pods", unseen):
-            yield from pods(cluster.every(_path(namespace, "api/v1", "pods")), events, partial(_log, cluster))
+            there = cluster.every(_path(namespace, "api/v1", "pods"))
+            yield from pods(there, events, partial(_log, cluster), cut_off(machines))
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 MACHINE: Final = "node.kubernetes.io/instance-type"
+# Stays on a pod of a Job until the Job has counted how it ended.
+_JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
 Log = Callable[[Object, str], str]
 # What an event of some reason means, given its message.
@@ -36,13 +38,23 @@ def nodes(found: Sequence[Object]) -> Iterator[Line]:
         yield line("nodes", pool, state, *details, waits=ready < len(members))
 
 
-def pods(found: Sequence[Object], events: Sequence[Object], log: Log) -> Iterator[Line]:
-    """A line for each pod, by the events of its namespace and the end of an ended container's log."""
+def cut_off(nodes: Sequence[Object]) -> frozenset[str]:
+    """Names of the nodes that do not answer."""
+    return frozenset(node["metadata"]["name"] for node in nodes if not holds(node, "Ready"))
+
+
+def pods(
+    found: Sequence[Object], events: Sequence[Object], log: Log, silent_nodes: frozenset[str] = frozenset()
+) -> Iterator[Line]:
+    """A line for each pod, by the events of its namespace and the end of an ended container's log.
+
+    A pod that is being deleted may wait for one of `silent_nodes`.
+    """
     about: defaultdict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=_time, reverse=True):
         about[(event.get("involvedObject") or {}).get("uid", "")].append(event)
     for pod in sorted(found, key=lambda each: each["metadata"]["name"]):
-        yield _pod(pod, about[pod["metadata"].get("uid", "-")], log)
+        yield _pod(pod, about[pod["metadata"].get("uid", "-")], log, silent_nodes)
 
 
 def holds(tree: Mapping[str, Any], condition: str) -> bool:
@@ -56,13 +68,13 @@ def condition_of(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return next((each for each in conditions if each.get("type") == name), {})
 
 
-def _pod(pod: Object, events: Sequence[Object], log: Log) -> Line:
+def _pod(pod: Object, events: Sequence[Object], log: Log, silent_nodes: frozenset[str]) -> Line:
     status = pod.get("status") or {}
     phase = status.get("phase", "Unknown")
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     state, why = phase.lower(), None
     if pod["metadata"].get("deletionTimestamp"):
-        state = "ending"
+        state, why = "ending", _why_ending(pod, silent_nodes)
     elif phase in ("Pending", "Unknown"):
         why = _why_waiting(pod, containers, log) or _why_pending(pod, events)
     elif phase == "Running" and not holds(pod, "Ready"):
@@ -74,6 +86,16 @@ def _pod(pod: Object, events: Sequence[Object], log: Log) -> Line:
     restarts = sum(int(each.get("restartCount", 0)) for each in containers)
     details = (pod.get("spec") or {}).get("nodeName", ""), f"{restarts} restarts" if restarts else ""
     return line("pod", pod["metadata"]["name"], state, *details, waits=state == "ending", why=why)
+
+
+def _why_ending(pod: Object, silent_nodes: frozenset[str]) -> Why | None:
+    """Why a Job's pod does not go: nobody can say how it ended, and the Job makes no other one before."""
+    node = (pod.get("spec") or {}).get("nodeName", "")
+    if node not in silent_nodes or _JOB_TRACKING not in (pod["metadata"].get("finalizers") or ()):
+        return None
+    text = f"its Job waits for node {node}, which is cut off: another pod comes when the node object goes"
+    remedy = f"wait for GKE to repair the node, or, once it is certainly gone: kubectl delete node {node}"
+    return Why(text=text, remedy=remedy, bad=False)
 
 
 def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | None:

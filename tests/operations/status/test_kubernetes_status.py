@@ -140,6 +140,38 @@ def test_nodes_and_workers_are_counted(look: Callable[[], Report], cluster: Kube
     assert (ray.detail, ray.health) == ("1 of 2 workers ready", WAITING)
 
 
+def leaving(*finalizers: str) -> Object:
+    """A pod of node-1 that is being deleted."""
+    tree = pod("Running")
+    tree["metadata"] |= {"deletionTimestamp": "2026-11-21T10:00:00Z", "finalizers": [*finalizers]}
+    return tree
+
+
+TRACKED = "batch.kubernetes.io/job-tracking"
+
+
+@pytest.mark.parametrize(
+    ("tree", "ready", "waits"),
+    [
+        (leaving(TRACKED), False, True),
+        (leaving(TRACKED), True, False),
+        (leaving("another"), False, False),
+        (leaving(), False, False),
+    ],
+)
+def test_a_job_that_waits_for_a_node_that_is_cut_off_says_so(
+    tree: Object, ready: bool, waits: bool, look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    cluster.plant(samples.NODES, samples.node("node-1", ready=ready))
+    cluster.plant(samples.PODS, tree)
+    report = look()
+    found = line(report, "pod")
+    assert (found.state, found.health) == ("ending", WAITING)
+    text = "its Job waits for node node-1, which is cut off: another pod comes when the node object goes"
+    assert why(report) == (text if waits else "")
+    assert not waits or (found.why and found.why.remedy.endswith("kubectl delete node node-1"))
+
+
 NO_NODE = "pod didn't trigger scale-up: 1"
 NOT_THERE = "a secret or the code that it mounts is not there"
 NO_CODE = 'MountVolume.SetUp failed for volume "code": configmap "x" not found'
