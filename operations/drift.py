@@ -10,7 +10,7 @@ from operations import network_policies
 from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.previews import checkout, comment, sources
-from operations.previews.changes import Previews, StackPreview
+from operations.previews.changes import Kind, Previews, StackPreview
 from operations.previews.forges import LIMITS
 from operations.previews.redaction import Redaction
 from operations.state import Backend
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _with_policies(preview: StackPreview) -> StackPreview:
-    """The drift of a stack, and what was added to its network policies, which the engine does not see."""
+    """Adds what somebody changed at the network policies, which the engine does not see."""
     if preview.failure:
         return preview
     try:
@@ -53,10 +53,10 @@ def _with_policies(preview: StackPreview) -> StackPreview:
         return replace(preview, warnings=(*preview.warnings, unseen))
     seen = {change.name for change in preview.changes}
     new = tuple(change for change in added if change.name not in seen)
-    warnings = (*preview.warnings, *(network_policies.REMEDY.format(name=change.name) for change in new))
+    updated = sum(change.kind is Kind.UPDATE for change in new)
     return replace(
         preview,
         changes=(*preview.changes, *new),
-        warnings=warnings,
-        unchanged=preview.unchanged - len(new),
+        warnings=(*preview.warnings, *map(network_policies.remedy, new)),
+        unchanged=preview.unchanged - updated,
     )

@@ -1,11 +1,13 @@
-"""What somebody added to the NetworkPolicies of a stack, which `pulumi refresh` does not see.
+"""What somebody changed at the NetworkPolicies of a stack's namespaces, which `pulumi refresh` does not see.
 
-Pulumi's Kubernetes provider reads of a live list as many entries as the program states. A rule that was
-appended, such as one that lets everybody in, stays out of sight of `refresh` and of `up --refresh`.
+Pulumi's Kubernetes provider reads only as many entries of a live list as the program states. So `refresh`
+and `up --refresh` do not see a rule that somebody appended, such as a rule that lets everybody in. They do
+not see a policy that somebody else created either. Policies add up: such a policy can only let more in.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cloud.container import CLUSTER
@@ -17,20 +19,33 @@ from operations.status.cluster import Cluster, from_google
 
 POLICY: Final = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 _PATH: Final = "/apis/networking.k8s.io/v1/namespaces"
-REMEDY: Final = (
-    "{name}: `pulumi up --refresh` does not undo what was added; first delete the policy with kubectl"
-)
+_REMEDIES: Final = {
+    Kind.UPDATE: (
+        "{name}: `pulumi up --refresh` does not undo what was added; first delete the policy with kubectl"
+    ),
+    Kind.CREATE: (
+        "{name}: the program has no such NetworkPolicy, and a policy more can only let more traffic in; "
+        "delete it with `kubectl --namespace {namespace} delete networkpolicy {policy}`, or add it to the "
+        "manifests"
+    ),
+}
+
+
+def remedy(change: Change) -> str:
+    """What to do about a change that `added` returned."""
+    namespace, _, policy = change.name.rpartition("/")
+    return _REMEDIES[change.kind].format(name=change.name, namespace=namespace, policy=policy)
 
 
 def added(state: State, clients: Clients) -> list[Change]:
-    """Every policy of a stack whose live spec is another one than the program's.
+    """The policies whose live spec differs from the program's, and those that the program does not have.
 
     Args:
         state: The stack's.
         clients: Asks GKE where the cluster is.
 
     Raises:
-        OperationError: When the cluster or one of its policies cannot be looked at.
+        OperationError: When the cluster or its policies cannot be read.
     """
     policies = [*state.of_type(POLICY)]
     if not policies:
@@ -42,27 +57,41 @@ def added(state: State, clients: Clients) -> list[Change]:
     return changes
 
 
-def compare(policies: list[Resource], cluster: Cluster) -> list[Change]:
-    """The policies that differ in the cluster; one that is gone is left to `pulumi refresh`.
+def compare(policies: Sequence[Resource], cluster: Cluster) -> list[Change]:
+    """Compares the namespaces that have these policies with the cluster.
+
+    Returns:
+        An update for a policy that differs, and a creation, named `NAMESPACE/NAME`, for a policy that is not
+        among these. A policy that is gone is missing here, because `pulumi refresh` reports it.
 
     Raises:
-        OperationError: When one cannot be read.
+        CallError: When the policies of a namespace cannot be read.
     """
-    changes = []
-    for policy in policies:
-        namespace, _, name = policy.id.rpartition("/")
+    namespaces: dict[str, dict[str, Resource]] = defaultdict(dict)
+    for resource in policies:
+        namespace, _, name = resource.id.rpartition("/")
+        namespaces[namespace or "default"][name] = resource
+    changes: list[Change] = []
+    for namespace, stated in namespaces.items():
+        path = f"{_PATH}/{namespace}/networkpolicies"
         try:
-            live = json.loads(cluster.text(f"{_PATH}/{namespace or 'default'}/networkpolicies/{name}"))
-            properties = tuple(_differences(policy.inputs.get("spec") or {}, live.get("spec") or {}))
-        except CallError as error:
-            if error.missing:
-                continue
-            raise
+            for policy in cluster.every(path):
+                changes += _change(namespace, policy, stated)
         except ODD_ANSWER:
-            raise CallError(policy.id, "the answer is not understood: it is no policy") from None
-        if properties:
-            changes.append(Change(kind=Kind.UPDATE, type=POLICY, name=policy.name, properties=properties))
+            raise CallError(path, "the answer is not understood: it is no list of policies") from None
     return changes
+
+
+def _change(namespace: str, policy: Mapping[str, Any], stated: Mapping[str, Resource]) -> Iterator[Change]:
+    name, spec = policy["metadata"]["name"], policy.get("spec") or {}
+    if name not in stated:
+        properties = tuple(Property(path=f"spec.{key}", old="", new=_text(spec[key])) for key in sorted(spec))
+        yield Change(kind=Kind.CREATE, type=POLICY, name=f"{namespace}/{name}", properties=properties)
+        return
+    resource = stated[name]
+    properties = tuple(_differences(resource.inputs.get("spec") or {}, spec))
+    if properties:
+        yield Change(kind=Kind.UPDATE, type=POLICY, name=resource.name, properties=properties)
 
 
 def _differences(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[Property]:

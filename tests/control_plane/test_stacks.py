@@ -81,6 +81,9 @@ def test_a_policy_that_somebody_opened_is_seen_by_drift_although_no_refresh_sees
             closed.name,
             stated.name,
         }
+        api.create({**live, "metadata": {"namespace": namespace, "name": "of-somebody-else"}})
+        names = {change.name for change in network_policies.compare(policies, cluster)}
+        assert f"{namespace}/of-somebody-else" in names
         assert rehearsal.refresh().changed == 0
         rehearsal.destroy()
 

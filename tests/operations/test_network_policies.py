@@ -1,6 +1,5 @@
 """What somebody added to a network policy is seen, although Pulumi's refresh does not see it."""
 
-import json
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from operations import drift, network_policies
 from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.state import Resource, State
 from operations.status.cluster import from_kubeconfig
-from tests.operations.google_server import REFUSED, Fault
+from tests.operations.google_server import REFUSED
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.lived import Lived
 
@@ -31,13 +30,22 @@ def cluster() -> Iterator[KubernetesServer]:
         yield server
 
 
-def changed(cluster: KubernetesServer, folder: Path, stated: Any, live: Any) -> list[str]:
-    """Paths at which the policy of this spec differs in the cluster."""
-    cluster.fail(f"{PATH}/p", Fault(body=json.dumps({"spec": live}).encode()))
-    policy = Resource(
+def policy(stated: Any) -> Resource:
+    """The policy of the program with this spec."""
+    return Resource(
         type=network_policies.POLICY, id="llm/p", outputs={}, name="policy", inputs={"spec": stated}
     )
-    changes = network_policies.compare([policy], from_kubeconfig(cluster.kubeconfig(folder)))
+
+
+def plant(cluster: KubernetesServer, name: str, spec: Any) -> None:
+    """Lets a policy exist in the cluster."""
+    cluster.plant(PATH, {"metadata": {"name": name, "namespace": "llm"}, "spec": spec})
+
+
+def changed(cluster: KubernetesServer, folder: Path, stated: Any, live: Any) -> list[str]:
+    """Paths at which the policy of this spec differs in the cluster."""
+    plant(cluster, "p", live)
+    changes = network_policies.compare([policy(stated)], from_kubeconfig(cluster.kubeconfig(folder)))
     return [prop.path for change in changes for prop in change.properties]
 
 
@@ -85,28 +93,66 @@ def test_what_the_api_server_completes_is_no_drift(
 def test_a_policy_that_is_gone_is_left_to_the_engine_and_a_refusal_is_not(
     cluster: KubernetesServer, tmp_path: Path
 ) -> None:
-    policy = Resource(type=network_policies.POLICY, id="llm/gone", outputs={}, inputs={"spec": CLOSED})
     known = from_kubeconfig(cluster.kubeconfig(tmp_path))
-    assert network_policies.compare([policy], known) == []
+    assert network_policies.compare([policy(CLOSED)], known) == []
     cluster.fail(PATH, REFUSED)
     with pytest.raises(network_policies.CallError, match="403"):
-        network_policies.compare([policy], known)
+        network_policies.compare([policy(CLOSED)], known)
 
 
+def test_a_list_that_is_none_of_policies_is_an_error(cluster: KubernetesServer, tmp_path: Path) -> None:
+    cluster.plant(PATH, {"spec": CLOSED})
+    with pytest.raises(network_policies.CallError, match="no list of policies"):
+        network_policies.compare([policy(CLOSED)], from_kubeconfig(cluster.kubeconfig(tmp_path)))
+
+
+def test_a_policy_of_somebody_else_is_reported_only_where_the_stack_has_policies(
+    cluster: KubernetesServer, tmp_path: Path
+) -> None:
+    """A policy more can only open what the stack's own close; elsewhere it can only close."""
+    plant(cluster, "p", CLOSED)
+    plant(cluster, "open", {"podSelector": {}, "ingress": [{}]})
+    elsewhere = PATH.replace("/llm/", "/kube-system/")
+    cluster.plant(elsewhere, {"metadata": {"name": "other"}, "spec": CLOSED})
+    (change,) = network_policies.compare([policy(CLOSED)], from_kubeconfig(cluster.kubeconfig(tmp_path)))
+    assert (change.kind, change.name) == (Kind.CREATE, "llm/open")
+    assert [(prop.path, prop.new) for prop in change.properties] == [
+        ("spec.ingress", "[{}]"),
+        ("spec.podSelector", "{}"),
+    ]
+    assert "kubectl --namespace llm delete networkpolicy open" in network_policies.remedy(change)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "cure", "unchanged"),
+    [
+        (Kind.UPDATE, "closed", "first delete the policy with kubectl", 8),
+        (Kind.CREATE, "llm/open", "kubectl --namespace llm delete networkpolicy open", 9),
+    ],
+)
 def test_drift_shows_the_rule_that_was_added_and_the_cure(
-    l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kind: Kind,
+    name: str,
+    cure: str,
+    unchanged: int,
+    l4_kueue: Lived,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     rule = Property(path="spec.ingress", old="", new="[{}]")
-    change = Change(kind=Kind.UPDATE, type=network_policies.POLICY, name="closed", properties=(rule,))
-    monkeypatch.setattr("operations.previews.sources.drift", lambda stack: StackPreview(stack=stack))
+    change = Change(kind=kind, type=network_policies.POLICY, name=name, properties=(rule,))
+    monkeypatch.setattr(
+        "operations.previews.sources.drift", lambda stack: StackPreview(stack=stack, unchanged=9)
+    )
     monkeypatch.setattr("operations.state.Backend.now", lambda _: l4_kueue.alive)
     monkeypatch.setattr(drift, "clients_of", lambda *_: None)
     monkeypatch.setattr("operations.network_policies.added", lambda *_: [change])
     monkeypatch.setattr("operations.previews.checkout.head", lambda _: "c" * 40)
     assert drift.run(Namespace(stack=["l4-kueue"])) == 1
-    told = capsys.readouterr().out
-    assert "spec.ingress" in told and "[{}]" in told
-    assert "first delete the policy with kubectl" in told
+    report = capsys.readouterr().out
+    assert "spec.ingress" in report and "[{}]" in report
+    assert cure in report
+    assert f" {unchanged} |\n" in report
 
 
 def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
