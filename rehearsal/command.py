@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write the Kubernetes objects to a local control plane (built on first use, with Go)",
     )
+    parser.add_argument("--verbose", action="store_true", help="print every line of the engine")
     return parser
 
 

@@ -1,6 +1,7 @@
 """The lifecycle of a stack: from an empty cloud through a running stack back to an empty cloud."""
 
 import json
+import os
 import re
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from engine import project
 from engine.lock import held
 from engine.plan import Plan
-from rehearsal import display, schedule
+from rehearsal import schedule
+from rehearsal.display import OperationLog, head, path_line, say, show_plan
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import spoil
 from rehearsal.faults import KINDS, Operation, kinds_of
@@ -33,6 +35,7 @@ class Lifecycle:
     fail_at: str | None
     clock: bool
     cluster: bool
+    verbose: bool
 
     def run(self) -> bool:
         """Runs to the end; True when everything was as it should be.
@@ -41,31 +44,33 @@ class Lifecycle:
             RehearsalError: When an operation fails that should not.
         """
         project.require_stack(self.stack)
+        output: dict[str, Any] = {"progress": say} if self.verbose else {"events": OperationLog(say)}
         with (
             held(self._results, self._busy),
             self._plane() as plane,
-            Rehearsal(self.stack, self.overrides, progress=_log, log=_log, plane=plane) as rehearsal,
+            Rehearsal(self.stack, self.overrides, log=say, plane=plane, **output) as rehearsal,
         ):
             for key in rehearsal.configuration.fake:
                 value = rehearsal.configuration.plain.get(key, "[secret]")
-                _log(f"{key} is not in the stack file; the rehearsal uses {value}")
+                say(f"{key} is not in the stack file; the rehearsal uses {value}")
             plan = self._plan(rehearsal)
             if not self.preview:
                 return self._all(rehearsal)
-        _log(f"rehearsal {self.stack}: {plan.changed} to create, nothing done")
+        say(f"rehearsal {self.stack}: {plan.changed} to create, nothing done")
         return True
 
     def _plan(self, rehearsal: Rehearsal) -> Plan:
-        display.head("preview")
+        head("preview")
         plan = rehearsal.preview()
-        display.CONSOLE.print(display.tree(plan))
+        show_plan(plan)
+        say(f"{plan.changed} to create")
         for warning in plan.warnings:
-            _log(f"warning: {warning}")
+            say(f"warning: {warning}")
         (self._results / "plan.json").write_text(plan.as_json())
         self._check_fault(plan)
         if self.clock:
             for phase in schedule.phases(plan.resources):
-                _log(f"critical path of {phase.title}, {display.path_line(phase)}")
+                say(f"critical path of {phase.title}, {path_line(phase)}")
         return plan
 
     def _check_fault(self, plan: Plan) -> None:
@@ -92,25 +97,25 @@ class Lifecycle:
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         made = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
         orphans = made - {each.get("id") for each in _resources(state)}
-        display.head("second preview")
+        head("second preview")
         again = rehearsal.preview()
-        display.CONSOLE.print(display.tree(again) if again.changed else "nothing would change")
-        display.head("refresh")
+        show_plan(again)
+        head("refresh")
         drift = rehearsal.refresh().changed
         if any([spoil(item) for item in rehearsal.cloud.items if item.name == name and not self.cluster]):
-            display.head(f"refresh after somebody has changed {name}")
+            head(f"refresh after somebody has changed {name}")
             rehearsal.refresh()
             self._run(rehearsal, "up", "update")
         self._run(rehearsal, "destroy", "deletion")
         left = self._left(rehearsal, orphans)
-        display.head("summary")
+        head("summary")
         if name:
-            _log(f"what failed at {name} went through the second time")
+            say(f"what failed at {name} went through the second time")
         if drift:
-            _log(f"refresh found {drift} resources that are not as the state says")
-        _log(f"results in {self._results}")
+            say(f"refresh found {drift} resources that are not as the state says")
+        say(f"results in {os.path.relpath(self._results)}")
         created, kept = len(_resources(state)), len(_resources(rehearsal.state()))
-        _log(
+        say(
             f"rehearsal {self.stack}: {created} created, {again.changed} changed on the second preview, "
             f"{created - kept} destroyed, {left} left"
         )
@@ -126,7 +131,7 @@ class Lifecycle:
         """Up or destroy until it goes through: it meets the fault, then what that has left in the way."""
         name, kind = self._fault
         rehearsal.faults.add([name] if name else [], kind=kind, at=at)
-        display.head(f"{verb} that fails at the {at} of {name}" if name else verb)
+        head(f"{verb} that fails at the {at} of {name}" if name else verb)
         while True:
             struck = len(rehearsal.faults.struck)
             try:
@@ -136,11 +141,11 @@ class Lifecycle:
                 met = rehearsal.cloud.named_in(str(error))
                 if not met and len(rehearsal.faults.struck) == struck:
                     raise
-                _log(f"failed as it should: {error}")
+                say(f"failed as it should: {error}")
             for item in met:
-                _log(f"deleted by hand: {item.type} {item.id}")
+                say(f"deleted by hand: {item.type} {item.id}")
                 rehearsal.cloud.remove(item)
-            display.head(verb)
+            head(verb)
         if at != "deletion" and name in rehearsal.faults.waiting:
             raise RehearsalError(f"--fail-at {name}: its {at} was to fail but did not")
 
@@ -151,16 +156,16 @@ class Lifecycle:
         for item in rehearsal.cloud.items:
             if item.id in orphans:
                 command = f"python -m operations leftovers --stack {self.stack}"
-                _log(f"not in the state, so left: {item.type} {item.id}; `{command}` finds it")
+                say(f"not in the state, so left: {item.type} {item.id}; `{command}` finds it")
         if cluster := rehearsal.cluster:
             objects = cluster.left()
-            _log(
+            say(
                 f"control plane: {cluster.written} objects written, {cluster.nodes.made} nodes simulated, "
                 f"{len(objects)} left in the API server"
             )
             left += objects
         for what in left:
-            _log(f"left: {what}")
+            say(f"left: {what}")
         return len(left)
 
     def _plane(self) -> "AbstractContextManager[ControlPlane | None]":
@@ -168,7 +173,7 @@ class Lifecycle:
             return nullcontext()
         from rehearsal.control_plane import ControlPlane
 
-        return ControlPlane(_log)
+        return ControlPlane(say)
 
     def _busy(self) -> None:
         raise RehearsalError(f"a rehearsal of {self.stack} is under way; wait for its end")
@@ -182,7 +187,3 @@ def _resources(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Those that a plan has, too: all but the providers that nobody has declared."""
     every = state["deployment"].get("resources") or ()
     return [each for each in every if not re.search("::pulumi:providers:[^:]+::default", each["urn"])]
-
-
-def _log(text: str) -> None:
-    display.CONSOLE.out(text, highlight=False)

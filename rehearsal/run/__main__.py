@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine import go_build, lookup, project
-from engine.errors import EngineError
+from engine.errors import EngineError, writing
 from rehearsal import interruption
 from rehearsal.control_plane import ControlPlane, programs
-from rehearsal.display import OperationLog, head
+from rehearsal.display import OperationLog, head, say
 from rehearsal.lifecycle import RESULTS
 from rehearsal.pods import network
 from rehearsal.run.demonstration import share
@@ -42,14 +42,8 @@ def main(stack: str, *, verbose: bool = False) -> int:
     interruption.raise_on_signals()
     with tempfile.TemporaryDirectory(prefix="pods-") as folder:
         try:
-            scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
-            if scenario != _ON_CLOUD_RUN:
-                go_build.build(programs.MODULES, _say)
-            lookup.find(_say)
-            network.enter(Path(folder, "hosts"))
-            with ExitStack() as started:
-                stage = _stage(stack, scenario, Path(folder), started, verbose=verbose)
-                return _play(stage, shares=scenario == "l4-kueue")
+            with writing():
+                return _run(stack, Path(folder), verbose=verbose)
         except EngineError as error:
             print(f"rehearse-run {stack}: {error}", file=sys.stderr)
             return 1
@@ -58,51 +52,58 @@ def main(stack: str, *, verbose: bool = False) -> int:
             return interruption.EXIT_STATUS
 
 
+def _run(stack: str, folder: Path, *, verbose: bool) -> int:
+    """Builds what is missing, starts the stage and plays the course; returns the exit status."""
+    scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
+    if scenario != _ON_CLOUD_RUN:
+        go_build.build(programs.MODULES, say)
+    lookup.find(say)
+    network.enter(folder / "hosts")
+    with ExitStack() as started:
+        stage = _stage(stack, scenario, folder, started, verbose=verbose)
+        return _play(stage, shares=scenario == "l4-kueue")
+
+
 def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbose: bool) -> Stage:
     """The stage of a stack; one on Cloud Run has no control plane."""
-    shown: dict[str, Any] = {"progress": _say} if verbose else {"events": OperationLog(_say)}
+    output: dict[str, Any] = {"progress": say} if verbose else {"events": OperationLog(say)}
     head("models and control plane")
-    around = started.enter_context(Surroundings(folder / "hub", _say))
+    around = started.enter_context(Surroundings(folder / "hub", say))
     if scenario == _ON_CLOUD_RUN:
-        return started.enter_context(CloudRunStage(stack, {}, around, log=_say, **shown))
-    _say("starting a Kubernetes control plane, a quarter of a minute")
-    plane = started.enter_context(ControlPlane(_say, runs_pods=True))
-    return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", log=_say, **shown))
+        return started.enter_context(CloudRunStage(stack, {}, around, log=say, **output))
+    say("starting a Kubernetes control plane, a quarter of a minute")
+    plane = started.enter_context(ControlPlane(say, runs_pods=True))
+    return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", log=say, **output))
 
 
 def _play(stage: Stage, *, shares: bool) -> int:
     """Brings the stack up, trains, destroys it; 1 when the training failed or something is left."""
     recording = Recording(stage)
-    with recording if shares else nullcontext(), TrainingLog(stage, _say):
+    with recording if shares else nullcontext(), TrainingLog(stage, say):
         head("up")
         stage.stack.up()
         head("training")
         for line in share(stage) if shares else ():
-            _say(line)
+            say(line)
             recording.note(line)
         for line in training_end(stage):
-            _say(line)
+            say(line)
     for line in refused_connections(stage):
-        _say(line)
+        say(line)
     trained = stage.outcome().startswith("Complete")
     if shares:
         (folder := RESULTS / stage.stack.stack).mkdir(parents=True, exist_ok=True)
         recording.draw(folder / "pods.svg")
-        _say(f"pods, queue and loss over time: {folder}/pods.svg")
+        say(f"pods, queue and loss over time: {folder}/pods.svg")
     head("second preview")
     changed = stage.stack.preview().changed
-    _say(f"{changed} would change")
+    say(f"{changed} would change")
     head("destroy")
     stage.stack.destroy()
     left = [item.id for item in stage.stack.cloud.items]
     left += stage.stack.cluster.left() if stage.stack.cluster else []
-    _say(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}".rstrip())
+    say(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}".rstrip())
     return 0 if trained and not changed and not left else 1
-
-
-def _say(text: str) -> None:
-    """Prints at once, also into a file."""
-    print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,16 @@ def rehearsal(log: Log, folder: Path, tmp_path: Path) -> Iterator[subprocess.Pop
     """A rehearsal on a control plane of its own, beside the one of the other tests."""
     go_build.build(programs.MODULES, log)
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", ELSEWHERE, str(tmp_path / "results"), "a4-ray", "--cluster"],
+        [
+            sys.executable,
+            "-u",
+            "-c",
+            ELSEWHERE,
+            str(tmp_path / "results"),
+            "a4-ray",
+            "--cluster",
+            "--verbose",
+        ],
         cwd=project.ROOT,
         stdout=PIPE,
         stderr=PIPE,

@@ -1,5 +1,6 @@
 """`python -m rehearsal` as a person runs it."""
 
+import errno
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from engine.lock import held
 from rehearsal import lifecycle
 from rehearsal.__main__ import main
 from rehearsal.fake_cloud import FakeCloud
+from rehearsal.run import __main__ as run_command
 from rehearsal.workspace import folder_of_its_own
 
 STACK = "a4-ray"
@@ -46,7 +48,7 @@ def under_way(tmp_path: Path, results: Path) -> Iterator[subprocess.Popen[str]]:
     """A rehearsal in a process and a temporary directory of its own, in the middle of its `up`."""
     (tmp_path / "tmp").mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-u", "-c", ELSEWHERE, str(results.parent), STACK],
+        [sys.executable, "-u", "-c", ELSEWHERE, str(results.parent), STACK, "--verbose"],
         cwd=project.ROOT,
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
         stdout=PIPE,
@@ -166,6 +168,19 @@ def test_what_is_made_without_an_answer_is_left_and_named(capsys: pytest.Capture
     left = "so left: gcp:storage/bucket:Bucket a4-ray-bucket-[0-9a-f]{7}; `python -m operations leftovers"
     assert re.search(left, output)
     assert output.count("failed as it should: a4-ray-bucket: ") == 3
+
+
+def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fill_the_disk(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/a-file")
+
+    monkeypatch.setattr(run_command, "_run", fill_the_disk)
+    monkeypatch.setattr(run_command.network, "missing", lambda: "")
+    monkeypatch.setattr(lifecycle.Lifecycle, "run", fill_the_disk)
+    advice = "/tmp/a-file: No space left on device; free some space, in .rehearsal/ and in TMPDIR\n"
+    assert main([STACK]) == 1
+    assert run_command.main(STACK) == 1
+    assert capsys.readouterr().err == f"rehearsal a4-ray: {advice}rehearse-run a4-ray: {advice}"
 
 
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(

@@ -41,6 +41,10 @@ def test_refusals_of_the_rehearsal_s_own_are_called_that(operations: dict[str, l
 
 
 def test_what_is_deleted_is_a_count(operations: dict[str, list[str]]) -> None:
-    assert operations["refresh"] == []
-    begin, end = operations["destroy"]
-    assert begin == "deleting" and re.fullmatch(r"\d+ deleted", end)
+    (count,) = operations["destroy"]
+    assert re.fullmatch(r"\d+ deleted", count)
+
+
+def test_an_operation_ends_with_what_it_has_changed(operations: dict[str, list[str]]) -> None:
+    assert re.fullmatch(r"\d+ created", operations["up"][-1])
+    assert operations["refresh"] == ["nothing changed"]
