@@ -22,6 +22,7 @@ from rehearsal.session import Rehearsal
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
 
+PHASES: Final = ("preview", "up", "second preview", "refresh", "destroy", "summary")
 RESULTS: Final = project.ROOT / ".rehearsal"
 
 

@@ -13,7 +13,7 @@ import stacks
 from documentation import figures, picture, settings_reference
 from documentation.pages import README, page_of, pages
 from documentation.parts import DocumentationError, scenarios
-from engine.plan import Plan, Planned, short_type
+from engine.plan import Plan, Planned
 from operations.cost import listed_estimate
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
@@ -65,19 +65,6 @@ def test_a_setting_without_a_description_is_rejected(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(a4_ray.Settings.model_fields["workers"], "description", None)
     with pytest.raises(DocumentationError, match="workers of a4-ray: add a `description`"):
         settings_reference.page()
-
-
-def test_the_readme_quotes_what_a_rehearsal_prints() -> None:
-    readme = README.read_text()
-    ((stack, created, destroyed),) = re.findall(
-        r"^rehearsal (\S+): (\d+) created, .* (\d+) destroyed, 0 left$", readme, re.MULTILINE
-    )
-    planned = plans.shipped(stack).resources
-    assert int(created) == int(destroyed) == len(planned)
-    quoted = re.findall(r"^ \+ (\S+)  (\S+)$", readme, re.MULTILINE)
-    types = {(resource.name, short_type(resource.type)) for resource in planned}
-    assert quoted and set(quoted) <= types
-    assert f"{len(planned)} created" in readme.splitlines()
 
 
 @pytest.mark.parametrize(

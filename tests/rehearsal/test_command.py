@@ -118,7 +118,8 @@ def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([STACK]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert tuple(line.rstrip("─ ") for line in lines if line.endswith("──")) == lifecycle.PHASES
     closing = r"rehearsal a4-ray: (\d+) created, 0 changed on the second preview, (\d+) destroyed, 0 left"
     match = re.fullmatch(closing, last)
     plan = json.loads((results / "plan.json").read_text())
