@@ -1,8 +1,10 @@
 """The command line: bad input is rejected before Ray starts, and a dry run prints the plan."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from tiny import make_recipe
 
 from ending.errors import InputError
+from ending.patience import BUCKET_REMEDY
 from maxtext_driver.__main__ import main
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
@@ -98,13 +101,42 @@ def test_a_bucket_that_goes_on_failing_ends_the_start_with_an_exit_code_to_try_a
     assert clock.monotonic() == 480
     (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith(f"error: bucket at {tmp_path}: [Errno 5] ")
-    assert "given up after" in error
+    assert "given up after" in error and error.endswith(BUCKET_REMEDY)
 
 
 def test_a_file_in_the_place_of_the_run_is_bad_input(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "mine").touch()
     assert run(tmp_path) == 2
     assert not clock.pauses
+
+
+def test_two_hosts_that_write_one_file_at_once_both_succeed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins and ends while the first writes."""
+    folder = RunFolder(tmp_path, "mine")
+    folder.path.mkdir()
+    write, waiting = Path.write_text, ["second"]
+
+    def write_before_the_other(path: Path, text: str) -> None:
+        write(path, text)
+        while waiting:
+            folder.write_text("run.json", waiting.pop())
+
+    monkeypatch.setattr(Path, "write_text", write_before_the_other)
+    folder.write_text("run.json", "first")
+    assert folder.read_text("run.json") == "first"
+    assert [path.name for path in folder.path.iterdir()] == ["run.json"]
+
+
+def test_what_killed_writers_have_left_is_deleted_when_a_run_is_claimed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "mine")
+    folder.path.mkdir()
+    for name in ("run.json.1.part", "run.json.2.part"):
+        (folder.path / name).touch()
+    os.utime(folder.path / "run.json.1.part", (0, time.time() - 7200))
+    folder.claim(load_recipe("llama3-8b"), Placement(workers=4))
+    assert [path.name for path in folder.path.glob("*.part")] == ["run.json.2.part"]
 
 
 def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@
 PLAN is a list of {"arguments": [...]}, run one after another, each with or without
 
     "terminate": {"rank": 1, "step": 3}                SIGTERM to one of them
+    "terminate": {"rank": 0, "step": 0}                the same while it loads the model
     "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE, while FILE exists
     "poison": {"rank": 1, "step": 3}                   an infinity in a gradient of that rank
     "evaluations": {"2": 3.0}                          what the evaluation after a step comes to
@@ -56,10 +57,13 @@ def terminate_at(step: int, rank: int) -> None:
     """Send SIGTERM during `step` to one rank."""
 
     def terminate() -> None:
-        if int(os.environ["RANK"]) == rank:
+        if int(os.environ.get("RANK", "0")) == rank:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    in_step(step, terminate)
+    if step:
+        in_step(step, terminate)
+    else:
+        while_loading(terminate)
 
 
 def lose_at(node: str, step: int, once: str) -> None:
@@ -114,6 +118,20 @@ def evaluate_to(losses: Mapping[str, float]) -> None:
 
     patched: Any = _Trainer
     patched.evaluation_loop = come_to
+
+
+def while_loading(act: Callable[[], None]) -> None:
+    """Call `act` when this process begins to load the model."""
+    from finetune import training
+
+    original = training.load_model
+
+    def load_model(*arguments: Any, **options: Any) -> Any:
+        act()
+        return original(*arguments, **options)
+
+    patched: Any = training
+    patched.load_model = load_model
 
 
 def in_step(step: int, act: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from outcomes import losses, stopped_half_way
 import finetune.__main__
 from ending.errors import PassingError
 from ending.files import MetricsLog
-from ending.patience import LIMIT
+from ending.patience import BUCKET_REMEDY, LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import MARKER, RunFolder
 from finetune.recipe import Recipe
@@ -185,9 +186,49 @@ def test_a_bucket_that_refuses_access_for_good_ends_a_run_with_one_line_that_nam
 ) -> None:
     folder = Folder("gs://bucket/mine")
     buckets.authorize = lambda _bucket, _token: 403
-    with pytest.raises(PassingError, match=r"storage gs://bucket/mine: .*no access.*given up after"):
+    with pytest.raises(PassingError, match=r"storage gs://bucket/mine: .*no access.*given up after") as end:
         folder.read_text("attempt.json")
     assert clock.now == LIMIT
+    assert str(end.value).endswith(BUCKET_REMEDY)
+
+
+@pytest.mark.parametrize("status", [503, 429, HANG_UP], ids=["503", "429", "cut"])
+def test_a_bucket_that_is_out_of_order_for_good_ends_a_run_with_one_line_that_names_it(
+    status: int, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("finetune.storage.RETRY_LIMIT", timedelta(milliseconds=1))
+    buckets.faults = [Fault(status=status, times=1000)]
+    with pytest.raises(PassingError, match=r"^storage gs://bucket/mine: .* goes on from the newest check"):
+        Folder("gs://bucket/mine").read_text("attempt.json")
+
+
+def test_a_run_that_gives_up_waits_no_second_time_and_its_last_line_says_what_to_do(
+    recipe: Path, buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It writes its time when it ends."""
+    closed_at = list[float]()
+
+    def authorize(*_: object) -> int | None:
+        if not closed_at and list(buckets.folder.glob("bucket/mine/checkpoint-00000002*")):
+            closed_at.append(clock.now)
+        return 403 if closed_at else None
+
+    buckets.authorize = authorize
+    assert main(command(recipe)) == 1
+    assert clock.now == closed_at[0] + LIMIT
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("error: storage gs://bucket/mine: ") and last.endswith(BUCKET_REMEDY)
+
+
+def test_progress_waits_for_seconds_alone_where_a_checkpoint_waits_for_minutes(
+    buckets: Buckets, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("finetune.storage.PROGRESS_RETRY_LIMIT", timedelta(milliseconds=1))
+    log = MetricsLog(Folder("gs://bucket/mine"), from_step=0, clock=lambda: 0)
+    buckets.faults = [Fault(status=503, times=2)]
+    log.append({"step": 1})
+    assert "metrics.jsonl cannot be written" in capsys.readouterr().out
+    assert not (buckets.folder / "bucket/mine/metrics.jsonl").exists()
 
 
 def test_progress_does_not_wait_for_a_bucket_that_refuses_access(

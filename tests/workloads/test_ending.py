@@ -1,10 +1,15 @@
 """How a run ends: its time over all tries, and bad input that is looked at once per submission."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import faulty
 import pytest
 from outcomes import losses
 
@@ -14,6 +19,8 @@ from ending.files import MetricsLog
 from ending.remembered import SUBMISSION
 from ending.time_limit import TimeLimit
 from finetune.__main__ import main
+from finetune.checkpoint import RunFolder
+from finetune.recipe import load_recipe
 from finetune.storage import Folder
 from rehearsal.run.tiny import make_recipe
 
@@ -98,6 +105,33 @@ def test_at_its_limit_a_run_saves_and_ends_and_with_a_higher_one_it_goes_on(
     assert len(losses(tmp_path / "mine")) == 1
     assert train(recipe, tmp_path, "--max-run-hours=9") == Exit.FINISHED
     assert len(losses(tmp_path / "mine")) == 8
+
+
+def test_a_process_that_is_told_to_end_while_its_model_loads_ends_at_once(
+    tiny: Path, tmp_path: Path, warm: str
+) -> None:
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
+    arguments = ["local", f"--recipe={recipe}", f"--storage={tmp_path}", "--run=mine"]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([{"arguments": arguments, "terminate": {"rank": 0, "step": 0}}]))
+    program = [sys.executable, warm, faulty.__file__, str(plan)]
+    process = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert process.returncode == Exit.INTERRUPTED, process.stdout + process.stderr
+    assert "run mine was stopped while it was loading: the same command goes on" in process.stdout
+    assert not list((tmp_path / "mine").glob("checkpoint-*"))
+
+
+def test_what_killed_writers_have_left_is_deleted_when_a_run_is_claimed(tmp_path: Path) -> None:
+    """An hour later, since a writer on another node may be at work."""
+    run = tmp_path / "mine"
+    stale, fresh = [run / "run.json.1.part", run / "checkpoint-1" / "weights.2.part"], run / "run.json.3.part"
+    stale[1].parent.mkdir(parents=True)
+    for part in (*stale, fresh):
+        part.touch()
+    for part in stale:
+        os.utime(part, (0, time.time() - 2 * HOUR))
+    RunFolder(str(tmp_path), "mine").claim(load_recipe("gemma-3-1b-emoji"), 1)
+    assert list(run.rglob("*.part")) == [fresh]
 
 
 @pytest.fixture

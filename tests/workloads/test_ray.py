@@ -3,6 +3,7 @@
 Resuming with dropout, whose masks differ between processes, is tested under torchrun: test_two_nodes.
 """
 
+import re
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ from outcomes import losses
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
+from rehearsal.run.stand_ins.bucket import Buckets, Fault
 from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-4
@@ -112,7 +114,7 @@ def test_an_infinity_in_one_worker_s_gradient_ends_the_job_when_it_comes_again(
     assert len(losses(tmp_path / "mine")) == 4
 
 
-def on_ray(recipe: Path, store: Path) -> int:
+def on_ray(recipe: Path, store: Path | str) -> int:
     """Run the command on a Ray that is started and stopped here."""
     import ray
 
@@ -122,5 +124,24 @@ def on_ray(recipe: Path, store: Path) -> int:
         ray.shutdown()
 
 
-def local(recipe: Path, store: Path, run: str) -> list[str]:
+def local(recipe: Path, store: Path | str, run: str) -> list[str]:
     return ["local", "--recipe", str(recipe), "--storage", str(store), "--run", run]
+
+
+def test_a_bucket_that_refuses_access_at_a_checkpoint_costs_no_step_and_no_worker(
+    recipe: Path,
+    one_process: list[float],
+    buckets: Buckets,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Ray itself asks nothing of the bucket. It would not ask again, and the run would end."""
+    from finetune import ray_driver
+
+    monkeypatch.setattr(ray_driver, "WORKER_FAILURES", 0)
+    buckets.faults = [Fault(status=403, name=name) for name in ("checkpoint-00000004", "checkpoint_manager")]
+    assert on_ray(recipe, "gs://bucket") == 0
+    run = buckets.folder / "bucket/mine"
+    assert losses(run) == pytest.approx(one_process, abs=TOLERANCE)
+    assert re.findall(r"from step \d+", capfd.readouterr().out) == ["from step 0"]
+    assert [fault.name for fault in buckets.faults] == ["checkpoint_manager"]

@@ -4,27 +4,21 @@ There are two launches: the first is interrupted in its last run, the second res
 """
 
 import json
-import os
 import re
 import shutil
-import signal
-from collections.abc import Generator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
-import faulty
 import pytest
-import yaml
+from launches import command, edited, local, torchrun
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
+from rehearsal.run.stand_ins.bucket import Buckets, Fault
 from rehearsal.run.tiny import make_recipe
 
 TOLERANCE = 1e-5
 WEIGHTS = "adapter_model.safetensors"
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +131,20 @@ def test_a_signal_to_one_process_stops_both_and_the_checkpoint_has_every_rank_s_
     for part in ("pytorch_model_fsdp_0/__{}_0.distcp", "optimizer_0/__{}_0.distcp", "rng_state_{}.pth"):
         assert {part.format(0), part.format(1)} <= files.keys()
     assert not (store / "mine" / "COMPLETE.json").exists()
+
+
+def test_a_bucket_that_refuses_access_to_a_checkpoint_for_a_while_costs_no_step_and_no_try(
+    interrupted: tuple[Path, str], recipe: Path, warm: str, buckets: Buckets, tmp_path: Path
+) -> None:
+    """Each process uploads a part of it."""
+    buckets.faults = [Fault(status=403, name="checkpoint-00000002", times=2)]
+    entry = {"arguments": local(recipe, "gs://bucket", "mine")}
+    code, output = torchrun(warm, recipe, tmp_path, entry, store="gs://bucket")
+    assert code == 0, output
+    assert not buckets.faults and output.count("again in") == 2
+    assert re.findall(r"from step \d+", output) == ["from step 0"]
+    undisturbed = interrupted[0] / "undisturbed"
+    assert losses(buckets.folder / "bucket/mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
 
 
 def test_an_interrupted_run_that_goes_on_has_the_losses_of_an_undisturbed_one(resumed: Path) -> None:
@@ -258,66 +266,6 @@ def test_another_number_of_processes_is_refused_before_any_is_started(
     assert "was started with another workers; give this one a --run of its own" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("no_launch")
-@pytest.mark.parametrize("options", [["--nodes", "2"], ["--rendezvous", "host:29500"]])
-def test_several_nodes_and_where_they_meet_are_given_together(
-    options: list[str], recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command(recipe, tmp_path, "mine"), *options]) == 2
-    assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("end", "expected", "starts"),
-    [("sys.exit(2)", 2, 1), ("sys.exit(3)", 3, 1), ("sys.exit(143)", 143, 4), ("os.abort()", 1, 4)],
-)
-def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
-    end: str, expected: int, starts: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The node's exit code is that of the process which ended by itself."""
-    from finetune import torchrun as module
-
-    program = (
-        "import os, sys, time\n"
-        f"if os.environ['RANK'] == '1': time.sleep(600)\n"
-        f"open('{tmp_path}/starts', 'a').write('+')\n"
-        f"{end}"
-    )
-    monkeypatch.setattr(module, "WORKER", ("-c", program))
-    # One of several nodes, as far as it knows.
-    monkeypatch.setattr("finetune.__main__._check_together", lambda *_: None)
-    with kept_signals():
-        assert ended([*command(recipe, tmp_path, "mine"), "--rendezvous=localhost:0"]) == expected
-    assert len((tmp_path / "starts").read_text()) == starts
-
-
-@pytest.mark.parametrize(
-    ("ended", "expected"), [([143, -15], 143), ([0, 143], 143), ([143, 1], 1), ([143, -9], 1), ([], 143)]
-)
-def test_a_stopped_run_says_143_only_when_no_process_was_lost_before_it_saved(
-    ended: list[int], expected: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from torch.distributed.elastic.multiprocessing import PContext, SignalException
-
-    from finetune import torchrun as module
-
-    def stop(*_: object) -> None:
-        processes = {number: MagicMock(**{"proc.returncode": code}) for number, code in enumerate(ended)}
-        PContext.close(MagicMock(subprocess_handlers=processes))
-        raise SignalException("stopped", signal.SIGTERM)
-
-    monkeypatch.setattr(module, "elastic_launch", lambda *_: stop)
-    assert main(command(recipe, tmp_path, "mine")) == expected
-
-
-def ended(arguments: list[str]) -> int:
-    """The exit code of the command, also where it ends in the middle of a launch."""
-    try:
-        return main(arguments)
-    except SystemExit as end:
-        return int(str(end.code))
-
-
 @pytest.fixture
 def no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails when torchrun is about to start processes."""
@@ -341,62 +289,6 @@ def answers(run: Path) -> list[str]:
 def contents(run: Path) -> dict[Path, bytes]:
     """The files of a run's checkpoints."""
     return {path: path.read_bytes() for path in run.glob("checkpoint-*/**/*") if path.is_file()}
-
-
-def command(recipe: Path, store: Path, run: str, processes: int = 2) -> list[str]:
-    return ["torchrun", *local(recipe, store, run)[1:], "--processes", str(processes)]
-
-
-def local(recipe: Path, store: Path, run: str) -> list[str]:
-    return ["local", "--recipe", str(recipe), "--storage", str(store), "--run", run]
-
-
-def torchrun(warm: str, recipe: Path, store: Path, *plan: dict[str, Any]) -> tuple[int, str]:
-    """Run the torchrun command for `mine`, with a plan of `faulty` in its processes; exit code and output."""
-    from finetune import torchrun as module
-
-    file, output = store / "plan.json", store / "output.txt"
-    file.write_text(json.dumps(plan))
-    with pytest.MonkeyPatch.context() as patch, kept_signals(), redirected(output):
-        patch.setattr(module, "WORKER", (warm, faulty.__file__, str(file)))
-        code = main(command(recipe, store, "mine"))
-    return code, output.read_text()
-
-
-@contextmanager
-def kept_signals() -> Generator[None]:
-    """Restore the signal handlers that torchrun replaces."""
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def redirected(output: Path) -> Generator[None]:
-    """Redirect the output of this process and those that it starts into a file."""
-    kept = [os.dup(number) for number in (1, 2)]
-    with output.open("w") as file, redirect_stdout(file), redirect_stderr(file):
-        for number in (1, 2):
-            os.dup2(file.fileno(), number)
-        try:
-            yield
-        finally:
-            for number, copy in zip((1, 2), kept, strict=True):
-                os.dup2(copy, number)
-                os.close(copy)
-
-
-def edited(recipe: Path, name: str, **sections: dict[str, Any]) -> Path:
-    """A recipe beside `recipe` with some values changed."""
-    tree = yaml.safe_load(recipe.read_text())
-    for section, values in sections.items():
-        tree.setdefault(section, {}).update(values)
-    path = recipe.with_name(name)
-    path.write_text(yaml.safe_dump(tree))
-    return path
 
 
 def adapter(run: Path) -> dict[str, Any]:

@@ -3,13 +3,18 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 from ending.errors import InputError, one_line
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
+# No writer takes as long as this, and clocks of machines that share a disk differ by less.
+SECONDS_UNTIL_STALE = 3600.0
 
 
 class TextFiles(Protocol):
@@ -53,6 +58,32 @@ class MetricsLog:
         """Write all lines so far."""
         write_or_say(self._files, self.FILE, "".join(f"{line}\n" for line in self._lines))
         self._written = self._clock()
+
+
+@contextmanager
+def written_whole(target: Path) -> Generator[Path]:
+    """A path beside `target` to write to. At the end of the block the file there takes `target`'s place.
+
+    The path is unique, since several nodes that share a disk may write the same file at once. After an
+    exception the file is removed.
+    """
+    part = target.with_name(f"{target.name}.{uuid4().hex}.part")
+    try:
+        yield part
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def remove_stale_parts(parts: Iterable[Path]) -> None:
+    """Delete those files of `written_whole` whose writer must have been killed: they are an hour old."""
+    for part in parts:
+        # Another node may delete it at the same time.
+        with suppress(OSError):
+            if part.is_file() and time.time() - part.stat().st_mtime > SECONDS_UNTIL_STALE:
+                part.unlink()
 
 
 def _step(line: str) -> int | None:

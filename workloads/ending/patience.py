@@ -1,4 +1,4 @@
-"""How long one process waits, all in all, for what may pass by itself: a Hub that is down, new rights."""
+"""How long one process waits for trouble to pass, all its waits together: a Hub that is down, new rights."""
 
 import math
 import threading
@@ -15,6 +15,9 @@ T = TypeVar("T")
 LIMIT = 480.0
 # Seconds between two tries at most, unless the other side asks for more.
 LONGEST_PAUSE = 30.0
+# What to do about a bucket that has refused for too long.
+GOES_ON = "The next start goes on from the newest checkpoint."
+BUCKET_REMEDY = f"`pulumi up --refresh` restores the bucket and its roles. {GOES_ON}"
 
 
 class Patience:
@@ -24,10 +27,23 @@ class Patience:
         self._left, self._counted_until = LIMIT, -math.inf
         self._lock = threading.Lock()
 
-    def call(self, what: str, action: Callable[[], T], passes: Callable[[BaseException], bool]) -> T:
-        """`action()`, again while its error `passes`, with a line a try; PassingError when the time is up.
+    def call(
+        self,
+        place: str,
+        action: Callable[[], T],
+        passes: Callable[[BaseException], bool],
+        remedy: str | None = None,
+    ) -> T:
+        """Return what `action` returns. Call it again, and print a line, while its error `passes`.
 
-        An error may have `asked`: for how many seconds the other side wants to be left alone.
+        An error may have the attribute `asked`: for how many seconds the other side wants to be left alone.
+
+        Args:
+            place: What every line begins with, such as the address that is asked.
+            remedy: Sentences at the end of the error's message.
+
+        Raises:
+            PassingError: The time is up.
         """
         attempt = 0
         while True:
@@ -37,13 +53,12 @@ class Patience:
             except Exception as error:
                 if not passes(error):
                     raise
-                why = f"{what}: {one_line(error)}"
+                why = f"{place}: {one_line(error)}"
                 pause = self._pause(began, getattr(error, "asked", 0) or min(2.0**attempt, LONGEST_PAUSE))
                 attempt += 1
                 if not pause:
-                    raise PassingError(
-                        f"{why}; given up after {attempt} tries and {LIMIT / 60:.0f} minutes of waiting"
-                    ) from error
+                    waited = f"; given up after {attempt} tries and {LIMIT / 60:.0f} minutes of waiting"
+                    raise PassingError(why + waited + (f". {remedy}" if remedy else "")) from error
                 print(f"{why}; again in {pause:.0f} s, after that for {self._left:.0f} s more", flush=True)
             time.sleep(pause)
 

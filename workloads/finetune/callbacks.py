@@ -39,6 +39,9 @@ class SaveOnRequest(TrainerCallback):
         self._driver, self._limit, self._run = driver, limit, run
         self.answered = Request.CONTINUE
 
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self._driver.begin()
+
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:

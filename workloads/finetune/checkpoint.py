@@ -15,7 +15,7 @@
     pushed.json                      the commit on the Hub, where the recipe asks for a push after that
 
 A checkpoint directory is written once and never changed: its name has the time in it, so that a second
-attempt at a step writes another directory. Ray keeps two files of its own beside these.
+attempt at a step writes another directory.
 """
 
 import hashlib
@@ -75,6 +75,7 @@ class RunFolder:
         """
         wanted = {"recipe": recipe.to_dict(), "workers": workers}
         recorded = self._record()
+        self.folder.remove_stale_parts()
         if recorded is None:
             self._write_record(wanted)
             return False

@@ -17,6 +17,10 @@ class Request(IntEnum):
 class Driver(Protocol):
     """Implemented by each launcher. Every rank calls its methods, after the same steps."""
 
+    def begin(self) -> None:
+        """Answer requests after a step from now on; called when the model is loaded."""
+        ...
+
     def requested(self) -> Request:
         """What this process was asked to do; called after every step."""
         ...

@@ -34,16 +34,25 @@ def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
 
 
 class LocalDriver:
-    """Asks to save and stop on SIGTERM, and on the first SIGINT."""
+    """Asks to save and stop on SIGTERM, and on the first SIGINT.
+
+    A process that trains alone ends at once while its model is still loading: there is nothing to save. One
+    of several goes on until all can save and stop together.
+    """
 
     def __init__(self, run: RunFolder, keep: int):
         self._run, self._keep = run, keep
         self._stopped = False
+        self._alone = os.environ.get("WORLD_SIZE", "1") == "1"
+        self._training = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         # torchrun and a terminal signal the whole process group. A data loader that ended would take this
         # process along before it has saved; loaders end with it, since each watches its parent.
         os.register_at_fork(after_in_child=os.setpgrp)
+
+    def begin(self) -> None:
+        self._training = True
 
     def requested(self) -> Request:
         return Request.SAVE_AND_STOP if self._stopped else Request.CONTINUE
@@ -60,5 +69,10 @@ class LocalDriver:
             self._run.prune_checkpoints(self._keep)
 
     def _stop(self, *_: object) -> None:
+        if self._alone and not self._training:
+            # Not print: the signal may have interrupted one.
+            message = f"run {self._run.name} was stopped while it was loading: the same command goes on\n"
+            os.write(1, message.encode())
+            os._exit(Exit.INTERRUPTED)
         self._stopped = True
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,17 +2,18 @@
 
 import os
 import sys
+import tempfile
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import ray
 import ray.train
-from ray.train import Checkpoint, TrainingFailedError
+from ray.train import TrainingFailedError
 from ray.train.torch import TorchTrainer
 
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
-from ray.train.v2.api.config import CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
 from ending.errors import InputError
 from ending.exit_codes import Exit
@@ -46,11 +47,11 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
             accelerator_type=options.accelerator,
         ),
         run_config=RunConfig(
-            # Ray reads there which checkpoints an earlier job of the same name has reported.
-            storage_path=run.storage,
+            # On this node's disk. Ray would end the run at the first request that a bucket refuses, so
+            # checkpoints are not reported to it.
+            storage_path=str(Path(tempfile.gettempdir(), "ray-train")),
             name=run.name,
             failure_config=FailureConfig(max_failures=WORKER_FAILURES),
-            checkpoint_config=CheckpointConfig(num_to_keep=recipe.training.checkpoints_to_keep),
         ),
     )
     try:
@@ -60,8 +61,6 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
         return Exit.FAILED
     if reason := remembered(run.folder):
         raise InputError(reason)
-    # Ray deletes old checkpoints when new ones are reported, except when a worker is lost at that moment.
-    run.prune_checkpoints(recipe.training.checkpoints_to_keep)
     if not run.finished():
         limit = TimeLimit(run.folder, options.max_run_hours)
         print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
@@ -86,7 +85,8 @@ def train_on_worker(config: dict[str, Any]) -> None:
     if limit.reached() or remembered(run.folder):
         return
     try:
-        outcome = train(config["recipe"], run, RayDriver(run), limit)
+        driver = RayDriver(run, config["recipe"].training.checkpoints_to_keep)
+        outcome = train(config["recipe"], run, driver, limit)
     except InputError as error:
         if first:
             remember(run.folder, str(error))
@@ -96,26 +96,20 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
 
 class RayDriver:
-    """Reports every checkpoint to Ray Train, which deletes the old ones."""
+    """Asks to save when Ray drains the node. The worker of rank 0 uploads checkpoints."""
 
-    def __init__(self, run: RunFolder):
-        self._run = run
+    def __init__(self, run: RunFolder, keep: int):
+        self._run, self._keep = run, keep
+
+    def begin(self) -> None:
+        """Do nothing: Ray does not ask a worker to stop."""
 
     def requested(self) -> Request:
         """Save when the node is drained, and continue: Ray restarts the workers elsewhere once it is gone."""
         return Request.CONTINUE if ray.train.get_preemption_info() is None else Request.SAVE
 
     def save_checkpoint(self, step: int, files: Path | None) -> None:
-        """Report the checkpoint. Ray needs a report of every rank; only rank 0 passes files."""
-        ray.train.report(
-            {"step": step},
-            checkpoint=Checkpoint.from_directory(files) if files else None,
-            checkpoint_dir_name=checkpoint_name(step),
-            checkpoint_upload_fn=self._upload,
-        )
-
-    def _upload(self, checkpoint: Checkpoint, name: str) -> Checkpoint:
-        """Upload in place of Ray's own copy: this writes the marker of a complete checkpoint last."""
-        self._run.save_checkpoint(Path(checkpoint.path), name)
-        storage = ray.train.get_context().get_storage()
-        return Checkpoint(storage.build_checkpoint_path_from_name(name), storage.storage_filesystem)
+        """Upload the checkpoint, and delete old ones. The other workers wait in their next step."""
+        if files:
+            self._run.save_checkpoint(files, checkpoint_name(step))
+            self._run.prune_checkpoints(self._keep)

@@ -12,46 +12,49 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from pyarrow import NativeFile, fs
 
-from ending.errors import InputError, one_line
-from ending.patience import LIMIT, PATIENCE, Patience
+from ending.errors import InputError, PassingError, one_line
+from ending.files import remove_stale_parts, written_whole
+from ending.patience import BUCKET_REMEDY, GOES_ON, LIMIT, PATIENCE, Patience
 
 T = TypeVar("T")
 
-# For how long Google's client repeats in silence a request that is refused for a while, as by 503. A start
-# tells of it sooner; later another try would cost the steps since the newest checkpoint.
+# For how long Google's client retries, in silence, a request that is refused for a while, as by 503. A start
+# soon says why it waits. Later another try would cost the steps since the newest checkpoint.
 FIRST_RETRY_LIMIT = timedelta(minutes=1)
 RETRY_LIMIT = timedelta(seconds=LIMIT)
+# For a file that is written again soon, while GPUs wait.
+PROGRESS_RETRY_LIMIT = timedelta(seconds=10)
 
 
 class Folder:
     """A directory, and files by their path in it. No reader sees a text file half written.
 
-    A bucket that is out of order is asked again for 8 minutes, one request at a time: Google's client repeats
-    what 429 and 5xx refuse, and `Folder` what 401 and 403 refuse, since roles and identities come and go
-    while a run trains. After that a method raises what the client says, or PassingError for 401 and 403.
+    A bucket that is out of order is asked again for 8 minutes, one request at a time. Google's client retries
+    what 429 and 5xx refuse. `Folder` retries what 401 and 403 refuse, since roles and identities come and go
+    while a run trains. After that a method raises PassingError.
     """
 
     def __init__(self, uri: str):
         """Raises InputError when `uri` is neither gs:// nor a path."""
         self._first, _ = _filesystem(uri.rstrip("/"), FIRST_RETRY_LIMIT)
         self._later, self.path = _filesystem(uri.rstrip("/"), RETRY_LIMIT)
+        self._hasty, _ = _filesystem(uri.rstrip("/"), PROGRESS_RETRY_LIMIT)
         self._files = self._later
         self._local = isinstance(self._files, fs.LocalFileSystem)
         self.uri = self.path if self._local else uri.rstrip("/")
 
     def first_access(self, action: Callable[[], T]) -> T:
-        """Run `action`; waits for a bucket that does not answer, or not yet: rights and identity may be new.
+        """Run `action`, and wait for a bucket that does not answer yet: rights and identity may be new.
 
         Raises InputError for a bucket or directory that does not exist and a disk that cannot be used,
         PassingError when the time to wait is up, and the OSError of a disk that is full.
         """
         self._files = self._first
         try:
-            return PATIENCE.call(f"storage {self.uri}", action, self._may_pass)
+            return PATIENCE.call(f"storage {self.uri}", action, self._may_pass, BUCKET_REMEDY)
         except (OSError, ValueError) as error:
             if getattr(error, "errno", None) == errno.ENOSPC:
                 raise
@@ -60,19 +63,27 @@ class Folder:
             self._files = self._later
 
     def _may_pass(self, error: BaseException) -> bool:
-        # pyarrow makes FileNotFoundError of 404, ValueError of 400, PermissionError of 401 and 403; another
-        # OSError is 429, 5xx or a metadata server that does not answer.
+        # pyarrow raises FileNotFoundError for 404, ValueError for 400, PermissionError for 401 and 403. Any
+        # other OSError stands for 429, 5xx or a metadata server that does not answer.
         return not self._local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
     def _patiently(self, action: Callable[[], T]) -> T:
-        """`action()`, again while a bucket of a run that has begun refuses access.
+        """Run `action`, again while the bucket of a run that has begun refuses access.
 
-        Raises PassingError when it has refused for as long as a start waits.
+        Raises PassingError when the bucket has refused for as long as a start waits, or Google's client has.
         """
         if self._local or self._files is self._first:
             return action()
-        refused = f"storage {self.uri}"
-        return Patience().call(refused, action, lambda error: isinstance(error, PermissionError))
+        place = f"storage {self.uri}"
+        try:
+            return Patience().call(
+                place, action, lambda error: isinstance(error, PermissionError), BUCKET_REMEDY
+            )
+        except OSError as error:
+            # Errors of a disk and of a missing object have a number. One without is the client's last word.
+            if error.errno is not None:
+                raise
+            raise PassingError(f"{place}: {one_line(error)}. {GOES_ON}") from error
 
     def read_text(self, name: str) -> str | None:
         """The file's text, or None when there is no such file."""
@@ -85,7 +96,7 @@ class Folder:
             return bytes(stream.read()).decode()
 
     def version(self) -> str | None:
-        """Of a file in place of a directory what other bytes change; None when there is none."""
+        """A text that changes with the bytes of a file in place of the directory; None without a file."""
         return self._patiently(self._version)
 
     def _version(self) -> str | None:
@@ -100,14 +111,14 @@ class Folder:
         """Replace a file; a `patient` write waits for a bucket that refuses access."""
         content = text.encode()
 
-        def write() -> None:
-            with self._written(name) as stream:
+        def write(files: fs.FileSystem) -> None:
+            with self._written(name, files) as stream:
                 stream.write(content)
 
         if patient:
-            self._patiently(write)
+            self._patiently(lambda: write(self._files))
         else:
-            write()
+            write(self._hasty)
 
     def sizes(self, name: str = "") -> dict[str, int]:
         """The size in bytes of every file under `name`, by its path there; empty when there is none."""
@@ -123,18 +134,18 @@ class Folder:
     def upload(self, source: Path, name: str) -> None:
         """Copy one local file."""
 
-        # Opened first: a local file that may not be read is no trouble of the bucket.
+        # Opened first: that a local file may not be read says nothing about the bucket.
         with source.open("rb") as reader:
 
             def copy() -> None:
                 reader.seek(0)
-                with self._written(name) as writer:
+                with self._written(name, self._files) as writer:
                     shutil.copyfileobj(reader, writer, 16 << 20)
 
             self._patiently(copy)
 
     def download(self, name: str, target: Path) -> None:
-        """Copy one file to the local disk; without a name the one in place of a directory."""
+        """Copy one file to the local disk; without a name, the file in place of the directory."""
         target.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self.path}/{name}".rstrip("/")
 
@@ -148,32 +159,36 @@ class Folder:
         """Remove the directory `name` and everything in it."""
         for part in self.sizes(name):
             path = f"{self.path}/{name}/{part}"
-            # Where the answer was lost, Google's client asks again, and the object is gone.
+            # When an answer is lost, Google's client asks again, and then the object is gone.
             with suppress(FileNotFoundError):
                 self._patiently(lambda path=path: self._files.delete_file(path))
         if self._local and Path(self.path, name).is_dir():
             shutil.rmtree(Path(self.path, name))
 
+    def remove_stale_parts(self) -> None:
+        """Delete what killed writers have left on a disk. A bucket has no such files."""
+        if self._local:
+            remove_stale_parts(Path(self.path).rglob("*.part"))
+
     @contextmanager
-    def _written(self, name: str) -> Generator[NativeFile]:
-        """A stream to the file, which appears when all is written; an exception leaves nothing half."""
+    def _written(self, name: str, files: fs.FileSystem) -> Generator[NativeFile]:
+        """A stream to the file, which appears when all is written; after an exception nothing is left."""
         path = f"{self.path}/{name}"
-        # A name of its own: several nodes that share a disk may write the same file at once.
-        part = f"{path}.{uuid4().hex}.part" if self._local else path
         if self._local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        stream = self._files.open_output_stream(part)
+            with written_whole(Path(path)) as part, files.open_output_stream(str(part)) as stream:
+                yield stream
+            return
+        stream = files.open_output_stream(path)
         try:
             yield stream
         except BaseException:
-            # An object appears when its stream is closed, whatever it holds, and cannot be given up before.
+            # An object appears when its stream is closed, with what it holds then, and not before.
             with suppress(OSError):
                 stream.close()
-                self._files.delete_file(part)
+                files.delete_file(path)
             raise
         stream.close()
-        if self._local:
-            self._files.move(part, path)
 
 
 def _filesystem(uri: str, retry_limit: timedelta) -> tuple[fs.FileSystem, str]:

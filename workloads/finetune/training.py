@@ -98,7 +98,8 @@ def _train(
         callbacks.append(answers)
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
-        # The trainer would resume with one more step.
+        # The trainer would resume with one more step. What is left, publishing, is not cut off.
+        driver.begin()
         outcome, adapter, model = _outcome(state), resume, None
         if not (adapter / "adapter_model.safetensors").is_file():
             raise InputError(

@@ -44,7 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
     except (PassingError, OSError) as error:
-        print(f"error: {one_line(error)}", file=sys.stderr, flush=True)
+        message = str(error) if isinstance(error, PassingError) else one_line(error)
+        print(f"error: {message}", file=sys.stderr, flush=True)
         code = Exit.FAILED
     if code in FINAL and not options.dry_run:
         stop_own_job(code)

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ending.errors import InputError, one_line
-from ending.files import differences
-from ending.patience import PATIENCE
+from ending.files import differences, remove_stale_parts, written_whole
+from ending.patience import BUCKET_REMEDY, PATIENCE
 from ending.writer import Writer
 from maxtext_driver.recipe import Recipe
 
@@ -74,6 +74,7 @@ class RunFolder:
                 f"bucket at {self.output}",
                 action,
                 lambda error: isinstance(error, OSError) and error.errno in MAY_PASS,
+                BUCKET_REMEDY,
             )
         except (OSError, ValueError) as error:
             raise InputError(f"{self.path} cannot be used: {one_line(error)}") from error
@@ -84,7 +85,9 @@ class RunFolder:
         Raises InputError when they differ, because the batches would change half-way.
         """
         wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
-        if not (recorded := self._record()):
+        recorded = self._record()
+        remove_stale_parts(self.path.glob("*.part"))
+        if not recorded:
             self.path.mkdir(exist_ok=True)
             self.write_text(RECORD, json.dumps(wanted, indent=2))
             return
@@ -129,9 +132,8 @@ class RunFolder:
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
         """Replace a file of the directory; no reader sees it half written."""
         del patient  # GCS FUSE decides how often it asks the bucket.
-        part = self.path / f"{name}.part"
-        part.write_text(text)
-        part.replace(self.path / name)
+        with written_whole(self.path / name) as part:
+            part.write_text(text)
 
     def told_to_stop(self) -> bool:
         """Whether the driver asks the hosts to save and return; not, while the bucket does not answer."""

@@ -1,0 +1,75 @@
+"""The torchrun command without training: what it starts, starts again, and how it ends."""
+
+import signal
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+from launches import command, kept_signals
+
+from finetune.__main__ import main
+from rehearsal.run.tiny import make_recipe
+
+
+@pytest.fixture
+def recipe(tiny: Path, tmp_path: Path) -> Path:
+    return make_recipe(tmp_path / "recipe.yaml", tiny, sharding="fsdp2")
+
+
+@pytest.mark.parametrize("options", [["--nodes", "2"], ["--rendezvous", "host:29500"]])
+def test_several_nodes_and_where_they_meet_are_given_together(
+    options: list[str], recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command(recipe, tmp_path, "mine"), *options]) == 2
+    assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("end", "expected", "starts"),
+    [("sys.exit(2)", 2, 1), ("sys.exit(3)", 3, 1), ("sys.exit(143)", 143, 4), ("os.abort()", 1, 4)],
+)
+def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
+    end: str, expected: int, starts: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's exit code is that of the process which ended by itself."""
+    from finetune import torchrun as module
+
+    program = (
+        "import os, sys, time\n"
+        f"if os.environ['RANK'] == '1': time.sleep(600)\n"
+        f"open('{tmp_path}/starts', 'a').write('+')\n"
+        f"{end}"
+    )
+    monkeypatch.setattr(module, "WORKER", ("-c", program))
+    # One of several nodes, as far as it knows.
+    monkeypatch.setattr("finetune.__main__._check_together", lambda *_: None)
+    with kept_signals():
+        assert exit_code([*command(recipe, tmp_path, "mine"), "--rendezvous=localhost:0"]) == expected
+    assert len((tmp_path / "starts").read_text()) == starts
+
+
+@pytest.mark.parametrize(
+    ("exit_codes", "expected"), [([143, -15], 143), ([0, 143], 143), ([143, 1], 1), ([143, -9], 1), ([], 143)]
+)
+def test_a_stopped_run_says_143_only_when_no_process_was_lost_before_it_saved(
+    exit_codes: list[int], expected: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.distributed.elastic.multiprocessing import PContext, SignalException
+
+    from finetune import torchrun as module
+
+    def stop(*_: object) -> None:
+        processes = {number: MagicMock(**{"proc.returncode": code}) for number, code in enumerate(exit_codes)}
+        PContext.close(MagicMock(subprocess_handlers=processes))
+        raise SignalException("stopped", signal.SIGTERM)
+
+    monkeypatch.setattr(module, "elastic_launch", lambda *_: stop)
+    assert main(command(recipe, tmp_path, "mine")) == expected
+
+
+def exit_code(arguments: list[str]) -> int:
+    """The exit code of the command, also when it ends in the middle of a launch."""
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return int(str(end.code))
