@@ -79,6 +79,7 @@ NETWORK: Final = _linked(
     type="gcp:compute/network:Network",
     id="projects/{project}/global/networks/{name}",
     replaced_by="autoCreateSubnetworks description internalIpv6Range name networkProfile params project",
+    defaults={"autoCreateSubnetworks": True},
     minutes=(Minutes(create=0.35, delete=0.5, assumption="minutes-call"),),
     listing=listing("network", "networks", "networks"),
     permissions=verbs("compute.networks", "create", "delete", "get"),
@@ -93,6 +94,7 @@ SUBNETWORK: Final = _linked(
         "reservedInternalRange resolveSubnetMask"
     ),
     replaced_when={"ipCidrRange": _shrinks},
+    kept="secondaryIpRanges.ipCidrRange",
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     rules=(_ranges,),

@@ -50,11 +50,26 @@ _NODE_CONFIG: Final = (
     "nodeGroup oauthScopes preemptible reservationAffinity sandboxConfig secondaryBootDisks serviceAccount "
     "shieldedInstanceConfig spot"
 )
+# `kept` of all records is from the types of the npm package @pulumi/gcp 9.37.0: the properties that inputs
+# may leave out and outputs always have.
 _NODE_CONFIG_KEPT: Final = (
-    "bootDisk diskSizeGb diskType guestAccelerators guestAccelerators.gpuDriverInstallationConfig imageType "
-    "kubeletConfig labels linuxNodeConfig localSsdCount loggingVariant machineType metadata minCpuPlatform "
-    "oauthScopes serviceAccount shieldedInstanceConfig workloadMetadataConfig"
+    "bootDisk bootDisk.diskType bootDisk.provisionedIops bootDisk.provisionedThroughput bootDisk.sizeGb "
+    "confidentialNodes containerdConfig diskSizeGb diskType gcfsConfig gpudirectStrategy guestAccelerators "
+    "guestAccelerators.gpuDriverInstallationConfig imageType kubeletConfig kubeletConfig.cpuCfsQuota "
+    "kubeletConfig.insecureKubeletReadonlyPortEnabled kubeletConfig.maxParallelImagePulls labels "
+    "linuxNodeConfig linuxNodeConfig.cgroupMode linuxNodeConfig.transparentHugepageEnabled localSsdCount "
+    "loggingVariant machineType metadata minCpuPlatform nodeImageConfigs oauthScopes serviceAccount "
+    "shieldedInstanceConfig windowsNodeConfig workloadMetadataConfig"
 )
+# https://github.com/hashicorp/terraform-provider-google-beta: google-beta/services/container/node_config.go
+_NODE_DEFAULTS: Final = {
+    "nodeConfig.enableConfidentialStorage": False,
+    "nodeConfig.flexStart": False,
+    "nodeConfig.guestAccelerators": [],
+    "nodeConfig.preemptible": False,
+    "nodeConfig.spot": False,
+}
+_SETS: Final = "nodeConfig.oauthScopes nodeLocations"
 
 
 def _below(block: str, paths: str) -> str:
@@ -66,6 +81,13 @@ _RANGES: Final = _below(
     "ipAllocationPolicy",
     "clusterIpv4CidrBlock clusterSecondaryRangeName podCidrOverprovisionConfig servicesIpv4CidrBlock "
     "servicesSecondaryRangeName",
+)
+_ADDONS: Final = (
+    "cloudrunConfig configConnectorConfig dnsCacheConfig gcePersistentDiskCsiDriverConfig "
+    "gcpFilestoreCsiDriverConfig gcsFuseCsiDriverConfig gkeBackupAgentConfig highScaleCheckpointingConfig "
+    "horizontalPodAutoscaling httpLoadBalancing lustreCsiDriverConfig networkPolicyConfig "
+    "parallelstoreCsiDriverConfig rayOperatorConfigs rayOperatorConfigs.rayClusterLoggingConfig "
+    "rayOperatorConfigs.rayClusterMonitoringConfig statefulHaConfig"
 )
 
 
@@ -187,13 +209,24 @@ CLUSTER: Final = _record(
         f"project subnetwork {_RANGES} {_NODE_CONFIG_REPLACED_BY}"
     ),
     kept=(
-        "addonsConfig addonsConfig.gcsFuseCsiDriverConfig addonsConfig.rayOperatorConfigs "
-        "clusterAutoscaling clusterAutoscaling.autoProvisioningDefaults "
-        "clusterAutoscaling.autoProvisioningDefaults.oauthScopes clusterIpv4Cidr confidentialNodes "
-        "datapathProvider defaultMaxPodsPerNode ipAllocationPolicy masterAuth networkingMode nodeConfig "
-        "nodeLocations nodePools privateClusterConfig releaseChannel subnetwork workloadIdentityConfig "
-        f"{_RANGES} {_below('nodeConfig', _NODE_CONFIG_KEPT)}"
+        f"{_below('addonsConfig', _ADDONS)} "
+        "binaryAuthorization.evaluationMode clusterAutoscaling.autoProvisioningDefaults "
+        "clusterAutoscaling.autoProvisioningDefaults.management "
+        "clusterAutoscaling.autoProvisioningDefaults.oauthScopes "
+        "clusterAutoscaling.autoProvisioningDefaults.upgradeSettings "
+        "clusterAutoscaling.autoProvisioningLocations clusterAutoscaling.enabled "
+        "clusterAutoscaling.resourceLimits controlPlaneEndpointsConfig.dnsEndpointConfig "
+        "controlPlaneEndpointsConfig.ipEndpointsConfig ipAllocationPolicy.autoIpamConfig "
+        "ipAllocationPolicy.networkTierConfig maintenancePolicy.dailyMaintenanceWindow.duration "
+        "masterAuthorizedNetworksConfig.gcpPublicCidrsAccessEnabled "
+        "masterAuthorizedNetworksConfig.privateEndpointEnforcementEnabled "
+        "monitoringConfig.advancedDatapathObservabilityConfig monitoringConfig.enableComponents "
+        "monitoringConfig.managedPrometheus privateClusterConfig.masterGlobalAccessConfig "
+        "privateClusterConfig.masterIpv4CidrBlock securityPostureConfig.mode "
+        f"securityPostureConfig.vulnerabilityMode {_RANGES} {_below('nodeConfig', _NODE_CONFIG_KEPT)}"
     ),
+    defaults={"enableKubernetesAlpha": False, **_NODE_DEFAULTS},
+    sets=_SETS,
     references={
         "network": NETWORK.type,
         "subnetwork": SUBNETWORK.type,
@@ -248,9 +281,19 @@ NODE_POOL: Final = _record(
         + _NODE_CONFIG_REPLACED_BY
     ),
     kept=(
-        "initialNodeCount management maxPodsPerNode networkConfig nodeConfig nodeCount nodeLocations "
-        "upgradeSettings version " + _below("nodeConfig", _NODE_CONFIG_KEPT)
+        "autoscaling.locationPolicy networkConfig.additionalNodeNetworkConfigs "
+        "networkConfig.enablePrivateNodes networkConfig.podCidrOverprovisionConfig "
+        "networkConfig.podIpv4CidrBlock networkConfig.podRange networkConfig.subnetwork "
+        "upgradeSettings.blueGreenSettings upgradeSettings.maxSurge upgradeSettings.maxUnavailable "
+        + _below("nodeConfig", _NODE_CONFIG_KEPT)
     ),
+    defaults={
+        "management.autoRepair": True,
+        "management.autoUpgrade": True,
+        "upgradeSettings.strategy": "SURGE",
+        **_NODE_DEFAULTS,
+    },
+    sets=_SETS,
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
     rules=(
         *(nodes.settings, nodes.node_zones, nodes.flex_start),

@@ -21,8 +21,6 @@ Operation = Literal["create", "update", "delete"]
 PROJECT_NUMBER: Final = "123456789012"
 # For `Record.replaced_by`.
 EVERY_INPUT: Final = "*"
-# For `Record.kept`, of every type of Google's.
-_PLACE: Final = frozenset(("location", "project", "region"))
 _DEFAULT_REGION: Final = "us-central1"
 
 
@@ -183,8 +181,11 @@ class Record:
         replaced_by: Inputs whose change makes a new resource, with blanks between them; a path covers
             everything below it.
         replaced_when: Inputs whose change does so if old and new value are such that the function says so.
-        kept: Inputs that stay what they are when the program states them no longer, with blanks between them:
-            in the provider's schema optional and computed.
+        kept: Inputs in blocks that stay as they are when the program no longer states them, with blanks
+            between them: optional and computed in the provider's schema. For the inputs that are in no block
+            the SDK says so (`stays` of rehearsal/schema.py).
+        defaults: Inputs, each with the value that is the same as no value.
+        sets: Lists in which order and duplicates mean nothing, with blanks between them.
         deletes_first: Whether the provider deletes the old one before it makes the new one, with any name.
         adopts: Whether a creation takes over a thing of the same id that exists already, without an error.
         planned: Outputs that the provider computes before the resource exists, with blanks between them.
@@ -214,6 +215,8 @@ class Record:
     replaced_by: str = ""
     replaced_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
     kept: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    sets: str = ""
     deletes_first: bool = False
     adopts: bool = False
     planned: str = ""
@@ -240,7 +243,7 @@ class Record:
 
     def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
         """Whether a change at a path such as `nodeConfig.taints[0].key` makes a new resource."""
-        steps = _without_indices(path).split(".")
+        steps = without_indices(path).split(".")
         above = {".".join(steps[: count + 1]) for count in range(len(steps))}
         replacing = self.replaced_by.split()
         if above & set(replacing) or self.replaced_by == EVERY_INPUT:
@@ -254,9 +257,20 @@ class Record:
         when = self.replaced_when.get(path)
         return bool(when and when(old.get(path), new.get(path)))
 
-    def keeps(self, path: str, new: Inputs) -> bool:
-        """Whether a change at such a path is none, as the program only stopped to state what is there."""
-        return _without_indices(path) in _PLACE.union(self.kept.split()) and not list(at(new, path))
+    def is_same(self, path: str, old: Inputs, new: Inputs) -> bool:
+        """Whether the provider sees no difference at a path at which the program's inputs differ.
+
+        The program has only stopped to state what stays, states a default, or states a set in other words.
+        """
+        plain = without_indices(path)
+        if plain in self.sets.split():
+            return _members(old, plain) == _members(new, plain)
+        olds, news = list(at(old, path)), list(at(new, path))
+        if plain in self.defaults:
+            default = [self.defaults[plain]]
+            if (olds or default) == (news or default):
+                return True
+        return plain in self.kept.split() and not news
 
     def duration(self, operation: Operation, inputs: Inputs) -> float:
         """Minutes that an operation takes."""
@@ -264,7 +278,13 @@ class Record:
         return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
 
 
-def _without_indices(path: str) -> str:
+def _members(inputs: Inputs, path: str) -> set[str]:
+    """The members of a set of texts."""
+    return {str(member) for value in at(inputs, path) if isinstance(value, list) for member in value}
+
+
+def without_indices(path: str) -> str:
+    """A path such as `nodeConfig.taints.key` for `nodeConfig.taints[0].key`."""
     return ".".join(step.partition("[")[0] for step in path.split("."))
 
 

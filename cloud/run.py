@@ -101,11 +101,22 @@ def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
                 yield f"{base}.containers", f"{resource} {each[resource]}: a GPU goes with {least} or more"
 
 
-def _record(noun: str, base: str, rule: Rule, outputs: Mapping[str, Any]) -> Record:
+# Below the template of a task or an instance; the npm package @pulumi/gcp 9.37.0, as in container.py.
+_KEPT: Final = (
+    "containers.resources containers.startupProbe containers.startupProbe.grpc.port "
+    "containers.startupProbe.httpGet.port containers.startupProbe.tcpSocket.port serviceAccount timeout "
+    "vpcAccess.egress vpcAccess.networkInterfaces.network vpcAccess.networkInterfaces.subnetwork"
+)
+
+
+def _record(
+    noun: str, base: str, rule: Rule, outputs: Mapping[str, Any], kept: str, defaults: Mapping[str, Any]
+) -> Record:
     """What jobs and services have in common.
 
     Args:
         base: Path of the template of a task or an instance.
+        kept: What is kept besides `_KEPT`.
     """
     return Record(
         type=f"gcp:cloudrunv2/{noun}:{noun.capitalize()}",
@@ -115,6 +126,8 @@ def _record(noun: str, base: str, rule: Rule, outputs: Mapping[str, Any]) -> Rec
         name=_NAME,
         labels="labels",
         replaced_by=_REPLACED_BY,
+        kept=" ".join((kept, *(f"{base}.{path}" for path in _KEPT.split()))),
+        defaults={"deletionProtection": True, **defaults},
         references={
             f"{base}.serviceAccount": ACCOUNT.type,
             f"{base}.vpcAccess.networkInterfaces[].network": NETWORK.type,
@@ -136,7 +149,14 @@ def _record(noun: str, base: str, rule: Rule, outputs: Mapping[str, Any]) -> Rec
     )
 
 
-JOB: Final = _record("job", "template.template", _job, {})
+JOB: Final = _record(
+    "job",
+    "template.template",
+    _job,
+    {},
+    kept="template.parallelism template.taskCount template.template.executionEnvironment",
+    defaults={"template.template.maxRetries": 3},
+)
 SERVICE: Final = _record(
     "service",
     "template",
@@ -145,6 +165,13 @@ SERVICE: Final = _record(
         "uri": "https://{name}-{number}.{location}.run.app",
         "terminalConditions": lambda _made: [{"type": "Ready", "state": "CONDITION_SUCCEEDED"}],
     },
+    kept=(
+        "scaling.manualInstanceCount scaling.maxInstanceCount scaling.minInstanceCount "
+        "template.containers.livenessProbe.grpc.port template.containers.livenessProbe.httpGet.port "
+        "template.containers.ports template.containers.ports.name template.maxInstanceRequestConcurrency "
+        "template.scaling template.scaling.maxInstanceCount traffics.percent"
+    ),
+    defaults={"template.containers.resources.cpuIdle": False},
 )
 
 # The provider has tokens that run a job, and no resource for an execution; the program brings a dynamic one.

@@ -57,6 +57,12 @@ BUCKET: Final = _record(
         "customPlacementConfig.dataLocations enableObjectRetention hierarchicalNamespace location "
         "name project"
     ),
+    kept="autoclass.terminalStorageClass lifecycleRules.condition.withState logging.logObjectPrefix",
+    defaults={
+        "forceDestroy": False,
+        "softDeletePolicy.retentionDurationSeconds": 7 * _DAY,
+        "storageClass": "STANDARD",
+    },
     rules=(_bucket,),
     listing=Listing(
         title="bucket",

@@ -13,6 +13,7 @@ from cloud.record import PROJECT_NUMBER, Problem, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
 from rehearsal.faults import Faults, Operation
+from rehearsal.schema import stays
 
 _RANDOM_DIGITS: Final = 7
 _AUTOMATIC: Final = "; it is the logical name and 8 characters of Pulumi's: give the resource a shorter one"
@@ -54,6 +55,13 @@ class FakeGoogle(FakeProvider):
         """
         key = record.name.input if record.name and record.name.automatic else "name"
         return record.deletes_first or (key in news and key not in news.get("__defaults", ()))
+
+    def is_same(
+        self, resource: Resource, path: str, olds: Mapping[str, Any], news: Mapping[str, Any]
+    ) -> bool:
+        """As the provider's schema says: what is computed stays, and a default is no difference."""
+        record = records.of(resource.type)
+        return stays(resource.type, path, news) or record.is_same(path, olds, news)
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """As the record computes them."""

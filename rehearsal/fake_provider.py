@@ -83,6 +83,12 @@ class FakeProvider(ABC):
         """The cluster that the resource lives in, None outside Kubernetes."""
         return None
 
+    def is_same(
+        self, resource: Resource, path: str, olds: Mapping[str, Any], news: Mapping[str, Any]
+    ) -> bool:
+        """Whether inputs that differ at a path mean the same to the provider."""
+        return False
+
     @abstractmethod
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """Id and outputs of the resource once it exists."""
@@ -112,7 +118,7 @@ class FakeProvider(ABC):
     def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
         """Differences as the record says; a fixed name must be free before the new resource takes it."""
         record = records.every().get(resource.type, CUSTOM)
-        paths = [path for path in changed_paths(olds, news) if not record.keeps(path, news)]
+        paths = [path for path in changed_paths(olds, news) if not self.is_same(resource, path, olds, news)]
         replacing = [path for path in paths if record.replaces(path, olds, news)]
         return Diff(
             updates=[path for path in paths if path not in replacing],
@@ -207,7 +213,7 @@ def spoil(item: Item) -> bool:
         return True
     for key in inputs.keys() - {"__defaults"}:
         item.inputs = {each: value for each, value in inputs.items() if each != key}
-        if not record.replaces(key, item.inputs, inputs):
+        if not (record.replaces(key, item.inputs, inputs) or record.is_same(key, item.inputs, inputs)):
             return True
     item.inputs = inputs
     return False

@@ -34,16 +34,47 @@ _CHOICES: Final = re.compile(r"Possible values are:((?:\s*`[A-Z0-9_]+`,?)+)")
 _NEVER_NEGATIVE: Final = ("Count", "Gb", "Seconds", "Surge", "Unavailable")
 
 
-@cache
 def args_class(type_token: str) -> type | None:
     """The SDK's arguments class of a resource type such as `gcp:storage/bucket:Bucket`."""
+    return _class(type_token, "Args")
+
+
+@cache
+def _class(type_token: str, ending: str) -> Any:
     package, module, name = type_token.split(":")
     path = module.split("/")[0] if package == "gcp" else module.replace(".sh/", ".").replace("/", ".")
     try:
-        found = importlib.import_module(f"pulumi_{package}.{path}")
+        return getattr(importlib.import_module(f"pulumi_{package}.{path}"), f"{name}{ending}", None)
     except ImportError:
         return None
-    return getattr(found, f"{name}Args", None)
+
+
+def stays(type_token: str, path: str, news: Mapping[str, Any]) -> bool:
+    """Whether an input that the program no longer states stays as it is; False for inputs in a block.
+
+    The provider knows its value without the program: in its schema the input is optional and computed. Then
+    the arguments may leave it out, and the resource's output of that name is never missing. The SDK's types
+    of blocks do not say so: see `Record.kept`.
+    """
+    return path in _computed(type_token) and news.get(path) is None
+
+
+@cache
+def _computed(type_token: str) -> frozenset[str]:
+    arguments, resource = args_class(type_token), _class(type_token, "")
+    if arguments is None:
+        return frozenset()
+    names = {theirs: ours for ours, theirs in _types.input_type_py_to_pulumi_names(arguments).items()}
+    optional = names.keys() - set(_required(arguments))
+    return frozenset(name for name in optional if _is_never_missing(getattr(resource, names[name], None)))
+
+
+def _is_never_missing(output: property | None) -> bool:
+    """Whether the type of an output, such as `Output[str]`, has no `Optional` in it."""
+    if output is None or output.fget is None:
+        return False
+    (value,) = typing.get_args(output.fget.__annotations__["return"])
+    return type(None) not in typing.get_args(value)
 
 
 def undeclared(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:

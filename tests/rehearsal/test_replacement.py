@@ -16,8 +16,11 @@ from tests.rehearsal.right import (
     CONFIG_MAP,
     JOB,
     KUBE_SERVICE,
+    NETWORK,
     NODE_POOL,
     RELEASE,
+    RUN_JOB,
+    RUN_SERVICE,
     SUBNETWORK,
 )
 
@@ -104,6 +107,77 @@ def test_a_change_updates_or_replaces(
     found = Platform().diff(type_token, "x", olds, news)
     assert {path.split(".")[0] for path in found.replaces} == {*replaces}
     assert {path.split(".")[0] for path in (*found.updates, *found.replaces)} == {*updates, *replaces}
+
+
+def container(**resources: Any) -> dict[str, Any]:
+    return {"template": {"containers": [{"image": "i", "resources": {"limits": {"cpu": "4"}, **resources}}]}}
+
+
+def task(**more: Any) -> dict[str, Any]:
+    return {"template": {"taskCount": 1, "template": {"maxRetries": 3, **more}}}
+
+
+def upgrades(**settings: Any) -> dict[str, Any]:
+    return {"upgradeSettings": {"maxSurge": 1, **settings}}
+
+
+# type, what the program stated, what it states now; the real provider finds no difference.
+SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    # Optional and computed in the provider's schema.
+    (SUBNETWORK, {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/14"}]}, {}),
+    (SUBNETWORK, {"ipCidrRange": "10.0.0.0/20"}, {}),
+    (BUCKET, {"softDeletePolicy": {"retentionDurationSeconds": 0}}, {}),
+    (BUCKET, {"publicAccessPrevention": "enforced"}, {}),
+    (RUN_JOB, task(serviceAccount="a@p.iam.gserviceaccount.com", timeout="3600s"), task()),
+    (RUN_JOB, task(), {"template": {"template": {"maxRetries": 3}}}),
+    (RUN_SERVICE, {"scaling": {"minInstanceCount": 0}}, {}),
+    (RUN_SERVICE, {"template": {"scaling": {"maxInstanceCount": 1}}}, {"template": {}}),
+    (NODE_POOL, upgrades(maxUnavailable=1), upgrades()),
+    (NODE_POOL, upgrades(), {}),
+    (NODE_POOL, pool(spot=True, gcfsConfig={"enabled": True}), pool(spot=True)),
+    (CLUSTER, {"addonsConfig": {"rayOperatorConfigs": [{"enabled": True}]}}, {"addonsConfig": {}}),
+    # A default, stated or not.
+    (RUN_SERVICE, container(cpuIdle=False), container()),
+    (RUN_JOB, task(), {"template": {"taskCount": 1, "template": {}}}),
+    (NODE_POOL, pool(machineType="a", spot=False), pool(machineType="a")),
+    (NODE_POOL, pool(machineType="a"), pool(machineType="a", flexStart=False)),
+    (NODE_POOL, pool(machineType="a"), pool(machineType="a", guestAccelerators=[])),
+    (BUCKET, {"forceDestroy": False}, {}),
+    # A set in other words.
+    (NODE_POOL, pool(oauthScopes=["a"]), pool(oauthScopes=["a", "a"])),
+    (NODE_POOL, {"nodeLocations": ["a", "b"]}, {"nodeLocations": ["b", "a"]}),
+]
+
+
+@pytest.mark.parametrize(("type_token", "olds", "news"), SAME)
+def test_what_the_provider_keeps_has_by_default_or_reads_as_a_set_is_no_change(
+    type_token: str, olds: dict[str, Any], news: dict[str, Any]
+) -> None:
+    difference = Platform().diff(type_token, "x", olds, news)
+    assert (difference.updates, difference.replaces) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("type_token", "olds", "news"),
+    [
+        # Another default; no default; a value that was there and now is another one.
+        (NETWORK, {"autoCreateSubnetworks": False}, {}),
+        (RUN_SERVICE, container(cpuIdle=True), container()),
+        (
+            NODE_POOL,
+            pool(machineType="a", guestAccelerators=GPUS),
+            pool(machineType="a", guestAccelerators=[]),
+        ),
+        (NODE_POOL, pool(oauthScopes=["a", "b"]), pool(oauthScopes=["a"])),
+        (SUBNETWORK, {}, {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/14"}]}),
+        (BUCKET, {"labels": {"a": "b"}}, {}),
+    ],
+)
+def test_a_real_change_beside_these_is_one(
+    type_token: str, olds: dict[str, Any], news: dict[str, Any]
+) -> None:
+    difference = Platform().diff(type_token, "x", olds, news)
+    assert difference.updates or difference.replaces
 
 
 def test_another_namespace_is_another_object() -> None:
