@@ -15,14 +15,15 @@ from engine.project import ROOT, known_stacks
 from operations.command_line import COMMANDS
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-(ACTION,) = (ROOT / ".github" / "actions").glob("*/action.yml")
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 PIPELINE = ROOT / ".gitlab-ci.yml"
 SCHEMAS = {
     **{file: "github-workflows" for file in WORKFLOWS},
-    ACTION: "github-actions",
+    **{file: "github-actions" for file in ACTIONS},
     PIPELINE: "gitlab-ci",
     ROOT / "renovate.json": "renovate",
 }
+MODULES = sorted((ROOT / "tools").glob("*/go.mod"))
 MAKEFILE = (ROOT / "Makefile").read_text() + (ROOT / "pipelines.mk").read_text()
 # `on` is a truth value to YAML 1.1.
 ON: Any = True
@@ -60,13 +61,17 @@ def holds(condition: str, values: Mapping[str, str], unset: str | None) -> bool:
 
 OWN = "github.event.pull_request.head.repo.full_name"
 RUNS_AT_GITHUB = {
-    "a pull request": ("pull_request", {OWN: "us/it"}, "make preview-cloud"),
-    "of a fork": ("pull_request", {OWN: "them/it"}, "make preview"),
-    "without Google": ("pull_request", {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "make preview"),
-    "every day": ("schedule", {}, "drift"),
-    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, ""),
-    "by hand": ("workflow_dispatch", {}, "drift up"),
-    "by hand, from a branch": ("workflow_dispatch", {"github.ref": "refs/heads/branch"}, ""),
+    "a pull request": ("pull_request", {OWN: "us/it"}, "make test-cluster preview-cloud"),
+    "of a fork": ("pull_request", {OWN: "them/it"}, "make test-cluster preview"),
+    "without Google": (
+        "pull_request",
+        {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""},
+        "make test-cluster preview",
+    ),
+    "every day": ("schedule", {}, "drift test-pods"),
+    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "test-pods"),
+    "by hand": ("workflow_dispatch", {}, "drift test-pods up"),
+    "by hand, from a branch": ("workflow_dispatch", {"github.ref": "refs/heads/branch"}, "test-pods"),
     "after the previews": ("workflow_run", {"github.event.workflow_run.event": "pull_request"}, "comment"),
     "after something else": ("workflow_run", {"github.event.workflow_run.event": "push"}, ""),
     "a push": ("push", {}, ""),
@@ -101,11 +106,14 @@ BY_MEMBER = {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2"}
 OF_FORK = {**BY_MEMBER, "CI_PROJECT_ID": "2", "GOOGLE_PREVIEW_ACCOUNT": None}
 UP = {"CI_PIPELINE_SOURCE": "web", "CI_COMMIT_BRANCH": "main"}
 RUNS_AT_GITLAB = {
-    "a merge request": (MERGE_REQUEST, "make preview-cloud comment"),
-    "of a fork": (OF_FORK, "make preview"),
-    "of a fork, run by a member": (BY_MEMBER, "make preview comment"),
-    "without Google": ({**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None}, "make preview comment"),
-    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift"),
+    "a merge request": (MERGE_REQUEST, "make test-cluster preview-cloud comment"),
+    "of a fork": (OF_FORK, "make test-cluster preview"),
+    "of a fork, run by a member": (BY_MEMBER, "make test-cluster preview comment"),
+    "without Google": (
+        {**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None},
+        "make test-cluster preview comment",
+    ),
+    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift test-pods"),
     "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand": (UP, "up"),
     "by hand, from a branch": ({**UP, "CI_COMMIT_BRANCH": "branch"}, ""),
@@ -199,11 +207,14 @@ def test_gitlabs_token_is_that_of_one_job() -> None:
     assert "the environment scope `comment`" in (ROOT / "docs/merge-requests.md").read_text()
 
 
-def test_images_are_named_by_digest_but_for_the_one_that_is_listed_as_open() -> None:
+def test_images_are_named_by_digest_but_for_those_that_are_listed_as_open() -> None:
     images = re.findall(r"image: (\S+)", PIPELINE.read_text())
-    (open_one,) = [image for image in images if not re.search("@sha256:[0-9a-f]{64}$", image)]
-    assert open_one.startswith("gcr.io/google.com/cloudsdktool/google-cloud-cli:")
-    assert "Google's client" in (ROOT / "docs/merge-requests.md").read_text().partition("not been tried")[2]
+    open_ones = sorted(image for image in images if not re.search("@sha256:[0-9a-f]{64}$", image))
+    golang, google = open_ones
+    assert google.startswith("gcr.io/google.com/cloudsdktool/google-cloud-cli:")
+    assert golang.startswith("docker.io/library/golang:")
+    page = (ROOT / "docs/merge-requests.md").read_text().partition("not been tried")[2]
+    assert "images of Go and of Google's client" in page
 
 
 def test_up_waits_for_an_approval_and_knows_every_stack() -> None:
@@ -266,7 +277,8 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     gitlab = {line for job in jobs for line in (*job.get("before_script", ()), *job.get("script", ()))}
     (matrix,) = GITLAB["make"]["parallel"]["matrix"]
     assert matrix["CHECKED"] == JOBS["make"]["strategy"]["matrix"]["target"]
-    both = {f"make {target}" for target in (*matrix["CHECKED"], "preview", "preview-cloud", "up", "drift")}
+    alone = ("test-cluster", "test-pods", "preview", "preview-cloud", "up", "drift")
+    both = {f"make {target}" for target in (*matrix["CHECKED"], *alone)}
     assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
     called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}
     comment = GITLAB["comment"]["script"]
@@ -276,14 +288,33 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     assert {line.split()[-1] for line in both | called - {"make $CHECKED"} | {comment[-1]}} <= targets
 
 
+def test_what_a_local_control_plane_needs_is_there_before_it_is_asked_for() -> None:
+    """Its programs are built once for each version, Go is new enough, and pods run in a sandbox."""
+    action = next(file for file in ACTIONS if file.parent.name == "control-plane")
+    cache, *commands = yaml.safe_load(action.read_text())["runs"]["steps"]
+    assert cache["with"]["path"] == ".tools"
+    assert "hashFiles('tools/*/go.sum')" in cache["with"]["key"]
+    install, allow = (step["run"] for step in commands)
+    assert {"bubblewrap", "nftables"} <= set(install.split())
+    assert allow == "sudo sysctl --write kernel.apparmor_restrict_unprivileged_userns=0"
+    minor = max(re.findall(r"^go 1\.(\d+)", "\n".join(map(Path.read_text, MODULES)), re.MULTILINE))
+    for name in ("test-cluster", "test-pods"):
+        assert f"./{action.parent.relative_to(ROOT)}" in {step.get("uses") for step in JOBS[name]["steps"]}
+        job = GITLAB_JOBS[name]
+        assert job["image"].startswith(f"docker.io/library/golang:1.{minor}-")
+        assert job["cache"]["paths"] == [".tools"]
+        assert all((ROOT / file).exists() for file in job["cache"]["key"]["files"])
+        assert {"bubblewrap", "nftables"} <= set(job["before_script"][0].split())
+
+
 def test_every_command_that_make_calls_exists() -> None:
     called = re.findall(r"-m operations ([a-z-]+)", MAKEFILE)
     assert {"preview-comment", "drift"} <= set(called) <= set(COMMANDS)
 
 
 def test_an_action_of_somebody_else_is_pinned_by_commit_and_has_one_version() -> None:
-    used = {use for file in (*WORKFLOWS, ACTION) for use in re.findall(r"uses: (.*)", file.read_text())}
-    used.remove(f"./{ACTION.parent.relative_to(ROOT)}")
+    used = {use for file in (*WORKFLOWS, *ACTIONS) for use in re.findall(r"uses: (.*)", file.read_text())}
+    used -= {f"./{action.parent.relative_to(ROOT)}" for action in ACTIONS}
     for action in used:
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
     assert len(used) == len({action.split("@")[0] for action in used})
