@@ -19,7 +19,7 @@ TRIED: Final = {
     "pulumi up --replace": "test_the_training_is_run_again",
     "pulumi up --refresh --replace": "test_cloudrun_vllm.py",
     "pulumi up --refresh": "test_faults.py",
-    "pulumi refresh --clear-pending-creates": "test_faults.py",
+    "pulumi refresh --clear-pending-creates": "test_killed_engine.py",
     "pulumi destroy --exclude-protected": "test_a_bucket_that_is_protected",
 }
 
