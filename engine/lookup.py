@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -47,8 +48,12 @@ def find(log: Log = _say) -> Engine:
     return _checked(str(go_build.path_of("pulumi")), str(go_build.TOOLS), "remove .tools and try again")
 
 
+@cache
 def _checked(path: str, root: str | None, remedy: str) -> Engine:
-    """The engine at a path, which the SDK finds in `root`, or on PATH for None."""
+    """The engine at a path, which the SDK finds in `root`, or on PATH for None.
+
+    A process asks it for its version once.
+    """
     try:
         found = Engine(automation.PulumiCommand(root=root, skip_version_check=True))
     except (OSError, ValueError, subprocess.CalledProcessError) as error:

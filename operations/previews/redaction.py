@@ -135,15 +135,17 @@ class Redaction:
 
     def _broken(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets are that a line end breaks in two."""
-        places, starts, end = list[int](), list[int](), 0
+        lines, places, starts, end = list[str](), list[int](), list[int](), 0
         for found in _LINE_END.finditer(text):
+            lines.append(text[end : found.start()])
             places += range(end, found.start())
             starts.append(len(places))
             end = found.end()
         if not starts:
             return
+        lines.append(text[end:])
         places += range(end, len(text))
-        for start, end in self._joined("".join(text[place] for place in places), starts):
+        for start, end in self._joined("".join(lines), starts):
             first, last = places[start], places[end - 1] + 1
             if last - first > end - start:
                 yield first, last

@@ -62,8 +62,8 @@ def checkout() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def prompt(checkout: Path) -> Iterator[Typed]:
-    """As `typed`, without a process of its own."""
+def prompt_text(checkout: Path) -> Iterator[Typed]:
+    """The exit status of what is typed and all that it prints, without a process of its own."""
     command, pipe = [sys.executable, "-c", PROMPT], subprocess.PIPE
     with subprocess.Popen(command, cwd=checkout, env=HERE, stdin=pipe, stdout=pipe, text=True) as process:
         into, out = process.stdin, process.stdout
@@ -71,12 +71,22 @@ def prompt(checkout: Path) -> Iterator[Typed]:
 
         def type_(*words: str) -> tuple[int, str]:
             print(json.dumps(words), file=into, flush=True)
-            status, said = json.loads(out.readline())
-            assert len(said.splitlines()) == 1, said
-            return status, said
+            return tuple(json.loads(out.readline()))
 
         yield type_
         into.close()
+
+
+@pytest.fixture(scope="module")
+def prompt(prompt_text: Typed) -> Typed:
+    """As `typed`, without a process of its own."""
+
+    def type_(*words: str) -> tuple[int, str]:
+        status, line = prompt_text(*words)
+        assert len(line.splitlines()) == 1, line
+        return status, line
+
+    return type_
 
 
 def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environment: str) -> tuple[int, str]:
@@ -133,20 +143,17 @@ def test_a_stack_file_that_is_none(
     ],
 )
 def test_a_secret_in_plain_text_is_accepted_by_no_rehearsal_and_no_preview(
-    checkout: Path, key: str, value: str
+    checkout: Path, prompt_text: Typed, key: str, value: str
 ) -> None:
     name = key.removeprefix("llm-stacks:")
     file = (ROOT / "Pulumi.dev.yaml").read_text()
     (checkout / FILE).write_text(f"{file}  {key}: {value}\n")
     try:
         for words in (("rehearsal", "mine", "--preview"), ("operations", "cost", "--stack=mine", PROJECT)):
-            command = [sys.executable, "-m", *words]
-            done = subprocess.run(
-                command, cwd=checkout, env=HERE, capture_output=True, text=True, check=False
-            )
-            assert done.returncode and value not in done.stdout + done.stderr
-            assert f"{name}: is stored in plain text; remove it from the stack file, then" in done.stderr
-            assert f"`pulumi config set --secret {name}`" in done.stderr
+            status, text = prompt_text(*words)
+            assert status and value not in text
+            assert f"{name}: is stored in plain text; remove it from the stack file, then" in text
+            assert f"`pulumi config set --secret {name}`" in text
     finally:
         (checkout / FILE).unlink()
 

@@ -39,7 +39,7 @@ def test_every_cure_that_is_printed_is_one_that_a_test_runs() -> None:
     assert set.union(*map(printed, texts)) == {*TRIED}
 
 
-@pytest.mark.parametrize("stack", ON_GKE)
+@pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["a4-ray", "a4-accelerate"]))
 def test_the_training_is_run_again(stack: str) -> None:
     """After a mistyped token, a licence that was not accepted or wrong input, one more job is made."""
     settings = {"imageUri": plans.IMAGE, "hfToken": "hf_mistyped"}

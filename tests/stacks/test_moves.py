@@ -26,7 +26,7 @@ def started(rehearsal: Rehearsal, start: str) -> bool:
     return cluster.id.rpartition("/")[2].startswith(start)
 
 
-@pytest.mark.parametrize("stack", ON_GKE)
+@pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["tpu-maxtext"]))
 def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
     given = {"imageUri": plans.IMAGE, **NAMES}
     moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
