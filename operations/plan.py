@@ -13,7 +13,7 @@ from engine.configuration import configuration
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
-from stacks.reader import keys_of
+from stacks.reader import as_text, keys_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class StackPlan:
         configuration: Values in plain text by full key, such as `llm-stacks:scenario`; no secrets.
         resources: Every resource with its inputs, by URN; secrets in them are `[secret]`.
         warnings: What its program warns of.
+        recipe: The recipe that it trains, None when it does not train.
     """
 
     stack: str
@@ -32,6 +33,7 @@ class StackPlan:
     configuration: Mapping[str, Any]
     resources: tuple[Planned, ...]
     warnings: tuple[str, ...] = ()
+    recipe: Any = None
 
     def setting(self, name: str) -> Any:
         """A value of the configuration by the key that `pulumi config set` takes; None when it is not set."""
@@ -69,6 +71,8 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         commands = "; ".join(f"pulumi config set {key} VALUE --stack {stack}" for key in keys)
         raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
     planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
+    texts = {key: as_text(value) for key, value in {**found.plain, **found.secret}.items()}
+    settings = stacks.settings(stack, project_name(), texts)
     return StackPlan(
         stack=stack,
         project=str(found.plain["gcp:project"]),
@@ -77,6 +81,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         # The engine lists them in the order in which they happened to be registered.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
+        recipe=getattr(settings, "trained_recipe", None),
     )
 
 

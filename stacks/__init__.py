@@ -10,6 +10,7 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from cloud.credentials import CredentialSettings, find_credentials
 from components.retries import wait_out_refusals
+from stacks.platform import StackSettings
 from stacks.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
 
 Outputs = Mapping[str, pulumi.Input[str]]
@@ -79,6 +80,19 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
         return [], {}
     secrets = [config.full(key) for key, field in keys_of(model).items() if is_secret(field)]
     return [*secrets, *PROVIDER_SECRETS], config.fakes(model)
+
+
+def settings(stack: str, project: str, values: Mapping[str, str]) -> StackSettings:
+    """The settings of a configuration.
+
+    Args:
+        values: Texts by full key. All secrets may be fake.
+
+    Raises:
+        SettingsError: If the configuration has problems.
+    """
+    config = ConfigReader(stack=stack, project=project, values=values, secrets=values)
+    return config.read(scenario_of(config).Settings)
 
 
 def _module_names() -> list[str]:

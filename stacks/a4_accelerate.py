@@ -5,7 +5,7 @@ import pulumi
 from components.batch_job import BatchJob, BatchJobArgs
 from stacks.a4 import A4Settings
 from stacks.platform import Site
-from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, training_platform
+from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
 
 class Settings(GemmaSettings, A4Settings, AwaitableSettings):
@@ -21,19 +21,19 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_memory()
     site = Site(settings)
     platform = training_platform(site, settings, namespace="training")
-    run = platform.run(settings.recipe)
+    run = run_name(settings, platform.code, platform.image)
     job = BatchJob(
         site.name,
         BatchJobArgs(
             namespace=platform.namespace,
-            job_name=settings.recipe,
+            job_name=settings.recipe_name,
             manifest=site.manifests / "job.yaml",
             values={
                 "image": platform.image.uri,
                 "serviceAccount": platform.account.account_name,
                 "capacity": settings.capacity.pod_selectors(),
                 "eviction": settings.capacity.pod_annotations(),
-                "recipe": settings.recipe,
+                "recipe": settings.recipe_name,
                 "tokens": platform.tokens,
                 "bucket": platform.bucket.name_in_command,
                 "run": run,

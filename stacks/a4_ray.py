@@ -11,7 +11,7 @@ from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWo
 from stacks import pins
 from stacks.a4 import A4Settings
 from stacks.platform import Site
-from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, training_platform
+from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
 GPUS_PER_WORKER: Final = 8
 
@@ -49,13 +49,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         tokens=platform.tokens,
         depends_on=platform.depends_on,
     )
-    run = platform.run(settings.recipe, settings.workers)
+    run = run_name(settings, platform.code, platform.image, settings.workers)
     job = RayJob(
         site.name,
         RayJobArgs(
-            job_name=settings.recipe,
+            job_name=settings.recipe_name,
             entrypoint=joined(
-                f"python -m finetune ray --recipe {settings.recipe} --storage gs://",
+                f"python -m finetune ray --recipe {settings.recipe_name} --storage gs://",
                 platform.bucket.name_in_command,
                 f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
                 *(f" {argument}" for argument in settings.limit_arguments),

@@ -9,14 +9,13 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from cloud.machines import L4
 from components.bucket import Bucket
 from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudRunService, CloudRunServiceArgs
-from components.fingerprint import fingerprint
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
 from stacks import pins, training
 from stacks.platform import Name, Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, tokens_of, training_image
+from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -120,9 +119,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
     packages = [training.FINETUNE, training.ENDING]
-    code = BucketCode(site.name, BucketCodeArgs(bucket=bucket.bucket_name, packages=packages))
-    # The same code with the same libraries is the same run, and resumes.
-    run = f"{settings.recipe}-{fingerprint(code.digest, image.fingerprint)}"
+    code = BucketCode(
+        site.name,
+        BucketCodeArgs(bucket=bucket.bucket_name, packages=packages, recipe=settings.recipe_file),
+    )
+    run = run_name(settings, code, image)
     storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
         site.name,
@@ -133,7 +134,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             image=image.uri,
             command=[
                 *("python", "-m", "finetune", "local"),
-                *("--recipe", settings.recipe, "--storage", storage, "--run", run),
+                *("--recipe", settings.recipe_name, "--storage", storage, "--run", run),
                 *settings.limit_arguments,
             ],
             # Files that a container writes are in its memory, which has room for 2 GB of model.

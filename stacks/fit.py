@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Final
 
 from cloud.machines import Accelerator
-from workloads.finetune.recipe import FIT, load_recipe
+from workloads.finetune.recipe import FIT, Recipe
 
 # Shares of the memory above which a run is doubtful or hopeless. The figures leave out the CUDA context, the
 # kernels' own buffers and memory that the allocator cannot reuse.
@@ -13,13 +13,15 @@ _DOUBTFUL: Final = 0.9
 _HOPELESS: Final = 1.0
 
 
-def doubt_of(name: str, gpu: Accelerator, gpus: int) -> str:
+def doubt_of(recipe: Recipe, name: str, gpu: Accelerator, gpus: int) -> str:
     """A warning if a recipe may not fit into the memory of `gpus` GPUs or more; empty if it fits.
+
+    Args:
+        name: Name of the recipe for the text.
 
     Raises:
         ValueError: If a training step needs more memory than a GPU has.
     """
-    recipe = load_recipe(name)
     figures = json.loads(FIT.read_text()).values()
     computed = chain.from_iterable(
         figure["points"] for figure in figures if figure["digest"] == recipe.memory_digest

@@ -23,6 +23,7 @@ from stacks.training import (
     GemmaSettings,
     GkeTrainingSettings,
     TrainingPlatform,
+    run_name,
     training_platform,
 )
 
@@ -200,7 +201,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     queue = _queue(site, settings, platform)
     nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
     server = _server(site, settings, platform, queue, nodes)
-    run = platform.run(settings.recipe, TRAINING_PODS * GPUS_PER_POD)
+    run = run_name(settings, platform.code, platform.image, TRAINING_PODS * GPUS_PER_POD)
     job = _fine_tune(site, settings, platform, queue, nodes, run)
     message = '{"role": "user", "content": "Why is the sky blue?"}'
     question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
@@ -309,7 +310,7 @@ def _fine_tune(
         site.name,
         BatchJobArgs(
             namespace=platform.namespace,
-            job_name=settings.recipe,
+            job_name=settings.recipe_name,
             manifest=site.manifests / "finetune.yaml",
             values={
                 "queue": queue.queue_name,
@@ -319,7 +320,7 @@ def _fine_tune(
                 "size": _pod_size(settings.machine),
                 "eviction": settings.capacity.pod_annotations(),
                 "image": platform.image.uri,
-                "recipe": settings.recipe,
+                "recipe": settings.recipe_name,
                 "tokens": platform.tokens,
                 "bucket": platform.bucket.name_in_command,
                 "run": run,

@@ -74,6 +74,14 @@ class BucketSettings(StackSettings):
 class RunSettings(StackSettings):
     """Settings of every scenario whose runs end."""
 
+    run: Annotated[str | None, Hint(values="at most 63 letters, digits, '.', '_' or '-'")] = Field(
+        None,
+        # As `RUN_NAME` of the trainers has it.
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="Name of the run. A run with this name in the bucket goes on, also with other code, "
+        "other libraries or another image. By default the name is the recipe's, with a digest of everything "
+        "that the run depends on.",
+    )
     max_run_hours: int | None = Field(
         None,
         ge=1,

@@ -151,11 +151,7 @@ class ConfigReader:
             SettingsError: If the configuration has problems. It lists all of them.
         """
         fields, problems = keys_of(model), list[Problem]()
-        tree = {
-            key: _parsed(text, fields[key].annotation) if key in fields else text
-            for key, text in self._values.items()
-            if key in fields or ":" not in key
-        }
+        tree = self._tree(fields)
         try:
             # Half of a surrogate pair, which is not valid text, becomes a question mark.
             settings = model.model_validate_json(
@@ -187,6 +183,20 @@ class ConfigReader:
     def full(self, key: str) -> str:
         """A key with its namespace."""
         return key if ":" in key else f"{self._project}:{key}"
+
+    def _tree(self, fields: Mapping[str, FieldInfo]) -> dict[str, object]:
+        """The values for pydantic. A map is one value, although its keys were opened."""
+        tree: dict[str, object] = {}
+        for key, text in self._values.items():
+            map_key, _, inner_key = key.partition(".")
+            entries = tree.setdefault(map_key, {}) if inner_key and _is_map(fields.get(map_key)) else None
+            if isinstance(entries, dict):
+                entries[inner_key] = text
+            elif key in fields:
+                tree[key] = _parsed(text, fields[key].annotation)
+            elif ":" not in key:
+                tree[key] = text
+        return tree
 
     def _problem(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
         """An error of pydantic as a problem in plain words. None if it only follows from another one."""
@@ -294,11 +304,15 @@ def without_none(kind: Any) -> Any:
     return next(inner for inner in get_args(kind) if inner is not NoneType)
 
 
+def _is_map(field: FieldInfo | None) -> bool:
+    return field is not None and get_origin(field.annotation) is dict
+
+
 def _parsed(text: str, kind: Any) -> object:
-    """The value of a text for pydantic: parsed as JSON if the field is a number, a boolean or a list."""
+    """The value of a text for pydantic: parsed as JSON, except for texts and words."""
     kind = without_none(kind)
     is_list = get_origin(kind) is tuple
-    if text.strip() == "null" or not (is_list or kind in (bool, int)):
+    if text.strip() == "null" or not (is_list or kind in (bool, int) or get_origin(kind) is dict):
         return text
     try:
         return json.loads(text)

@@ -1,14 +1,13 @@
 """tpu-maxtext: trains Llama 3 8B with MaxText on a TPU v6e slice, with Ray on GKE Standard."""
 
-import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from itertools import chain
 from math import prod
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pulumi
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
@@ -17,7 +16,8 @@ from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
-from stacks.training import HUB_TOKEN, AwaitableSettings, TrainingPlatform, named_recipe, training_platform
+from stacks.recipe import RECIPE
+from stacks.training import HUB_TOKEN, AwaitableSettings, TrainingPlatform, run_name, training_platform
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
 MAXTEXT: Final = WORKLOADS / "maxtext"
@@ -28,20 +28,23 @@ _HEAD_DISK_GB: Final = 100
 # For images and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
 
-_Recipe = Annotated[str, AfterValidator(named_recipe(load_recipe)), Hint(values="the name of a recipe")]
 _Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES})
 
 
 class Settings(AwaitableSettings):
     """Settings of tpu-maxtext."""
 
+    load_recipe = staticmethod(load_recipe)
+    package = MAXTEXT / "maxtext_driver"
     hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
         None, description="Hugging Face read token, for a gated data set or model."
     )
-    recipe: _Recipe = Field(
+    recipe: Annotated[str, RECIPE] = Field(
         "llama3-8b",
-        description="Recipe, which says what is trained, and how: a file in "
-        "`workloads/maxtext/maxtext_driver/recipes`, without `.yaml`.",
+        description="Recipe, which says what is trained, and how: the name of a file in "
+        "`workloads/maxtext/maxtext_driver/recipes`, without `.yaml`, or the path of a file of your own, "
+        "such as `./mine.yaml`.",
+        validate_default=True,
     )
     # The tutorial's slice.
     topology: _Topology = Field(
@@ -74,19 +77,20 @@ class Settings(AwaitableSettings):
         return TPU_SLICES[self.topology]
 
     @property
-    def overrides(self) -> tuple[str, ...]:
-        """MaxText settings, as `KEY=VALUE`, that override the recipe's."""
+    def trained_recipe(self) -> Any:
+        """The recipe with the values of this stack in place, its data set among them."""
         if not self.dataset:
-            return ()
-        return (
+            return super().trained_recipe
+        data = {
             # With Grain a resumed run continues with the next row.
-            "dataset_type=grain",
-            "grain_file_type=parquet",
-            f"grain_train_files={self.dataset}",
+            "dataset_type": "grain",
+            "grain_file_type": "parquet",
+            "grain_train_files": self.dataset,
             # Llama 3's tokenizer from MaxText's package: Meta's repository on the Hub is gated.
-            "tokenizer_type=tiktoken",
-            "tokenizer_path=tokenizer_llama3.tiktoken",
-        )
+            "tokenizer_type": "tiktoken",
+            "tokenizer_path": "tokenizer_llama3.tiktoken",
+        }
+        return self.recipe_with(self.recipe, {**data, **self.recipe_set})
 
     @field_validator("topology")
     @classmethod
@@ -99,7 +103,8 @@ class Settings(AwaitableSettings):
         if "recipe" not in info.data:
             return topology
         recipe = info.data["recipe"]
-        maxtext = {"ici_fsdp_parallelism": -1, **load_recipe(recipe).maxtext}
+        settings = cls.recipe_with(recipe, info.data.get("recipe_set", {})).maxtext
+        maxtext = {"ici_fsdp_parallelism": -1, **settings}
         sizes = [size for name, size in maxtext.items() if name.startswith("ici_") and isinstance(size, int)]
         fixed, chips = prod(size for size in sizes if size > 0), TPU_SLICES[topology].chips
         if chips % fixed or (chips != fixed and -1 not in sizes):
@@ -151,7 +156,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ray_operator=True,
         nodes=StandardNodes.with_tpu_slice(settings.zone),
         folder=MAXTEXT,
-        package=MAXTEXT / "maxtext_driver",
     )
     nodes = [_head_pool(site, settings, platform).ready, _slice_pool(site, settings, platform).ready]
     ray = RayClusterArgs(
@@ -164,15 +168,19 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         bucket=platform.bucket.name_in_command,
         depends_on=[*platform.depends_on, *nodes],
     )
-    run = platform.run(settings.recipe, tpu_slice.topology, settings.overrides)
-    arguments = [*settings.limit_arguments, *(f"--set={override}" for override in settings.overrides)]
+    run = run_name(settings, platform.code, platform.image, tpu_slice.topology)
     job = RayJob(
         site.name,
         RayJobArgs(
-            job_name=settings.recipe,
-            entrypoint=f"python -m maxtext_driver --recipe {settings.recipe} --output {BUCKET_MOUNT} "
-            f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology} "
-            f"--accelerator TPU-V6E {shlex.join(arguments)}".rstrip(),
+            job_name=settings.recipe_name,
+            entrypoint=" ".join(
+                [
+                    f"python -m maxtext_driver --recipe {settings.recipe_name} --output {BUCKET_MOUNT}",
+                    f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology}",
+                    "--accelerator TPU-V6E",
+                    *settings.limit_arguments,
+                ]
+            ),
             code=platform.code,
             cluster=ray,
             wait=settings.wait_for_training,

@@ -1,13 +1,13 @@
 """The parts that training adds to a platform: an image, code, tokens, and on GKE a bucket for the pods."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 import pulumi
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from cloud import cloudbuild
 from cloud.machines import Accelerator
@@ -18,19 +18,19 @@ from components.fingerprint import fingerprint
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
 from components.token import HuggingFaceToken, Token, TokenArgs, WandbKey
-from components.training_code import TrainingCode, TrainingCodeArgs
+from components.training_code import BucketCode, TrainingCode, TrainingCodeArgs
 from stacks.fit import doubt_of
 from stacks.platform import (
     WORKLOADS,
     BucketSettings,
     GkePlatform,
     GkeSettings,
-    RunSettings,
     Site,
     StandardNodes,
     gke_platform,
 )
 from stacks.reader import REGION, Hint, parsed_by
+from stacks.recipe import RECIPE, RecipeSettings
 from workloads.finetune.recipe import load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
@@ -38,27 +38,15 @@ FINETUNE: Final = WORKLOADS / "finetune"
 ENDING: Final = WORKLOADS / "ending"
 
 
-def named_recipe(load: Callable[[str], object]) -> Callable[[str], str]:
-    """A check of a recipe's name. `load` reads the recipe, or raises a ValueError with the problem."""
-
-    def check(name: str) -> str:
-        if "/" in name or name.endswith(".yaml"):
-            raise ValueError(f"{name!r} is a path; give a file's name without folder and .yaml")
-        load(name)
-        return name
-
-    return check
-
-
 GemmaRecipe = Annotated[
     str,
-    AfterValidator(named_recipe(load_recipe)),
     Field(
-        description="Recipe, which says what is trained, and how: a file in `workloads/finetune/recipes`, "
-        "without `.yaml`.",
+        description="Recipe, which says what is trained, and how: the name of a file in "
+        "`workloads/finetune/recipes`, without `.yaml`, or the path of a file of your own, such as "
+        "`./my-rows.yaml`.",
         validate_default=True,
     ),
-    Hint(values="the name of a recipe"),
+    RECIPE,
 ]
 # An access token, or the token of a sign-in at the Hub.
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
@@ -77,11 +65,10 @@ def _one_word(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class TrainingSettings(BucketSettings, RunSettings):
+class TrainingSettings(BucketSettings, RecipeSettings):
     """Settings of every scenario that trains."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN]
-    recipe: str  # every scenario declares it again, because each workload has its own recipes
     image: Annotated[
         Image | None,
         parsed_by(Image.parse),
@@ -137,6 +124,8 @@ class GemmaSettings(TrainingSettings):
         gpus: Smallest number of GPUs that it trains on.
     """
 
+    load_recipe = staticmethod(load_recipe)
+    package = FINETUNE
     gpu: ClassVar[Accelerator]
     gpus: ClassVar[int]
     hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
@@ -160,13 +149,14 @@ class GemmaSettings(TrainingSettings):
 
     @field_validator("recipe")
     @classmethod
-    def _fits_the_gpus(cls, recipe: str) -> str:
-        doubt_of(recipe, cls.gpu, cls.gpus)
+    def _fits_the_gpus(cls, recipe: str, info: ValidationInfo) -> str:
+        trained_recipe = cls.recipe_with(recipe, info.data.get("recipe_set", {}))
+        doubt_of(trained_recipe, recipe, cls.gpu, cls.gpus)
         return recipe
 
     def warn_of_memory(self) -> None:
         """Warns about a recipe with which a run may run out of memory."""
-        if doubt := doubt_of(self.recipe, self.gpu, self.gpus):
+        if doubt := doubt_of(self.trained_recipe, self.recipe, self.gpu, self.gpus):
             pulumi.log.warn(doubt)
 
 
@@ -249,9 +239,13 @@ class TrainingPlatform(GkePlatform):
     code: TrainingCode
     image: Image
 
-    def run(self, recipe: str, *more: object) -> str:
-        """Name of a run. With the same code, libraries and `more` it is the same run, which resumes."""
-        return f"{recipe}-{fingerprint(self.code.digest, self.image.fingerprint, *more)}"
+
+def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image: Image, *more: object) -> str:
+    """Name of the run, which resumes under the same name.
+
+    By default it contains a digest of everything that the run depends on: recipe, code, libraries and `more`.
+    """
+    return settings.run or f"{settings.recipe_name}-{fingerprint(code.run_digest, image.fingerprint, *more)}"
 
 
 def training_platform(
@@ -263,7 +257,6 @@ def training_platform(
     ray_operator: bool = False,
     nodes: StandardNodes | None = None,
     folder: Path = FINETUNE,
-    package: Path = FINETUNE,
 ) -> TrainingPlatform:
     """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
 
@@ -271,7 +264,6 @@ def training_platform(
 
     Args:
         folder: Folder with the Dockerfile. The image and the service account have the folder's name.
-        package: Folder of the Python package that the pods get as their code.
     """
     if settings.capacity_type is CapacityType.SPOT:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
@@ -300,6 +292,13 @@ def training_platform(
     tokens = tokens_of(site, settings, namespace=platform.namespace)
     for token in tokens:
         platform.depends_on.extend(token.access)
-    code = TrainingCode(site.name, TrainingCodeArgs(namespace=platform.namespace, packages=[package, ENDING]))
+    code = TrainingCode(
+        site.name,
+        TrainingCodeArgs(
+            namespace=platform.namespace,
+            packages=[settings.package, ENDING],
+            recipe=settings.recipe_file,
+        ),
+    )
     variables = [token.in_pods() for token in tokens]
     return TrainingPlatform(**vars(platform), bucket=bucket, tokens=variables, code=code, image=image)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,8 +25,6 @@ from operations.findings import Finding, fine, problem, unknown
 from operations.machines import containers_of
 from operations.plan import StackPlan
 from operations.retries import retrying
-from workloads.finetune.recipe import RECIPES, load_recipe
-from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 _TIMEOUT_S: Final = 20.0
 
@@ -76,16 +73,9 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
     """Models and data sets that the plan's commands name, each once: `model` or `dataset`, name, revision."""
     found: dict[tuple[str, str, str | None], None] = {}
+    sources = plan.recipe.sources.values() if plan.recipe else ()
+    found.update(((source.kind, source.name, source.revision), None) for source in sources)
     for command in _commands(plan):
-        recipe = re.search(r"--recipe[= ](\S+)", command)
-        if recipe and "-m maxtext_driver" in command:
-            overrides = [word[6:] for word in shlex.split(command) if word.startswith("--set=")]
-            for source in maxtext.load_recipe(recipe[1], overrides).sources.values():
-                found[source.kind, source.name, source.revision] = None
-        elif recipe and (RECIPES / f"{recipe[1]}.yaml").exists():
-            trained = load_recipe(recipe[1])
-            for kind, source in (("model", trained.model), ("dataset", trained.data)):
-                found[kind, source.name, source.revision] = None
         # What vLLM is told to serve, where that is a model of the Hub and no directory.
         served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?: --revision=(\S+))?(?= |$)", command)
         found |= {("model", name, revision or None): None for name, revision in served}

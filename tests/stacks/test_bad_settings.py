@@ -123,7 +123,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
         "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
-        "recipe, scanImages, scenario, serveNotGood, subnet, wandbKey",
+        "recipe, recipeSet, run, scanImages, scenario, serveNotGood, subnet, wandbKey",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},
@@ -257,7 +257,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucketName, buildRegion, capacity.reservation, "
         "capacity.type, clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, "
-        "holdUpgrades, imageUri, maxRunHours, recipe, scanImages, scenario, topology, waitForTraining, zone",
+        "holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, scenario, topology, "
+        "waitForTraining, zone",
     ),
 ]
 

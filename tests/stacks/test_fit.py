@@ -10,7 +10,6 @@ import pytest
 from cloud.machines import L4
 from stacks import fit
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
-from workloads.finetune import recipe
 from workloads.finetune.recipe import FIT, RECIPES, load_recipe
 
 RECIPE = "gemma-3-1b-emoji"
@@ -126,9 +125,7 @@ def test_a_setting_that_takes_memory_makes_them_another_recipes(change: str) -> 
     assert load_recipe(RECIPE, [change]).memory_digest != load_recipe(RECIPE).memory_digest
 
 
-def test_a_copy_under_another_name_has_the_figures_of_the_original(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine.yaml").write_text((RECIPES / f"{RECIPE}.yaml").read_text())
-    monkeypatch.setattr(recipe, "RECIPES", tmp_path)
-    assert fit.doubt_of("mine", L4, 1) == ""
+def test_a_copy_under_another_name_has_the_figures_of_the_original(tmp_path: Path) -> None:
+    copy = tmp_path / "mine.yaml"
+    copy.write_text((RECIPES / f"{RECIPE}.yaml").read_text())
+    assert fit.doubt_of(load_recipe(str(copy)), "mine", L4, 1) == ""

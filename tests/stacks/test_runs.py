@@ -102,7 +102,7 @@ def checkout(tmp_path: Path) -> Path:
 def edit(checkout: Path, *files: str) -> None:
     for file in files:
         path = checkout / "workloads" / file
-        path.write_text(path.read_text() + "# one line more\n")
+        path.write_text(path.read_text() + ("one-line==1\n" if file.endswith(".txt") else "ONE_LINE = 1\n"))
 
 
 @pytest.mark.parametrize("recipe", ["gemma-3.1-mine", "4b-vision"])

@@ -19,7 +19,7 @@ def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
     assert load(CLOUDRUN).recipe == "gemma-3-1b-emoji"
     assert (l4.machine.name, l4.nodes, l4.min_nodes, l4.zones) == ("g2-standard-24", 3, 3, ("us-central1-a",))
     assert (tpu.slice.topology, tpu.slice.machine.name, tpu.slice.hosts) == ("4x4", "ct6e-standard-4t", 4)
-    assert (tpu.recipe, tpu.overrides, tpu.hf_token) == ("llama3-8b", (), None)
+    assert (tpu.recipe, tpu.dataset, tpu.hf_token) == ("llama3-8b", None, None)
     assert l4.capacity_type is tpu.capacity_type is CapacityType.ON_DEMAND
 
 
@@ -50,7 +50,9 @@ def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
     "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d@v1.0/en/0-*.parquet", "/data/mine/*.parquet"]
 )
 def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
-    assert f"grain_train_files={files}" in load({**TPU_MAXTEXT, "llm-stacks:dataset": files}).overrides
+    settings = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
+    assert settings.trained_recipe.maxtext["grain_train_files"] == files
+    assert settings.trained_recipe.maxtext["dataset_type"] == "grain"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,6 @@ def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) 
 
 def test_a_scenario_without_runs_or_a_bucket_has_no_settings_of_them() -> None:
     """A server that took `maxRunHours` would be told that it ends by itself."""
-    assert not {"maxRunHours", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
-    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"maxRunHours"}
+    assert not {"maxRunHours", "run", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
+    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"maxRunHours", "run"}
     assert {*keys_of(BucketSettings)} - {*keys_of(StackSettings)} == {"bucketName", "forceDestroy"}

@@ -119,18 +119,7 @@ def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run(
     [
         ({}, {"recipe": "llama3-8b", "workers": 4, "topology": "4x4", "overrides": []}),
         ({"recipe": "llama3-8b-tutorial"}, {"recipe": "llama3-8b-tutorial"}),
-        (
-            {"dataset": "hf://datasets/o/d/*.parquet"},
-            {
-                "overrides": [
-                    "dataset_type=grain",
-                    "grain_file_type=parquet",
-                    "grain_train_files=hf://datasets/o/d/*.parquet",
-                    "tokenizer_type=tiktoken",
-                    "tokenizer_path=tokenizer_llama3.tiktoken",
-                ]
-            },
-        ),
+        ({"run": "my-first", "maxRunHours": "9"}, {"run": "my-first", "max_run_hours": 9}),
     ],
 )
 def test_the_driver_understands_what_it_is_asked(
@@ -169,11 +158,13 @@ def test_the_code_runs_as_it_is_laid_out(plan: Plan, tmp_path: Path) -> None:
         path = tmp_path / item["path"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(texts[item["key"]])
-    found = "*recipe.RECIPES.glob('*.yaml')"
-    program = f"from maxtext_driver import __main__, recipe; print(__main__.__file__, {found})"
-    first, *others = subprocess.check_output([sys.executable, "-c", program], cwd=tmp_path, text=True).split()
-    assert first == str(tmp_path / "maxtext_driver" / "__main__.py")
-    assert {Path(other).name for other in others} == {file.name for file in recipe.RECIPES.glob("*.yaml")}
+    program = (
+        "from maxtext_driver import __main__, recipe; "
+        "print(__main__.__file__, recipe.load_recipe('llama3-8b').steps, *recipe.RECIPES.iterdir())"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", program], cwd=tmp_path, text=True).split()
+    package = tmp_path / "maxtext_driver"
+    assert printed == [str(package / "__main__.py"), "100", str(package / "recipes" / "llama3-8b.yaml")]
 
 
 # What runs again, and what does not
@@ -184,7 +175,7 @@ def test_another_recipe_or_data_set_is_another_run(
     settings: dict[str, str], standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:
     plan = next_plan(**settings)
-    assert plans.changes(plan) == {"tpu-maxtext-ray-job": "replace"}
+    assert plans.changes(plan) == {"tpu-maxtext-code": "replace", "tpu-maxtext-ray-job": "replace"}
     assert run_of(job(plan)) != run_of(job_of(standing))
 
 

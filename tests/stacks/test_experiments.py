@@ -1,0 +1,127 @@
+"""A second experiment: another recipe, other values of it, or a name, and what that does to the runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from engine.project import ROOT
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.checkout import copy_of_program
+from tests.stacks.configuration import TPU_MAXTEXT, load, problems
+
+STACKS = plans.stacks_with("recipe")
+RECIPES = {"tpu-maxtext": "maxtext/maxtext_driver/recipes", "others": "finetune/recipes"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the program that a test may edit."""
+    return copy_of_program(tmp_path)
+
+
+def recipes_of(stack: str, checkout: Path) -> list[Path]:
+    """The files of all recipes that a stack could name."""
+    folder = RECIPES.get(stack, RECIPES["others"])
+    return sorted((checkout / "workloads" / folder).glob("*.yaml"))
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
+def test_a_new_recipe_an_edited_one_of_another_stack_and_a_comment_change_no_plan(
+    stack: str, checkout: Path
+) -> None:
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}, checkout=checkout) as rehearsal:
+        rehearsal.up()
+        (run,) = plans.runs(plans.standing_plan(rehearsal))
+        for recipe in recipes_of(stack, checkout):
+            text = recipe.read_text()
+            if run.startswith(f"{recipe.stem}-"):
+                recipe.write_text(f"# A comment.\n{text}")
+            else:
+                recipe.write_text(text.replace("training:", "training:\n  seed: 7"))
+            (recipe.parent / "mine.yaml").write_text(text)
+        assert rehearsal.preview().changed == 0
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-accelerate", "cloudrun-vllm"]))
+def test_an_edited_docstring_of_the_trainer_goes_on_with_the_run(stack: str, checkout: Path) -> None:
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}, checkout=checkout) as rehearsal:
+        rehearsal.up()
+        before = plans.runs(plans.standing_plan(rehearsal))
+        module = checkout / "workloads" / "ending" / "writer.py"
+        module.write_text(module.read_text() + '"""A text."""  # and a comment\n')
+        plan = rehearsal.preview()
+        assert plan.changed
+        assert plans.runs(plan) == before
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["l4-kueue", "tpu-maxtext"]))
+def test_a_run_with_a_name_goes_on_with_other_code_libraries_and_values(stack: str) -> None:
+    change = {"steps": "7"} if stack == "tpu-maxtext" else {"training.seed": "7"}
+    images = [f"{plans.IMAGE[:-1]}{digit}" for digit in "12"]
+    plan = plans.shipped(stack, run="my-run", imageUri=images[0])
+    other = plans.shipped(stack, run="my-run", imageUri=images[1])
+    changed = plans.shipped(stack, run="my-run", imageUri=images[0], recipeSet=json.dumps(change))
+    assert plans.runs(plan) == plans.runs(other) == plans.runs(changed) == {"my-run"}
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
+def test_other_values_of_the_recipe_are_another_run(stack: str) -> None:
+    value = '{"steps": 7}' if stack == "tpu-maxtext" else '{"training": {"learning_rate": 1e-4}}'
+    shipped = plans.shipped(stack, imageUri=plans.IMAGE)
+    plan = plans.shipped(stack, imageUri=plans.IMAGE, recipeSet=value)
+    assert plans.runs(plan).isdisjoint(plans.runs(shipped))
+
+
+def test_the_pods_train_with_the_values_of_the_stack() -> None:
+    """A bucket's objects are secret in a plan, so a ConfigMap shows it."""
+    plan = plans.shipped("a4-ray", recipeSet='{"training": {"learning_rate": 1e-4}}')
+    texts = plans.named(plan, "a4-ray-code").inputs["data"]
+    (recipe,) = (yaml.safe_load(text) for name, text in texts.items() if name.endswith(".yaml"))
+    assert recipe["training"]["learning_rate"] == 1e-4
+    assert recipe["training"]["epochs"] == 3  # as in the file
+
+
+def test_a_recipe_may_be_a_file_anywhere(tmp_path: Path) -> None:
+    file = tmp_path / "My_rows.v2.yaml"
+    file.write_text((ROOT / "workloads/finetune/recipes/gemma-3-4b-vision.yaml").read_text())
+    plan = plans.previewed("a4-ray", {"recipe": str(file)})
+    (run,) = plans.runs(plan)
+    assert run.startswith("My_rows.v2-")
+    assert plans.only(plan, ":ray.io/v1:RayJob").inputs["metadata"]["name"].startswith("my-rows-v2-")
+
+
+def test_a_path_begins_at_the_folder_of_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = "./workloads/finetune/recipes/gemma-3-4b-vision.yaml"
+    assert load({"llm-stacks:recipe": file}).recipe_name == "gemma-3-4b-vision"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "problem"),
+    [
+        (
+            {"llm-stacks:recipeSet": '{"training.learning_rat": "1e-4"}'},
+            "unknown key training.learning_rat (did you mean learning_rate?)",
+        ),
+        ({"llm-stacks:recipeSet": '{"training": {"epochs": 0}}'}, "training.epochs must be greater than 0"),
+        ({"llm-stacks:recipeSet": "epochs"}, "'epochs' is not a map of a recipe's keys and values"),
+        ({**TPU_MAXTEXT, "llm-stacks:recipeSet": '{"steps": 0}'}, "steps must be a whole number"),
+        ({"llm-stacks:recipe": "./nowhere.yaml"}, "nowhere.yaml does not exist"),
+        ({"llm-stacks:run": "a run"}, "'a run' is not at most 63 letters, digits"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_made(
+    configuration: dict[str, str | None], problem: str
+) -> None:
+    (text,) = problems(configuration)
+    assert problem in text
+
+
+def test_a_file_whose_name_no_command_can_take_is_rejected(tmp_path: Path) -> None:
+    file = tmp_path / "my rows; more.yaml"
+    file.write_text((ROOT / "workloads/finetune/recipes/gemma-3-4b-vision.yaml").read_text())
+    (text,) = problems({"llm-stacks:recipe": str(file)})
+    assert "rename the file, with at most 54 letters" in text
