@@ -139,6 +139,17 @@ def test_what_killed_writers_have_left_is_deleted_when_a_run_is_claimed(tmp_path
     assert [path.name for path in folder.path.glob("*.part")] == ["run.json.2.part"]
 
 
+def test_a_run_goes_on_with_other_flags_of_the_compiler_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, placement = RunFolder(tmp_path, "mine"), Placement(workers=4, topology="4x4")
+    recipe = load_recipe("llama3-8b")
+    folder.claim(recipe, placement)
+    folder.claim(recipe.model_copy(update={"libtpu_flags": ("--a=1",)}), placement)
+    assert "run mine in" in (told := capsys.readouterr().out)
+    assert "goes on with another libtpu_flags than it began with" in told
+
+
 def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, name="../other") == 2
     assert "--run must be at most 63 letters" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """A run's directory: what counts as complete. No library of training is imported."""
 
 import json
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -238,9 +239,7 @@ def test_a_run_is_not_continued_with_another_recipe_or_number_of_workers(
     recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
     assert run.claim(recipe, 16) is False
     assert run.claim(recipe, 16) is False
-    with pytest.raises(
-        InputError, match=r"was started with another workers; give this one a --run of its own"
-    ):
+    with pytest.raises(InputError, match=r"was started with another workers; give this one another name"):
         run.claim(recipe, 8)
     path = Path(run.folder.uri, "run.json")
     path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 2'))
@@ -261,6 +260,50 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_continued(run: RunFolder
     path.write_text(json.dumps(recorded))
     with pytest.raises(InputError, match=r"another training\.seed;"):
         run.claim(recipe, 16)
+
+
+def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
+    run.claim(recipe, 16)
+    path = Path(run.folder.uri, "run.json")
+    recorded = json.loads(path.read_text())
+    recorded["versions"]["finetune/training.py"] = "another"
+    recorded["versions"]["torch"] = "2.0.0"
+    path.write_text(json.dumps(recorded))
+    capsys.readouterr()
+    assert run.claim(recipe, 16) is False
+    line = capsys.readouterr().out
+    assert re.fullmatch(
+        r"run mine in \S+ goes on with another finetune/training\.py, torch \(2\.0\.0, now \S+\) than it "
+        r"began with\n",
+        line,
+    )
+
+
+def test_a_run_whose_record_has_no_versions_goes_on_without_a_word(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
+    run.claim(recipe, 16)
+    path = Path(run.folder.uri, "run.json")
+    recorded = json.loads(path.read_text())
+    del recorded["versions"]
+    path.write_text(json.dumps(recorded))
+    capsys.readouterr()
+    assert run.claim(recipe, 16) is False
+    assert not capsys.readouterr().out
+
+
+def test_a_run_goes_on_with_other_periods_and_questions(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.claim(load_recipe("gemma-3-1b-emoji", DIRECTORIES), 1)
+    changes = ["training.save_every_steps=5", "evaluation.max_new_tokens=9"]
+    assert run.claim(load_recipe("gemma-3-1b-emoji", [*DIRECTORIES, *changes]), 1) is False
+    told = capsys.readouterr().out
+    assert "another evaluation.max_new_tokens, training.save_every_steps than it began with" in told
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 64])

@@ -1,7 +1,8 @@
 """A run's directory: its files, and which of them mark something as complete.
 
-    run.json                         the recipe and the number of workers that the run was started with, and
-                                     the commits that model and data set had then
+    run.json                         the recipe, the number of workers and the versions of code and libraries
+                                     that the run was started with, and the commits that model and data set
+                                     had then
     checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
                                      written last, lists the files with sizes and checksums
     best-00000020/                   the adapter of the best evaluation so far, marked as a checkpoint is
@@ -28,8 +29,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import ending
 from ending.errors import InputError, PassingError
-from ending.files import differences, read_json
+from ending.files import read_json
+from ending.record import compare, versions
 from ending.writer import Writer
 from finetune.data_files import version
 from finetune.recipe import Recipe, with_defaults
@@ -41,6 +44,22 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Files of a checkpoint that nobody needs who loads the adapter.
 NOT_OF_ADAPTER = re.compile(
     r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json|COMPLETE\.json"
+)
+# Libraries that decide what a run computes, or how its checkpoints are written.
+LIBRARIES = ("accelerate", "bitsandbytes", "datasets", "peft", "ray", "torch", "transformers", "trl")
+# Keys and sections of a recipe that a later start of a run may change. A checkpoint does not depend on them.
+MAY_CHANGE = frozenset(
+    {
+        "evaluation",
+        "training.checkpoints_to_keep",
+        "training.hub_model_id",
+        "training.hub_private_repo",
+        "training.loader_processes",
+        "training.log_every_steps",
+        "training.push_to_hub",
+        "training.report_to",
+        "training.save_every_steps",
+    }
 )
 
 # Size in bytes, and checksum.
@@ -68,23 +87,22 @@ class RunFolder:
         self.writer = Writer(self.folder, run)
 
     def claim(self, recipe: Recipe, workers: int) -> bool:
-        """Record recipe and number of workers, or compare with the record; True when the run is finished.
+        """Record recipe, number of workers and versions, or compare them; True when the run is finished.
 
-        Raises InputError when they differ, because the order of rows and the schedule would change half-way,
-        and when the storage cannot be written.
+        Raises InputError as `ending.record.compare` does, and when the storage cannot be written.
         """
-        wanted = {"recipe": recipe.to_dict(), "workers": workers}
+        packages = [Path(__file__).parent, Path(ending.__file__).parent]
+        wanted = {
+            "recipe": recipe.to_dict(),
+            "workers": workers,
+            "versions": versions(packages, LIBRARIES),
+        }
         recorded = self._record()
         self.folder.remove_stale_parts()
         if recorded is None:
             self._write_record(wanted)
             return False
-        changed = sorted(differences({key: recorded[key] for key in wanted}, wanted))
-        if changed:
-            raise InputError(
-                f"run {self.name} in {self.folder.uri} was started with another {', '.join(changed)}; "
-                "give this one a --run of its own"
-            )
+        compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}")
         return bool(self.finished())
 
     def pinned(self, recipe: Recipe) -> Recipe:

@@ -1,7 +1,7 @@
 """A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
-run.json            the recipe, the workers and the slice that the run was started with, and the commits
-                    that its data and published weights had then
+run.json            the recipe, the workers, the slice and the versions of code and libraries that the run
+                    was started with, and the commits that its data and published weights had then
 checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
 attempt.json        the newest start, the only one that may publish
 metrics.jsonl       a line per step, readable while the run goes on
@@ -23,9 +23,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import ending
 from ending.errors import InputError, one_line
-from ending.files import differences, remove_stale_parts, written_whole
+from ending.files import remove_stale_parts, written_whole
 from ending.patience import BUCKET_REMEDY, PATIENCE
+from ending.record import compare, versions
 from ending.writer import Writer
 from maxtext_driver.recipe import Recipe
 
@@ -35,6 +37,12 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MARKER = "COMPLETE.json"
 RECORD = "run.json"
 STOP = "stop"
+# Libraries that decide what a run computes, or how its checkpoints are written.
+LIBRARIES = ("flax", "grain", "jax", "libtpu", "maxtext", "orbax-checkpoint", "ray")
+# Keys of a recipe that a later start of a run may change. A checkpoint does not depend on them.
+MAY_CHANGE = frozenset(
+    {"checkpoint_period", "libtpu_flags", "log_period", "max_num_checkpoints_to_keep", "remat_policy"}
+)
 # What GCS FUSE makes of 401 and 403, of a request that took too long, and of other refusals; 404 is ENOENT.
 # https://github.com/GoogleCloudPlatform/gcsfuse, internal/fs/wrappers/error_mapping.go
 MAY_PASS = (errno.EACCES, errno.ECANCELED, errno.EIO)
@@ -80,23 +88,24 @@ class RunFolder:
             raise InputError(f"{self.path} cannot be used: {one_line(error)}") from error
 
     def claim(self, recipe: Recipe, placement: Placement) -> None:
-        """Record the recipe and the slice, or compare them with the record.
+        """Record the recipe, the slice and the versions, or compare them with the record.
 
-        Raises InputError when they differ, because the batches would change half-way.
+        Raises InputError as `ending.record.compare` does.
         """
-        wanted = {"recipe": recipe.to_dict(), "workers": placement.workers, "topology": placement.topology}
+        packages = [Path(__file__).parent, Path(ending.__file__).parent]
+        wanted = {
+            "recipe": recipe.to_dict(),
+            "workers": placement.workers,
+            "topology": placement.topology,
+            "versions": versions(packages, LIBRARIES),
+        }
         recorded = self._record()
         remove_stale_parts(self.path.glob("*.part"))
-        if not recorded:
-            self.path.mkdir(exist_ok=True)
-            self.write_text(RECORD, json.dumps(wanted, indent=2))
+        if recorded:
+            compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.output}")
             return
-        changed = sorted(differences({key: recorded.get(key) for key in wanted}, wanted))
-        if changed:
-            raise InputError(
-                f"run {self.name} in {self.output} was started with another {', '.join(changed)}; "
-                "give this one a --run of its own"
-            )
+        self.path.mkdir(exist_ok=True)
+        self.write_text(RECORD, json.dumps(wanted, indent=2))
 
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of its sources that the record has, or gets now.

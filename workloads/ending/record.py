@@ -1,0 +1,69 @@
+"""What a run was started with, and what a later start of the run may change."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ending.errors import InputError
+from ending.files import differences
+
+# Names of changed files in one line.
+FILES_NAMED = 3
+
+
+def versions(packages: Iterable[Path], libraries: Iterable[str]) -> dict[str, str]:
+    """Digests of the modules in the folders `packages`, and the versions of `libraries`, by name."""
+    digests = {
+        f"{package.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        for package in packages
+        for file in sorted(package.glob("*.py"))
+    }
+    return digests | {name: installed for name in libraries if (installed := _installed(name))}
+
+
+def compare(
+    recorded: Mapping[str, Any], wanted: Mapping[str, Any], may_change: Collection[str], run: str
+) -> None:
+    """Print one line that says how this start differs from the one that began the run.
+
+    Args:
+        recorded: What the run was started with. A record of an earlier version may lack `versions`.
+        wanted: What this start has, by the same keys.
+        may_change: Dotted keys and sections of the recipe that no checkpoint depends on.
+        run: Name of the run and of its storage, for the messages.
+
+    Raises InputError when anything else of the recipe, or the number of processes, differs: the checkpoints
+    hold the state of another order of rows, schedule or model.
+    """
+    keys = wanted.keys() - {"versions"}
+    changed = sorted(
+        differences({key: recorded.get(key) for key in keys}, {key: wanted[key] for key in keys})
+    )
+    refused = [key for key in changed if not any(f"{key}.".startswith(f"{free}.") for free in may_change)]
+    if refused:
+        raise InputError(
+            f"run {run} was started with another {', '.join(refused)}; give this one another name, by the "
+            "setting run or the option --run"
+        )
+    if other := changed + _other_versions(recorded.get("versions") or wanted["versions"], wanted["versions"]):
+        print(f"run {run} goes on with another {', '.join(other)} than it began with", flush=True)
+
+
+def _other_versions(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    files = [name for name in names if name.endswith(".py")]
+    libraries = [
+        f"{name} ({before.get(name)}, now {now.get(name)})" for name in names if not name.endswith(".py")
+    ]
+    if len(files) > FILES_NAMED:
+        files = [*files[:FILES_NAMED], f"{len(files) - FILES_NAMED} more files of code"]
+    return files + libraries
+
+
+def _installed(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
