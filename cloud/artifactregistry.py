@@ -17,7 +17,7 @@ _GIB: Final = 2**30
 
 
 def _repository(inputs: Inputs) -> Iterator[Problem]:
-    """Formats; how long clean-up policies keep things."""
+    """Checks the format, and the durations of clean-up policies."""
     yield from one_of(inputs, "format", *_FORMATS)
     for path in ("cleanupPolicies[].condition.olderThan", "cleanupPolicies[].condition.newerThan"):
         for duration in texts(inputs, path):

@@ -16,18 +16,18 @@ from googleapiclient.errors import HttpError
 
 from cloud.discovery import discovery
 
-# Every error that a call can end with: an answer that is one, the credentials, the way there.
+# Every error that a call can end with: an error as the answer, bad credentials, a broken connection.
 CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
 
-# It reports every attempt that fails; what comes of a call is said once, by who asked.
+# The library logs every attempt that fails. The caller reports the result of a call, once.
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
 
 
 class _Http:
-    """What the library sends requests with, each once.
+    """Sends the library's requests, each of them once.
 
-    httplib2, its own, sends a request again when its connection ends without an answer. What creates
-    something may have done so the first time; whoever called finds out before the next attempt.
+    The library's own transport, httplib2, repeats a request whose connection ends without an answer. The
+    first request may have created something. So the caller looks before it tries again.
     """
 
     def __init__(self, credentials: Credentials, timeout_s: float) -> None:
@@ -37,7 +37,7 @@ class _Http:
     def request(
         self, uri: str, method: str = "GET", body: Any = None, headers: Any = None
     ) -> tuple[httplib2.Response, bytes]:
-        """The answer, or an error of those that the library knows."""
+        """Returns the answer, or raises an error that the library knows."""
         try:
             answer = self._session.request(method, uri, body, headers, timeout=self._timeout_s)
         except requests.Timeout as error:
@@ -64,5 +64,5 @@ def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str |
 
 
 def is_on_the_way(error: GoogleAuthError) -> bool:
-    """Whether it is not the credentials: a new token could not be fetched."""
-    return error.retryable or any(isinstance(each, TransportError) for each in (error, error.__cause__))
+    """Whether a new token could not be fetched, although the credentials are right."""
+    return error.retryable or any(isinstance(cause, TransportError) for cause in (error, error.__cause__))

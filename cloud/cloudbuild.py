@@ -1,11 +1,12 @@
-"""Cloud Build. The provider has no resource for a build; the program brings a dynamic one."""
+"""Cloud Build. The provider has no resource for a build, so the program brings a dynamic one."""
 
 from typing import Final
 
 from cloud.record import Minutes, Record, verbs
 
 API: Final = "cloudbuild.googleapis.com"
-# Regions in which every project may build; in the others some have no quota (assumption build-region).
+# Regions in which every project may build. In the others some projects have no quota (assumption
+# build-region).
 # https://docs.cloud.google.com/build/docs/locations#restricted_regions_for_some_projects
 OPEN_REGIONS: Final = (
     *("us-central1", "us-west2", "europe-west1"),
@@ -16,7 +17,7 @@ CPU_QUOTA: Final = "concurrent_public_pool_build_cpus"
 
 
 def build_region(region: str) -> str:
-    """Where to build for a region: there, if every project may build there, else where every project may."""
+    """The region to build in: the same region if every project may build there, else an open one."""
     return region if region in OPEN_REGIONS else OPEN_REGIONS[0]
 
 

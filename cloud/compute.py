@@ -10,7 +10,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
-from cloud.inputs import given, is_unknown, numbers, texts
+from cloud.inputs import is_set, is_unknown, numbers, texts
 from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
 
@@ -22,12 +22,12 @@ _PORTS: Final = tuple(2**power for power in range(5, 17))
 
 
 def _ranges(inputs: Inputs) -> Iterator[Problem]:
-    """Ranges are IPv4 networks of at least 8 addresses that do not overlap, named as subnetworks are."""
+    """Ranges are IPv4 networks of at least 8 addresses that do not overlap. Their names are valid."""
     for name in texts(inputs, "secondaryIpRanges[].rangeName"):
         if not re.fullmatch(_NAME.pattern, name):
             yield "secondaryIpRanges[].rangeName", f"{name!r} is not a valid name: {_NAME.rule}"
     sources = ("ipCidrRange", "reservedInternalRange", "ipCollection")
-    if not any(given(inputs, source) for source in sources) and inputs.get("stackType") != "IPV6_ONLY":
+    if not any(is_set(inputs, source) for source in sources) and inputs.get("stackType") != "IPV6_ONLY":
         yield "ipCidrRange", "a subnetwork needs a range, or what one is taken from"
     ranges: list[ipaddress.IPv4Network] = []
     for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
@@ -36,9 +36,9 @@ def _ranges(inputs: Inputs) -> Iterator[Problem]:
                 ranges.append(ipaddress.IPv4Network(text))
             except ValueError as error:
                 yield path, f"invalid CIDR block: {error}"
-    for found in ranges:
-        if found.prefixlen > _SHORTEST_RANGE:
-            yield "ipCidrRange", f"{found} is smaller than /{_SHORTEST_RANGE}"
+    for network in ranges:
+        if network.prefixlen > _SHORTEST_RANGE:
+            yield "ipCidrRange", f"{network} is smaller than /{_SHORTEST_RANGE}"
     for one, other in combinations(ranges, 2):
         if one.overlaps(other):
             yield "secondaryIpRanges", f"{one} and {other} overlap"
@@ -50,14 +50,14 @@ def _ports(inputs: Inputs) -> Iterator[Problem]:
     https://docs.cloud.google.com/compute/docs/reference/rest/v1/routers
     """
     for ports in numbers(inputs, "minPortsPerVm"):
-        if given(inputs, "enableDynamicPortAllocation") and ports not in _PORTS:
+        if is_set(inputs, "enableDynamicPortAllocation") and ports not in _PORTS:
             yield "minPortsPerVm", f"{ports} is not a power of two from 32 on, as dynamic allocation needs it"
     yield from at_least(inputs, 0, "minPortsPerVm")
     yield from excludes(inputs, "enableDynamicPortAllocation", "enableEndpointIndependentMapping")
 
 
 def _shrinks(old: Any, new: Any) -> bool:
-    """Whether a range is not part of the new one; a range that cannot be read counts as not."""
+    """Whether a range is not inside the new range, or one of the two cannot be read."""
     if is_unknown(old) or is_unknown(new):
         return True
     try:
@@ -67,7 +67,11 @@ def _shrinks(old: Any, new: Any) -> bool:
 
 
 def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
-    """Where a collection of Compute Engine is listed; `noun` is gcloud's."""
+    """Where a collection of Compute Engine is listed.
+
+    Args:
+        noun: What gcloud calls it.
+    """
     gcloud = f"compute {noun} delete {{name}} {{scope}}"
     return Listing(title=title, api="compute.v1", collection=collection, gcloud=gcloud, **more)
 

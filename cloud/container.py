@@ -1,6 +1,6 @@
 """Google Kubernetes Engine: clusters and node pools.
 
-Its rules of nodes are in nodes.py, with the sources of all. What replaces and what is kept is as in the
+The rules of nodes are in nodes.py, with the sources of all rules. `replaced_by` and `kept` follow the
 provider's schema (hashicorp/terraform-provider-google-beta, google-beta/services/container).
 """
 
@@ -11,8 +11,19 @@ from typing import Final
 
 from cloud import nodes
 from cloud.compute import NETWORK, SUBNETWORK
-from cloud.inputs import at, given, objects, texts
-from cloud.record import Billed, Existing, Inputs, Listing, Made, Minutes, Name, Problem, Record, verbs
+from cloud.inputs import at, is_set, objects, texts
+from cloud.record import (
+    Billed,
+    Existing,
+    Inputs,
+    Listing,
+    Minutes,
+    Name,
+    Problem,
+    Record,
+    TemplateValues,
+    verbs,
+)
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of, timestamps
 from cloud.serviceaccount import ACCOUNT
 
@@ -38,11 +49,11 @@ NOT_ON_AUTOPILOT: Final = (
     *("clusterAutoscaling.enabled", "clusterAutoscaling.resourceLimits", "binaryAuthorization.enabled"),
     *("enableShieldedNodes", "networkPolicy", "nodePools", "removeDefaultNodePool"),
     *("defaultMaxPodsPerNode", "enableIntranodeVisibility"),
-    # Let through by the provider; the platform rejects it or, for nodeConfig, the cluster is replaced
-    # on every update (pulumi-gcp issue 2247).
+    # The provider accepts it. Then the platform rejects it or, for nodeConfig, every update replaces the
+    # cluster (pulumi-gcp issue 2247).
     "nodeConfig",
 )
-# Below `nodeConfig` of both.
+# Below `nodeConfig` of clusters and node pools.
 _NODE_CONFIG: Final = (
     "advancedMachineFeatures bootDiskKmsKey confidentialNodes.confidentialInstanceType "
     "enableConfidentialStorage ephemeralStorageLocalSsdConfig flexStart guestAccelerators "
@@ -92,7 +103,7 @@ _ADDONS: Final = (
 
 
 def _cluster(inputs: Inputs) -> Iterator[Problem]:
-    """Autopilot or Standard, each with what belongs to it."""
+    """An Autopilot or a Standard cluster has the settings of its kind."""
     yield from one_of(
         inputs, "releaseChannel.channel", "RAPID", "REGULAR", "STABLE", "EXTENDED", "UNSPECIFIED"
     )
@@ -104,11 +115,11 @@ def _cluster(inputs: Inputs) -> Iterator[Problem]:
             if all(value is None for value in block.values()):
                 yield path, "is empty: state one of its properties, or leave it out"
     yield from excludes(inputs, "ipAllocationPolicy", "clusterIpv4Cidr")
-    if given(inputs, "enableAutopilot"):
+    if is_set(inputs, "enableAutopilot"):
         yield from _autopilot(inputs)
-    elif not given(inputs, "initialNodeCount") and not given(inputs, "nodePools"):
+    elif not is_set(inputs, "initialNodeCount") and not is_set(inputs, "nodePools"):
         yield "initialNodeCount", "a Standard cluster starts with a pool: set initialNodeCount (or nodePools)"
-    if given(inputs, "removeDefaultNodePool") and given(inputs, "nodePools"):
+    if is_set(inputs, "removeDefaultNodePool") and is_set(inputs, "nodePools"):
         yield "removeDefaultNodePool", "conflicts with nodePools"
 
 
@@ -118,10 +129,10 @@ def _maintenance(inputs: Inputs) -> Iterator[Problem]:
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/maintenance-windows-and-exclusions
     """
     for stated in objects(inputs, "maintenancePolicy"):
-        if sum(given(stated, window) for window in _WINDOWS) != 1:
+        if sum(is_set(stated, window) for window in _WINDOWS) != 1:
             yield "maintenancePolicy", f"needs exactly one of {', '.join(_WINDOWS)}"
     for exclusion in objects(inputs, _EXCLUSIONS):
-        if given(exclusion, "endTime") == given(exclusion, "exclusionOptions.endTimeBehavior"):
+        if is_set(exclusion, "endTime") == is_set(exclusion, "exclusionOptions.endTimeBehavior"):
             yield _EXCLUSIONS, "needs exactly one of endTime and exclusionOptions.endTimeBehavior"
     window = "maintenancePolicy.recurringWindow"
     ends = (f"{block}.{end}Time" for block in (window, _EXCLUSIONS) for end in ("start", "end"))
@@ -137,7 +148,7 @@ def _maintenance(inputs: Inputs) -> Iterator[Problem]:
 
 def _autopilot(inputs: Inputs) -> Iterator[Problem]:
     for path in NOT_ON_AUTOPILOT:
-        if given(inputs, path):
+        if is_set(inputs, path):
             yield path, "conflicts with enableAutopilot"
     if "ROUTES" in texts(inputs, "networkingMode"):
         yield "networkingMode", "Autopilot clusters are VPC_NATIVE"
@@ -146,7 +157,7 @@ def _autopilot(inputs: Inputs) -> Iterator[Problem]:
 
 
 def _ranges_of_subnetwork(inputs: Inputs, existing: Existing) -> Iterator[str]:
-    """A cluster's secondary ranges are those of its subnetwork."""
+    """A cluster takes its secondary ranges from its subnetwork."""
     policy = inputs.get("ipAllocationPolicy")
     subnetwork = existing.named(SUBNETWORK.type, str(inputs.get("subnetwork")))
     if not isinstance(policy, Mapping) or subnetwork is None:
@@ -158,7 +169,7 @@ def _ranges_of_subnetwork(inputs: Inputs, existing: Existing) -> Iterator[str]:
 
 
 def _standard_cluster(inputs: Inputs, existing: Existing) -> Iterator[str]:
-    """Autopilot makes its nodes by itself and takes no pool."""
+    """Autopilot creates its nodes by itself and accepts no node pool."""
     cluster = existing.named(CLUSTER.type, str(inputs["cluster"]))
     if cluster is not None and cluster.inputs.get("enableAutopilot"):
         yield "Autopilot clusters do not support mutating node pools"
@@ -181,8 +192,8 @@ def _upgrades(inputs: Inputs, existing: Existing) -> Iterator[str]:
             yield f"Auto_upgrade cannot be false when release_channel {channel} is set."
 
 
-def _endpoint(made: Made) -> str:
-    digits = made["digits"]
+def _endpoint(values: TemplateValues) -> str:
+    digits = values["digits"]
     return f"34.{int(digits[:3]) % 256}.{int(digits[3:6]) % 256}.{int(digits[6:8]) % 256}"
 
 

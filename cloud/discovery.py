@@ -1,4 +1,4 @@
-"""Google's published description of a REST API, and whether a message follows it.
+"""Google's published descriptions of its REST APIs, and checks of requests and answers against them.
 
 The documents ship with google-api-python-client: https://developers.google.com/discovery/v1/reference/apis
 """
@@ -26,7 +26,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 # System parameters that the document's own list leaves out.
 # https://docs.cloud.google.com/apis/docs/system-parameters
 _SYSTEM_PARAMETERS: Final = ("$alt",)
-# What an address says already, a body need not repeat.
+# The address already has these, so a body need not repeat them.
 _IN_ADDRESS: Final = ("id", "name", "projectId")
 
 
@@ -36,7 +36,7 @@ class Call:
 
     Args:
         method: Id of the method, `cloudbuild.projects.locations.builds.get`.
-        address: What the path says, by the document's names, such as `buildsId`.
+        address: Values in the path, by the document's names, such as `buildsId`.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Discovery:
     """One API.
 
     Attributes:
-        methods: Its methods by id, those of inner resources among them.
+        methods: Its methods by id, with those of inner resources.
 
     Raises:
         LookupError: When there is no description of that name.
@@ -62,14 +62,17 @@ class Discovery:
         self.methods = {method["id"]: method for method in _methods(self.document)}
 
     def method(self, name: str) -> Mapping[str, Any] | None:
-        """The description of a method by its name without the API's, `projects.locations.builds.get`."""
+        """The description of a method. Its name has no API in front: `projects.locations.builds.get`."""
         return self.methods.get(f"{self.document['name']}.{name}")
 
     def required(self, name: str) -> Mapping[str, bool]:
-        """The parameters that a method cannot do without, and whether each is a path, `projects/P/...`."""
+        """The required parameters of a method, and whether a parameter is a path such as `projects/P/...`."""
         method = self.method(name) or {"parameterOrder": ()}
-        patterns = {each: method["parameters"][each].get("pattern", "") for each in method["parameterOrder"]}
-        return {each: pattern.startswith("^projects/") for each, pattern in patterns.items()}
+        parameters = {name: method["parameters"][name] for name in method["parameterOrder"]}
+        return {
+            name: parameter.get("pattern", "").startswith("^projects/")
+            for name, parameter in parameters.items()
+        }
 
     def fields(self, name: str) -> Mapping[str, Any]:
         """The fields of a method's answer, by name."""
@@ -82,13 +85,13 @@ class Discovery:
         return next((key for key, field in fields.items() if "$ref" in field.get("items", {})), "items")
 
     def call(self, verb: str, url: str) -> Call | None:
-        """The method that a request means, None when the API has none like it."""
+        """The method that a request calls, None when the API has no such method."""
         split = urlsplit(url)
         path = split.path.removeprefix(f"/{self.document['servicePath']}".rstrip("/"))
         for name, method in self.methods.items():
-            found = _path(method.get("flatPath", method["path"])).fullmatch(path)
-            if found and method["httpMethod"] == verb:
-                address = {key: unquote(text) for key, text in found.groupdict().items()}
+            match = _path(method.get("flatPath", method["path"])).fullmatch(path)
+            if match and method["httpMethod"] == verb:
+                address = {key: unquote(text) for key, text in match.groupdict().items()}
                 query = dict(parse_qsl(split.query, keep_blank_values=True))
                 return Call(method=name, address=address, query=query)
         return None
@@ -106,7 +109,7 @@ class Discovery:
         """Where an answer does not follow the description.
 
         Args:
-            newer: Whether it may have fields, enum values and formats that the description does not know.
+            newer: Whether to accept fields, enum values and formats that the description does not know.
         """
         if "response" in self.methods[method]:
             yield from self._faults(self.methods[method]["response"], answer, "", newer=newer)
@@ -156,7 +159,10 @@ def discovery(api: str) -> Discovery:
 
 
 def _is(schema: Mapping[str, Any], value: Any) -> bool:
-    """Protocol buffers in JSON: 64-bit numbers are texts, an enum is its name. A truth value is no number."""
+    """Whether a value fits a schema, as protocol buffers are written in JSON.
+
+    A 64-bit number is a text, and an enum is its name. A truth value is no number.
+    """
     form = schema.get("format")
     if "enum" in schema:
         return value in schema["enum"]

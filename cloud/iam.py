@@ -1,4 +1,4 @@
-"""Identity and Access Management: who has which role on what."""
+"""Identity and Access Management: which principal has which role on which resource."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from cloud.inputs import texts
 from cloud.record import EVERY_INPUT, Existing, Inputs, Problem, Record, verbs
 from cloud.serviceaccount import ACCOUNT
 
-# Whoever starts something that runs as a service account must be allowed to act as it.
+# To start something that runs as a service account you must be allowed to act as that account.
 ACT_AS: Final = {"iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser"}
 
 _MEMBERS: Final = (
@@ -32,9 +32,9 @@ def member_of(of: Record, type: str, path: str, named_by: str = "", *, deletes_f
     """The record of an IAM member: one role of one principal on one resource.
 
     Args:
-        of: The record of the resource; its first permission tells what it is called in the others.
+        of: The record of the resource. The prefix of its first permission is the prefix of the member's.
         path: Template of the resource's path, with which the member's id begins.
-        named_by: The input that names the resource; empty where that may be none of the stack's.
+        named_by: The input that names the resource. Empty if it may be a resource outside the stack.
         deletes_first: As of `Record`.
     """
     return Record(
@@ -65,15 +65,15 @@ def _principal(inputs: Inputs) -> Iterator[Problem]:
 
 
 def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
-    """A service account must exist, and a workload pool comes with its first cluster.
+    """A service account must exist, and the first cluster creates the project's workload pool.
 
     The pool: terraform-google-modules/terraform-google-kubernetes-engine issue 916.
     """
     for member in texts(inputs, "member"):
         email = member.removeprefix("serviceAccount:")
         # Google's own service agents are named `service-NUMBER@...` or have domains of their own.
-        made = email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
-        if email != member and made and existing.named(ACCOUNT.type, email) is None:
+        of_a_user = email.endswith(".iam.gserviceaccount.com") and not email.startswith("service-")
+        if email != member and of_a_user and existing.named(ACCOUNT.type, email) is None:
             yield f"googleapi: Error 400: Service account {email} does not exist., badRequest"
         # On Autopilot service accounts of a cluster are always known to IAM.
         known = ("enableAutopilot", "workloadIdentityConfig")
@@ -83,7 +83,7 @@ def _known(inputs: Inputs, existing: Existing) -> Iterator[str]:
             yield f"googleapi: Error 400: Identity Pool does not exist ({pool}.svc.id.goog)., badRequest"
 
 
-# The program makes no project.
+# The program creates no project.
 _PROJECT_MEMBER: Final = member_of(
     Record(
         type="",

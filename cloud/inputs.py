@@ -1,6 +1,6 @@
-"""Looking up values in a resource's inputs, some of which are not known yet.
+"""Looks up values in a resource's inputs, some of which are not known yet.
 
-A value that is not known is one of a few agreed texts; sources: `pulumi.runtime.rpc` and the engine's
+A few agreed texts stand for unknown values. Sources: `pulumi.runtime.rpc` and the engine's
 `resource/plugin/rpc.go`.
 """
 
@@ -30,7 +30,7 @@ def is_unknown(value: object) -> bool:
 
 
 def at(node: Any, path: str) -> Iterator[Any]:
-    """The values at a path such as `template.containers[].image`; `[]` means all in a list, `[0]` one."""
+    """The values at a path such as `template.containers[].image`. `[]` means all of a list, `[0]` one."""
     step, _, rest = path.partition(".")
     if not isinstance(node, Mapping):
         return
@@ -46,21 +46,21 @@ def at(node: Any, path: str) -> Iterator[Any]:
 
 
 def texts(node: Any, path: str) -> Iterator[str]:
-    """The texts at a path that are known."""
+    """The known texts at a path."""
     return (value for value in at(node, path) if isinstance(value, str) and not is_unknown(value))
 
 
 def numbers(node: Any, path: str) -> Iterator[float]:
-    """The numbers at a path that are known."""
-    found = at(node, path)
-    return (value for value in found if isinstance(value, int | float) and not isinstance(value, bool))
+    """The known numbers at a path."""
+    values = at(node, path)
+    return (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def objects(node: Any, path: str) -> Iterator[Mapping[str, Any]]:
-    """The objects at a path that are known."""
+    """The known objects at a path."""
     return (value for value in at(node, path) if isinstance(value, Mapping))
 
 
-def given(node: Any, path: str) -> bool:
-    """Whether there is a value at a path, known or not; false, zero and nothing count as none."""
+def is_set(node: Any, path: str) -> bool:
+    """Whether there is a value at a path, known or not. False, zero and empty values do not count."""
     return any(value not in (False, 0, "", [], {}) for value in at(node, path))

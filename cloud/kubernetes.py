@@ -1,8 +1,8 @@
 """Kinds of Kubernetes objects, as far as Google and Pulumi treat them differently.
 
-Objects need rights in the cluster, which GKE takes from the project's permissions. An object is replaced when
-something changes that the API server declares immutable, or data of a ConfigMap or Secret, so that whoever
-refers to its name follows (pulumi-kubernetes, provider/pkg/provider/diff.go, `forceNewProperties`).
+GKE takes the right to create objects from the project's permissions. A change of an immutable field replaces
+an object. A change of a ConfigMap's or Secret's data does too, so that its users follow it to the new name
+(pulumi-kubernetes, provider/pkg/provider/diff.go, `forceNewProperties`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,10 @@ _WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="min
 
 
 def is_awaited(inputs: Inputs) -> bool:
-    """Whether Pulumi waits for the object's end: a Job's unless told not to, a custom one's if told to."""
+    """Whether Pulumi waits for the object's end.
+
+    It waits for a Job unless an annotation says no, and for a custom object if an annotation says so.
+    """
     annotations = next(objects(inputs, "metadata.annotations"), {})
     if inputs.get("kind") == "Job":
         return annotations.get("pulumi.com/skipAwait") != "true"
@@ -49,10 +52,10 @@ def _kind(
     """The record of a kind.
 
     Args:
-        version: Its group and version as Pulumi's type token has them, such as `core/v1`.
-        permissions: Its resource in the names of GKE's permissions.
+        version: Group and version as in Pulumi's type token, such as `core/v1`.
+        permissions: Its name in GKE's permissions.
         replaced_by: As of `Record`, besides what identifies an object.
-        minutes: As of `Record`; objects exist at once.
+        minutes: As of `Record`. Without an entry an object exists at once.
     """
     return Record(
         type=f"kubernetes:{version}:{kind}",
@@ -71,7 +74,7 @@ NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
 _SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
 _SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
 _DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")
-# Awaited, it takes the nodes and the training, as the Ray kinds below do.
+# If Pulumi waits for it, its minutes include the nodes and the training, as for RayJobs below.
 _JOB: Final = _kind(
     "batch/v1",
     "Job",
@@ -87,7 +90,7 @@ _JOB: Final = _kind(
 )
 _NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
 _DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
-# Objects of kinds that Kubernetes does not bring: Ray's, Kueue's, and whatever has no record of its own.
+# Objects of kinds that Kubernetes does not bring, such as Ray's and Kueue's, unless they have a record.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
 _LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
 _RAY_JOB: Final = _kind(

@@ -1,4 +1,4 @@
-"""The catalogue of machines: what is in them, where they are, and what GKE leaves of them to pods.
+"""The catalogue of machines: their parts, their zones, and what GKE leaves to pods.
 
 https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
 https://docs.cloud.google.com/compute/docs/general-purpose-machines
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from math import floor, inf, prod
 from typing import Final
 
-# What GKE labels nodes with. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
+# Labels that GKE puts on nodes. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
 GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
 TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
-# What pods ask for accelerators by.
+# Resources by which pods ask for accelerators.
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 TPU_RESOURCE: Final = "google.com/tpu"
 # The machine of a node pool that names none.
@@ -23,12 +23,12 @@ DEFAULT: Final = "e2-medium"
 
 Zones = Mapping[str, tuple[str, ...]]
 
-# Families whose CPUs have a quota of their own, such as N2_CPUS; those of the others are CPUS.
+# Families whose CPUs have a quota of their own, such as N2_CPUS. CPUs of other families count for CPUS.
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1/regions
 _OWN_CPU_QUOTA: Final = frozenset(["a2", "c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d"])
 
-# Shares of CPUs and of GiB of memory that GKE keeps, by width of the slice they are taken from; CPUs that it
-# keeps of a shared-core machine (assumption gke-node-allocatable).
+# Shares of CPUs and of GiB of memory that GKE keeps: of the first 1 CPU 6 %, of the next 1 %, and so on. A
+# shared-core machine gives up a fixed number of CPUs (assumption gke-node-allocatable).
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _KEPT_CPUS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (inf, 0.0025))
 _KEPT_GIB: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (inf, 0.02))
@@ -43,7 +43,7 @@ _DAEMON_GIB: Final = 2.0
 
 def _zones(text: str) -> Zones:
     """Zones by region, from `us-central1-abc`."""
-    regions = (each.rpartition("-") for each in text.split())
+    regions = (word.rpartition("-") for word in text.split())
     return {region: tuple(f"{region}-{letter}" for letter in letters) for region, _, letters in regions}
 
 
@@ -54,10 +54,10 @@ class Accelerator:
     Args:
         name: As Compute Engine and GKE call it.
         memory_gb: GB of memory that each has.
-        zones: Zones that offer it to everybody, by region, where they are written down.
-        flex_start_zones: Zones in which flex-start has it, where they are fewer.
+        zones: Zones that offer it to everybody, by region. Empty if we have no list.
+        flex_start_zones: Zones in which flex-start has it, if they are fewer.
         quota: Metric of Compute Engine's quota for it.
-        quota_family: Where several accelerators share a metric, its dimension and the value for this one. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
+        quota_family: If several accelerators share a metric: its dimension, and the value for this one. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
         preemptible_quota: Metric of the quota that spot and flex-start take.
         whole_price: Whether a machine with it has one price that covers CPUs and memory.
     """
@@ -75,8 +75,8 @@ class Accelerator:
 L4: Final = Accelerator(
     name="nvidia-l4",
     memory_gb=24,
-    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written down without that page at
-    # hand, assumption l4-zones; a zone that is missing is added here.
+    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written from memory of that page
+    # (assumption l4-zones). Add a missing zone here.
     zones=_zones(
         "asia-east1-abc asia-northeast1-abc asia-northeast3-ab asia-south1-abc asia-southeast1-abc "
         "europe-west1-bc europe-west2-ab europe-west3-ab europe-west4-abc europe-west6-bc me-central2-ac "
@@ -96,8 +96,8 @@ B200: Final = Accelerator(
 V6E: Final = Accelerator(
     name="tpu-v6e-slice",
     memory_gb=32,
-    # https://docs.cloud.google.com/tpu/docs/regions-zones. Those outside the United States were written down
-    # without that page at hand, assumption v6e-zones; us-east5-b before a: assumption v6e-on-demand.
+    # https://docs.cloud.google.com/tpu/docs/regions-zones. Zones outside the United States are written from
+    # memory of that page (assumption v6e-zones). us-east5-b is before a: assumption v6e-on-demand.
     zones=_zones(
         "asia-northeast1-b europe-west4-a southamerica-west1-a us-central1-b us-east1-d us-east5-ba"
     ),
@@ -116,9 +116,9 @@ class Machine:
     """A machine type.
 
     Args:
-        model: The accelerators that are built into it, None for nothing.
-        topologies: Shapes of slices that it is a host of.
-        stated: CPUs and GiB of memory for a pod that has the machine to itself, where they are not computed
+        model: The accelerators that are built into it, None for none.
+        topologies: Shapes of slices whose hosts are such machines.
+        stated: CPUs and GiB of memory for a pod that has the machine to itself. None computes them
             (assumption tpu-node-size).
     """
 
@@ -148,30 +148,30 @@ class Machine:
 
     @property
     def cpu_quota(self) -> str:
-        """Metric of the quota that its CPUs count for; empty for none (assumption accelerator-cpu-quota)."""
+        """Metric of the quota that its CPUs count for, empty for none (assumption accelerator-cpu-quota)."""
         if self.model in (B200, V6E):
             return ""
         return f"{self.family}_cpus" if self.family in _OWN_CPU_QUOTA else "cpus"
 
     @property
     def resource(self) -> str:
-        """What pods ask for the accelerators by."""
+        """The resource by which pods ask for the accelerators."""
         return TPU_RESOURCE if self.is_tpu else GPU_RESOURCE
 
     @property
     def node_labels(self) -> Mapping[str, str]:
-        """What GKE labels its nodes with for the accelerators, the topology aside."""
+        """Labels of its nodes that name the accelerators, without the topology."""
         return {TPU_LABEL if self.is_tpu else GPU_LABEL: self.accelerator} if self.model else {}
 
     @property
     def allocatable_cpus(self) -> float:
-        """CPUs that GKE does not keep for itself."""
+        """CPUs that GKE leaves to pods and daemons."""
         shared_core = self.family == "e2" and "standard" not in self.name
         return self.cpus - (_KEPT_OF_SHARED_CORE if shared_core else _kept(self.cpus, _KEPT_CPUS))
 
     @property
     def allocatable_gib(self) -> float:
-        """GiB of memory that GKE does not keep for itself, up to where it begins to evict pods."""
+        """GiB of memory that GKE leaves to pods and daemons before it evicts pods."""
         return self.memory_gib - _kept(self.memory_gib, _KEPT_GIB) - _EVICTION_GIB
 
     @property
@@ -192,7 +192,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """TPU chips that are wired to each other; a slice is whole or not there at all.
+    """TPU chips that are wired to each other. A slice exists as a whole or not at all.
 
     Args:
         topology: Chips in each direction, such as `4x4`.
@@ -213,14 +213,14 @@ class Slice:
 
     @property
     def node_labels(self) -> Mapping[str, str]:
-        """What a pod selects to run on it."""
+        """Labels by which a pod selects the slice."""
         return {**self.machine.node_labels, TOPOLOGY_LABEL: self.topology}
 
 
 def allocatable_disk_gib(disk_gb: int) -> float:
-    """What pods can have of a boot disk.
+    """GiB of a boot disk that pods can use.
 
-    GKE keeps the least of half the disk, 6 GiB and 35 %, and 100 GiB; pods are evicted from 90 % on.
+    GKE keeps the least of half the disk, 6 GiB and 35 %, and 100 GiB. It evicts pods from 90 % on.
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
     """
     disk = disk_gb * _GIB_PER_GB
@@ -246,8 +246,8 @@ def _g2(cpus: int, gpus: int) -> Machine:
 def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tuple[int, int]) -> Machine:
     """A machine with v6e chips of 32 GB each, which takes no persistent disk.
 
-    https://github.com/dstackai/dstack/issues/2145. What one pod gets of it: with one thread per core half of
-    the virtual CPUs are there, and GKE, its daemons and the GCS FUSE sidecar need some of both.
+    https://github.com/dstackai/dstack/issues/2145. With one thread per core, a pod sees half of the virtual
+    CPUs. GKE, its daemons and the GCS FUSE sidecar need some of the CPUs and of the memory.
     """
     return Machine(
         name=f"ct6e-standard-{chips}t",
@@ -280,7 +280,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
         *_standard("n2", 4, 8, 16, 32, 64),
     )
 }
-# Machines with L4 GPUs, and slices of TPU v6e by topology: where two machines can be hosts, the larger one.
+# Machines with L4 GPUs, and slices of TPU v6e by topology. If two machines can be hosts, the larger one is.
 # GKE makes a 2x4 of two ct6e-standard-4t too, but Ray takes every 2x4 for one host with eight chips.
 G2_MACHINES: Final = {name: machine for name, machine in MACHINES.items() if machine.model is L4}
 TPU_SLICES: Final[Mapping[str, Slice]] = {

@@ -1,7 +1,7 @@
 """Rules of GKE's nodes, in the configuration of a cluster or of a node pool.
 
-Sources: ConflictsWith of the Google provider's schema (7.45, listed in its documentation), and the GKE API
-for what that provider lets through.
+Sources: ConflictsWith in the Google provider's schema (7.45, listed in its documentation). The GKE API for
+what that provider lets through.
 """
 
 import difflib
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from cloud.inputs import at, given, numbers, objects, texts
+from cloud.inputs import at, is_set, numbers, objects, texts
 from cloud.machines import MACHINES, Machine, Slice
 from cloud.record import Inputs, Problem
 from cloud.rules import ZONE, at_least, excludes, labels, one_of
@@ -25,12 +25,12 @@ _DURATION: Final = re.compile(r"\d+(\.\d{1,9})?s")
 
 
 def is_zonal(inputs: Inputs) -> bool:
-    """Whether a cluster's control plane is in one zone alone."""
+    """Whether a cluster's control plane is in a single zone."""
     return any(map(ZONE.fullmatch, texts(inputs, "location")))
 
 
 def node_labels(inputs: Inputs) -> Mapping[str, str]:
-    """The labels that pods select a pool of TPU chips by; none for a pool without chips."""
+    """The labels by which pods select a node pool of TPU chips. Empty for a pool without chips."""
     for machine in _machines(inputs):
         if machine.is_tpu:
             topology = next(texts(inputs, "placementPolicy.tpuTopology"), machine.own_topology)
@@ -39,7 +39,7 @@ def node_labels(inputs: Inputs) -> Mapping[str, str]:
 
 
 def node_limits(inputs: Inputs) -> tuple[int, int]:
-    """The fewest and the most nodes that a pool has in all its zones together."""
+    """The smallest and the largest number of nodes of a pool, in all its zones together."""
     zones = max(1, len(list(at(inputs, "nodeLocations[]"))))
     for scaling in objects(inputs, "autoscaling"):
         by_zone = (int(scaling.get(f"{end}NodeCount") or 0) * zones for end in ("min", "max"))
@@ -60,12 +60,12 @@ def node_zones(inputs: Inputs) -> Iterator[Problem]:
 
 
 def node_config(inputs: Inputs) -> Iterator[Problem]:
-    """Reservation, driver, metadata and labels; kinds of capacity that exclude each other."""
+    """Checks reservation, driver, metadata, disks and labels. Kinds of capacity exclude each other."""
     base = "nodeConfig"
     choices = ("SPECIFIC_RESERVATION", "NO_RESERVATION", "ANY_RESERVATION", "UNSPECIFIED")
     yield from one_of(inputs, f"{_AFFINITY}.consumeReservationType", *choices)
     specific = "SPECIFIC_RESERVATION" in texts(inputs, f"{_AFFINITY}.consumeReservationType")
-    if specific and not (given(inputs, f"{_AFFINITY}.key") and given(inputs, f"{_AFFINITY}.values")):
+    if specific and not (is_set(inputs, f"{_AFFINITY}.key") and is_set(inputs, f"{_AFFINITY}.values")):
         yield _AFFINITY, "SPECIFIC_RESERVATION needs key and values"
     driver = f"{_GPUS}[].gpuDriverInstallationConfig.gpuDriverVersion"
     yield from one_of(inputs, driver, "DEFAULT", "LATEST", "INSTALLATION_DISABLED")
@@ -84,14 +84,15 @@ def node_config(inputs: Inputs) -> Iterator[Problem]:
 
 
 def machine_type(inputs: Inputs) -> Iterator[Problem]:
-    """The machine type is one of the catalogue, with the GPUs that are built into it, which are no choice.
+    """The machine type is in the catalogue. The GPUs are those that are built into it.
 
     https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
     """
     for name in texts(inputs, "nodeConfig.machineType"):
         if name not in MACHINES:
-            near = "".join(f"; did you mean {each}?" for each in difflib.get_close_matches(name, MACHINES, 1))
-            yield "nodeConfig.machineType", f"{name} is not in cloud/machines.py: add it there{near}"
+            near = difflib.get_close_matches(name, MACHINES, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield "nodeConfig.machineType", f"{name} is not in cloud/machines.py: add it there{hint}"
     for machine in _machines(inputs):
         stated = [(gpus.get("type"), gpus.get("count")) for gpus in objects(inputs, f"{_GPUS}[]")]
         if stated and (machine.is_tpu or not machine.model):
@@ -106,7 +107,7 @@ def _machines(inputs: Inputs) -> Iterator[Machine]:
 
 
 def settings(inputs: Inputs) -> Iterator[Problem]:
-    """Ways to say the same twice, settings that need each other, and limits of how many nodes there are."""
+    """Checks settings that exclude or need each other, and the numbers of nodes."""
     yield from excludes(inputs, "name", "namePrefix")
     yield from excludes(inputs, "nodeCount", "initialNodeCount")
     for count in ("autoscaling.totalMinNodeCount", "autoscaling.totalMaxNodeCount"):
@@ -114,10 +115,10 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, "autoscaling.locationPolicy", "BALANCED", "ANY")
     yield from one_of(inputs, "placementPolicy.type", "COMPACT")
     yield from one_of(inputs, "upgradeSettings.strategy", "SURGE", "BLUE_GREEN")
-    if given(inputs, "placementPolicy.tpuTopology") and not given(inputs, "placementPolicy.type"):
+    if is_set(inputs, "placementPolicy.tpuTopology") and not is_set(inputs, "placementPolicy.type"):
         yield "placementPolicy.type", "a TPU topology needs COMPACT placement"
     counts = ("nodeCount", "initialNodeCount", "autoscaling")
-    if not any(given(inputs, count) for count in counts):
+    if not any(is_set(inputs, count) for count in counts):
         yield "nodeCount", "a pool without nodes that nothing scales"
     for least, most in (("totalMinNodeCount", "totalMaxNodeCount"), ("minNodeCount", "maxNodeCount")):
         for low in numbers(inputs, f"autoscaling.{least}"):
@@ -128,27 +129,27 @@ def settings(inputs: Inputs) -> Iterator[Problem]:
 
 def flex_start(inputs: Inputs) -> Iterator[Problem]:
     """https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training"""
-    if not given(inputs, "nodeConfig.flexStart"):
+    if not is_set(inputs, "nodeConfig.flexStart"):
         return
-    if not given(inputs, "autoscaling"):
+    if not is_set(inputs, "autoscaling"):
         yield "autoscaling", "flex-start nodes come when pods ask for them: a pool of them is autoscaled"
-    if given(inputs, "management.autoRepair"):
+    if is_set(inputs, "management.autoRepair"):
         yield "management.autoRepair", "conflicts with nodeConfig.flexStart"
     if set(texts(inputs, f"{_AFFINITY}.consumeReservationType")) != {"NO_RESERVATION"}:
         yield _AFFINITY, "flex-start needs consumeReservationType NO_RESERVATION"
 
 
 def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
-    """A pool with chips is a whole slice, and says what machines with chips need said.
+    """A pool with TPU chips is a whole slice, and states what such machines need.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
     """
     for machine in _machines(inputs):
         if not machine.is_tpu:
-            if given(inputs, "placementPolicy.tpuTopology"):
+            if is_set(inputs, "placementPolicy.tpuTopology"):
                 yield "placementPolicy.tpuTopology", f"{machine.name} has no TPU chips"
             continue
-        if not given(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
+        if not is_set(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
             yield _AFFINITY, f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION"
         yield from _limits_by_zone(inputs)
         for disk in texts(inputs, "nodeConfig.diskType"):
@@ -166,7 +167,7 @@ def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]
         yield "placementPolicy.tpuTopology", reason
     elif wanted.hosts == 1:
         yield "placementPolicy.tpuTopology", f"a slice of one {machine.name} has none: remove it"
-    elif given(inputs, "autoscaling"):
+    elif is_set(inputs, "autoscaling"):
         yield from _scaled(inputs, topology, wanted.hosts)
     else:
         zones = max(1, len(list(at(inputs, "nodeLocations[]"))))
@@ -178,15 +179,15 @@ def _slice(inputs: Inputs, machine: Machine, topology: str) -> Iterator[Problem]
 
 
 def _limits_by_zone(inputs: Inputs) -> Iterator[Problem]:
-    """Autoscaled chips have limits by zone: a slice is in one zone, and never spread over several.
+    """Autoscaled TPU chips have limits per zone, because a slice is in one zone.
 
     Assumption tpu-limits-by-zone.
     https://github.com/GoogleCloudPlatform/cluster-toolkit/pull/5111
     """
     for limit, instead in (("totalMinNodeCount", "minNodeCount"), ("totalMaxNodeCount", "maxNodeCount")):
-        if given(inputs, f"autoscaling.{limit}"):
+        if is_set(inputs, f"autoscaling.{limit}"):
             yield f"autoscaling.{limit}", f"a pool of TPU chips has limits by zone: give {instead}"
-    if given(inputs, "autoscaling.locationPolicy"):
+    if is_set(inputs, "autoscaling.locationPolicy"):
         yield "autoscaling.locationPolicy", "a pool of TPU chips is in one zone: remove it"
 
 

@@ -17,7 +17,7 @@ _FACTORS: Final = {
 
 
 def quantity(value: Any) -> float | None:
-    """A quantity such as `500m` or `30Gi` as a number; None when there is none or it is not known."""
+    """A quantity such as `500m` or `30Gi` as a number, None if it is absent or unknown."""
     match = _QUANTITY.fullmatch(str(value))
     if value is None or not match:
         return None

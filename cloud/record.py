@@ -1,7 +1,7 @@
-"""The shape of a record: what is true of one type of resource.
+"""The shape of a record, which holds the facts about one type of resource.
 
-Every module of this package that is named after a Google service holds records, one for each type;
-`cloud.records` finds them. A record is data; where data does not do, a small function of the inputs.
+Every module of this package that is named after a Google service holds records, one for each type.
+`cloud.records` finds them. A record is data. If data is not enough, it has a small function of the inputs.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol
 from cloud.inputs import at
 
 Inputs = Mapping[str, Any]
-# A property, or nothing for the resource as a whole, and what is wrong with it.
+# A property, empty for the resource as a whole, and what is wrong with it.
 Problem = tuple[str, str]
 Rule = Callable[[Inputs], Iterable[Problem]]
 Operation = Literal["create", "update", "delete"]
@@ -25,30 +25,30 @@ _DEFAULT_REGION: Final = "us-central1"
 
 
 class Existing(Protocol):
-    """What exists in the project: things with the `inputs` that they were made with."""
+    """The resources that exist in the project, with the `inputs` that created them."""
 
     def named(self, type_token: str, reference: str) -> Any:
-        """What a reference (a name, an id, an address) means, None when there is no such thing."""
+        """The resource that a reference (a name, an id, an address) means, None if there is none."""
         ...
 
     def of_type(self, type_token: str) -> Iterable[Any]:
-        """Everything of a type."""
+        """All resources of a type."""
         ...
 
 
-# What Google answers to a creation although the inputs are right for themselves.
+# Why Google refuses a creation although the inputs by themselves are right.
 Admission = Callable[[Inputs, Existing], Iterable[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Name:
-    """How things of a type are named.
+    """How resources of a type are named.
 
     Args:
         input: The input that holds the name.
         pattern: Regular expression for a valid name.
         rule: The pattern in words.
-        automatic: Whether Pulumi makes one up where the program states none: the logical name and 8
+        automatic: Whether Pulumi invents a name if the program states none: the logical name and 8
             characters, however long (`AutoName` and `SetAutonaming` in pulumi-gcp's provider/resources.go).
     """
 
@@ -60,20 +60,21 @@ class Name:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Where Google's API lists what exists of a type, and how gcloud deletes one.
+    """How Google's API lists the resources of a type, and how gcloud deletes one of them.
 
     The description of the API (`cloud.discovery`) says the rest: the methods, their arguments, the scopes.
 
     Args:
-        title: What one is called.
+        title: What a person calls such a resource.
         api: Name and version of the API, such as `run.v2`.
-        collection: The collection by the API's description, such as `projects.locations.services`; of several
-            for different scopes (`disks`, `regionDisks`) the one that can list those of all.
-        gcloud: The words that delete one, after `gcloud` and before `--project`; `{name}`, `{location}`,
-            `{parent}` and `{scope}` (such as `--zone ZONE`) are filled in.
-        everywhere: Whether those of all locations are listed at once.
-        inside: The field that holds them in the list of the collection above theirs.
-        detail: What else a person wants to know of one, from what the API shows of it.
+        collection: The collection in the API's description, such as `projects.locations.services`. If there
+            are several for different scopes (`disks`, `regionDisks`), the collection that can list all
+            scopes.
+        gcloud: The words that delete a resource, after `gcloud` and before `--project`. `{name}`,
+            `{location}`, `{parent}` and `{scope}` (such as `--zone ZONE`) are filled in.
+        everywhere: Whether one call lists all locations.
+        inside: The field of the parent collection's list that holds these resources.
+        detail: What else a person wants to know of a resource, from its entry in the list.
     """
 
     title: str
@@ -90,13 +91,14 @@ class Minutes:
     """How many minutes operations take.
 
     Args:
-        create: Until it exists and is ready; None where another entry says it, as for the other two.
-        update: Until it is changed.
-        delete: Until it is gone.
+        create: Minutes until the resource exists and is ready. None, here and below, leaves the figure to
+            another entry.
+        update: Minutes until it is changed.
+        delete: Minutes until it is gone.
         when: Whether this entry holds for a resource with these inputs.
         source: Where the figures were published.
-        assumption: Of a figure that nobody published, an order of magnitude: the id of the row in
-            operations/first_run/assumptions.yaml that says what it is guessed from.
+        assumption: If nobody published the figure: the id of the row in operations/first_run/assumptions.yaml
+            that says how we guessed its order of magnitude.
     """
 
     create: float | None = None
@@ -109,12 +111,12 @@ class Minutes:
 
 @dataclass(frozen=True, kw_only=True)
 class Billed:
-    """Something that Google bills for a resource, whatever its size.
+    """A price item that Google bills for a resource of any size.
 
     Args:
         key: What an estimate and a price file call it.
-        what: What it is, for a person.
-        unit: Such as `hour`, which is billed as long as the resource exists, or `GiB`, billed by use.
+        what: Description for a person.
+        unit: Such as `hour`, billed as long as the resource exists, or `GiB`, billed by use.
         service: The service of Google's Cloud Billing Catalog that sells it.
         description: Regular expression for its description there, without the region at the end.
         when: Whether a resource with these inputs is billed for it.
@@ -128,29 +130,33 @@ class Billed:
     when: Callable[[Inputs], bool] = lambda _inputs: True
 
 
-# What holds for every type whose own entries do not say more.
+# Holds for every operation that a type has no entry for.
 ANY_CALL: Final = Minutes(create=0.1, update=0.1, delete=0.1, assumption="minutes-call")
 
 
-class Made:
-    """A resource that is being made, as templates and functions for its outputs see it.
+class TemplateValues:
+    """Values that the templates and functions of a record's outputs can use.
 
-    Its keys are its inputs, of references the name alone; `id`; `project`, the input of the name, `location`
-    and `region` also where the program leaves them out; `number` (the project's); and `digits`: 40 digits
-    that look random and are always the same for the same project, place and name.
+    The keys are:
+
+    - the inputs. A reference is cut down to the name of the resource that it means
+    - `id`
+    - `project`, `location`, `region` and the input of the name, even if the program leaves them out
+    - `number`, the project's
+    - `digits`: 40 digits that look random. They are the same for the same project, place and name
 
     Args:
-        name: Logical name; the physical one where the inputs have none.
+        name: Logical name. It is the physical name too if the inputs have none.
         project: Project of the provider, for resources that name none.
     """
 
     def __init__(self, record: "Record", name: str, inputs: Inputs, project: str) -> None:
         place = inputs.get("location") or inputs.get("region") or _DEFAULT_REGION
         key = record.name.input if record.name else "name"
-        given = {name: value for name, value in inputs.items() if value}
-        names = {name: str(given[name]).rpartition("/")[2] for name in record.references if name in given}
-        place = {"location": place, "region": place}
-        self._values = {"project": project, "number": PROJECT_NUMBER, key: name, **place, **given, **names}
+        stated = {key: value for key, value in inputs.items() if value}
+        names = {key: str(stated[key]).rpartition("/")[2] for key in record.references if key in stated}
+        places = {"location": place, "region": place}
+        self._values = {"project": project, "number": PROJECT_NUMBER, key: name, **places, **stated, **names}
         text = f"{self['project']}/{self['location']}/{self[key]}"
         self._values["digits"] = str(int(hashlib.sha256(text.encode()).hexdigest(), 16))[:40]
         self._values["id"] = self.filled(record.id)
@@ -159,7 +165,7 @@ class Made:
         return str(self._values.get(key, ""))
 
     def filled(self, template: Any) -> Any:
-        """A template with its values: texts at any depth are filled in, functions are called."""
+        """Fills in the texts of a template at any depth, and calls its functions."""
         if isinstance(template, str):
             return template.format_map(self)
         if isinstance(template, Mapping):
@@ -169,41 +175,40 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is true of one type of resource; paths such as `template.volumes[].name` are in camelCase.
+    """The facts about one type of resource. Paths such as `template.volumes[].name` are in camelCase.
 
     Args:
         type: Pulumi's type token, such as `gcp:storage/bucket:Bucket`.
         api: The API that serves it.
-        id: Template of its id; what is in braces is a key of `Made`, and is an output too.
-        outputs: Templates of what the platform computes besides.
-        name: How it is named; None where its inputs together are its name.
-        labels: The input with its labels, empty where it takes none.
-        replaced_by: Inputs whose change makes a new resource, with blanks between them; a path covers
+        id: Template of its id. The words in braces are keys of `TemplateValues`, and outputs too.
+        outputs: Templates of further outputs that the platform computes.
+        name: How it is named. None if its inputs together are its name.
+        labels: The input with its labels, empty if it has none.
+        replaced_by: Inputs whose change replaces the resource, with blanks between them. A path covers
             everything below it.
-        replaced_when: Inputs whose change does so if old and new value are such that the function says so.
+        replaced_when: Inputs, each with a function of old and new value. It says whether the change replaces.
         kept: Inputs in blocks that stay as they are when the program no longer states them, with blanks
             between them: optional and computed in the provider's schema. For the inputs that are in no block
             the SDK says so (`stays` of rehearsal/schema.py).
         defaults: Inputs, each with the value that is the same as no value.
         sets: Lists in which order and duplicates mean nothing, with blanks between them.
-        deletes_first: Whether the provider deletes the old one before it makes the new one, with any name.
-        adopts: Whether a creation takes over a thing of the same id that exists already, without an error.
+        deletes_first: Whether a replacement deletes the old resource first with any name.
+        adopts: Whether a creation takes over an existing resource of the same id, without an error.
         planned: Outputs that the provider computes before the resource exists, with blanks between them.
-        references: Inputs that name another resource, each with the type of that.
-        holds: Types of resources that cannot be deleted while one of this type refers to them.
-        apis: Inputs that need a further API, each with that.
-        rules: For which inputs Google or its provider reject it, besides the patterns of name and labels.
-        admission: Why Google rejects it in view of what exists, besides references to what does not.
-        minutes: How long operations take; the first entry that holds and says it counts.
+        references: Inputs that name another resource, each with that resource's type.
+        holds: Types of resources that cannot be deleted while a resource of this type refers to them.
+        apis: Inputs that need a further API, each with that API.
+        rules: Checks of the inputs, besides the patterns of name and labels.
+        admission: Checks against what exists, besides references to missing resources.
+        minutes: How long operations take. The first entry counts that holds and has a figure.
         permissions: What the deployer must be allowed to, on the project (assumption permission-names).
         role: The predefined role that brings them.
         zonal: Whether its location may be a zone.
         protected: Whether it cannot be deleted unless the program says otherwise.
-        sealed: Whether reading it back takes the right to read what is in it.
-        quota: Metric of Compute Engine's quota that each of them counts for in the whole project.
-        listing: Where they can be found, for what stays when a stack is gone; None for what is a part of
-            something else.
-        billed: What it costs by itself, beside the machines and pods in it.
+        sealed: Whether reading it back takes the right to read its content.
+        quota: Metric of Compute Engine's quota for the number of such resources in a project.
+        listing: How to list what is left of a destroyed stack. None for parts of another resource.
+        billed: What it costs by itself, without the machines and pods in it.
     """
 
     type: str
@@ -235,32 +240,33 @@ class Record:
     listing: Listing | None = None
     billed: tuple[Billed, ...] = ()
 
-    def made(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
-        """Id and outputs of a resource once it exists; see `Made` for the arguments."""
-        of = Made(self, name, inputs, project)
-        parts = {key: of[key] for _, key, _, _ in Formatter().parse(self.id) if key and key != "number"}
-        return of["id"], {**parts, **of.filled(self.outputs), **inputs}
+    def after_creation(self, name: str, inputs: Inputs, project: str) -> tuple[str, dict[str, Any]]:
+        """Id and outputs of a resource once it exists. `TemplateValues` documents the arguments."""
+        values = TemplateValues(self, name, inputs, project)
+        keys = [key for _, key, _, _ in Formatter().parse(self.id) if key and key != "number"]
+        parts = {key: values[key] for key in keys}
+        return values["id"], {**parts, **values.filled(self.outputs), **inputs}
 
     def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
-        """Whether a change at a path such as `nodeConfig.taints[0].key` makes a new resource."""
+        """Whether a change at a path such as `nodeConfig.taints[0].key` replaces the resource."""
         steps = without_indices(path).split(".")
         above = {".".join(steps[: count + 1]) for count in range(len(steps))}
         replacing = self.replaced_by.split()
         if above & set(replacing) or self.replaced_by == EVERY_INPUT:
             return True
-        # A block that comes or goes does so with all that is in it.
+        # A block comes or goes with everything in it.
         whole = ".".join(steps) + "."
-        inside = [each.removeprefix(whole) for each in replacing if each.startswith(whole)]
-        blocks = [*at(old, path), *at(new, path)]
-        if any(any(at(block, each)) for block in blocks for each in inside):
-            return True
+        inside = [name.removeprefix(whole) for name in replacing if name.startswith(whole)]
+        for block in (*at(old, path), *at(new, path)):
+            if any(any(at(block, name)) for name in inside):
+                return True
         when = self.replaced_when.get(path)
         return bool(when and when(old.get(path), new.get(path)))
 
     def is_same(self, path: str, old: Inputs, new: Inputs) -> bool:
         """Whether the provider sees no difference at a path at which the program's inputs differ.
 
-        The program has only stopped to state what stays, states a default, or states a set in other words.
+        The program no longer states what stays, states a default, or states a set in other words.
         """
         plain = without_indices(path)
         if plain in self.sets.split():

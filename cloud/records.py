@@ -1,39 +1,40 @@
-"""Finds records: every one that a module of this package holds, whatever it is called there.
+"""Finds all records in the modules of this package.
 
-There is no list to keep. One that no other module names has a name with a leading underscore.
+There is no list to maintain. A record that no other module uses has a name with a leading underscore.
 """
 
 import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Final
 
 import cloud
 from cloud.kubernetes import CUSTOM
 from cloud.record import Inputs, Operation, Record
 
-# Groups of kinds that Kubernetes itself brings; GKE has permissions of their own for these.
+# Groups of the kinds that Kubernetes itself has. GKE has permissions of their own for these.
 _NATIVE: Final = ("apps", "batch", "core", "helm.sh", "networking.k8s.io", "policy")
 
 
 class NoRecordError(LookupError):
-    """Nobody has written down what is true of a type of resource."""
+    """A type of resource has no record."""
 
 
 @cache
 def every() -> Mapping[str, Record]:
     """All records by type token."""
     modules = pkgutil.iter_modules(cloud.__path__, f"{cloud.__name__}.")
-    found = (vars(importlib.import_module(module.name)).values() for module in modules)
-    return {value.type: value for values in found for value in values if isinstance(value, Record)}
+    values = chain.from_iterable(vars(importlib.import_module(module.name)).values() for module in modules)
+    return {value.type: value for value in values if isinstance(value, Record)}
 
 
 def of(type_token: str) -> Record:
     """The record of a type.
 
     Raises:
-        NoRecordError: When there is none, with the file to add it to.
+        NoRecordError: When there is no record. The message names the file to add it to.
     """
     if type_token in every():
         return every()[type_token]
@@ -46,7 +47,7 @@ def of(type_token: str) -> Record:
 
 
 def minutes(type_token: str, operation: Operation, inputs: Inputs) -> float:
-    """How many minutes an operation takes on a resource with these inputs; 0 for what no platform has."""
+    """How many minutes an operation takes on a resource with these inputs. 0 for components and the like."""
     package = type_token.partition(":")[0]
     record = every().get(type_token, CUSTOM if package == "kubernetes" else None)
     return record.duration(operation, inputs) if record else 0.0

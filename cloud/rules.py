@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from cloud.inputs import given, is_unknown, numbers, objects, texts
+from cloud.inputs import is_set, is_unknown, numbers, objects, texts
 from cloud.record import Inputs, Problem, Record
 
 # The name of most things: https://docs.cloud.google.com/compute/docs/naming-resources
@@ -26,7 +26,7 @@ _MOST_LABELS: Final = 64
 
 
 def problems(record: Record, inputs: Inputs) -> Iterator[Problem]:
-    """What Google or its provider reject of a resource's inputs, as far as they are known."""
+    """Why Google or its provider would reject a resource's inputs, as far as they are known."""
     if record.name:
         for name in texts(inputs, record.name.input):
             if not re.fullmatch(record.name.pattern, name):
@@ -44,14 +44,14 @@ def problems(record: Record, inputs: Inputs) -> Iterator[Problem]:
 
 
 def one_of(inputs: Inputs, path: str, *choices: str) -> Iterator[Problem]:
-    """A text that must be one of a few."""
+    """A text must be one of the choices."""
     for text in texts(inputs, path):
         if text not in choices:
             yield path, f"{text!r} is not one of {', '.join(choices)}"
 
 
 def at_least(inputs: Inputs, least: int, *paths: str) -> Iterator[Problem]:
-    """Numbers that must not be less."""
+    """Numbers must not be smaller."""
     for path in paths:
         for number in numbers(inputs, path):
             if number < least:
@@ -59,30 +59,30 @@ def at_least(inputs: Inputs, least: int, *paths: str) -> Iterator[Problem]:
 
 
 def timestamps(inputs: Inputs, *paths: str) -> Iterator[Problem]:
-    """Texts that must be a moment by RFC 3339."""
+    """Texts must be times as RFC 3339 writes them."""
     for path in paths:
         for text in texts(inputs, path):
             try:
-                is_one = bool(_TIMESTAMP.fullmatch(text) and datetime.fromisoformat(text))
+                is_time = bool(_TIMESTAMP.fullmatch(text) and datetime.fromisoformat(text))
             except ValueError:
-                is_one = False
-            if not is_one:
+                is_time = False
+            if not is_time:
                 yield path, f"{text!r} is not a moment such as 2026-06-01T00:00:00Z"
 
 
 def excludes(inputs: Inputs, one: str, *others: str) -> Iterator[Problem]:
-    """Properties that must not be given together with `one`."""
+    """The others must not be set together with `one`."""
     for other in others:
-        if given(inputs, one) and given(inputs, other):
+        if is_set(inputs, one) and is_set(inputs, other):
             yield other, f"conflicts with {one}"
 
 
 def labels(inputs: Inputs, path: str) -> Iterator[Problem]:
     """https://docs.cloud.google.com/resource-manager/docs/labels-overview#requirements"""
-    for found in objects(inputs, path):
-        if len(found) > _MOST_LABELS:
-            yield path, f"{len(found)} labels, at most {_MOST_LABELS} are allowed"
-        for key, value in found.items():
+    for entries in objects(inputs, path):
+        if len(entries) > _MOST_LABELS:
+            yield path, f"{len(entries)} labels, at most {_MOST_LABELS} are allowed"
+        for key, value in entries.items():
             if not _LABEL_KEY.fullmatch(key):
                 yield path, f"label key {key!r}: 1-63 of a-z, 0-9, -, _, a letter first"
             if not is_unknown(value) and not _LABEL_VALUE.fullmatch(str(value)):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloud.compute import NETWORK, SUBNETWORK
 from cloud.iam import member_of
-from cloud.inputs import given, numbers, objects, texts
+from cloud.inputs import is_set, numbers, objects, texts
 from cloud.quantity import quantity
 from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, Rule, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
@@ -30,7 +30,7 @@ _LONGEST_GPU_TASK: Final = 3600
 # https://docs.cloud.google.com/run/docs/configuring/request-timeout
 _LONGEST_REQUEST: Final = 3600
 _LONGEST_PROBE: Final = 240
-# failureThreshold times periodSeconds, without and with a GPU, by the page as it is on 2026-11-22; older
+# failureThreshold times periodSeconds, without and with a GPU, by the page as it is on 2026-11-22. Older
 # copies of it say 240. https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _LONGEST_START: Final = 600
 _LONGEST_GPU_START: Final = 1800
@@ -45,11 +45,11 @@ def _job(inputs: Inputs) -> Iterator[Problem]:
     """Executions, timeouts, and the task's containers."""
     # https://github.com/hashicorp/terraform-provider-google/issues/24451
     for key in ("runExecutionToken", "startExecutionToken"):
-        if given(inputs, key):
+        if is_set(inputs, key):
             yield key, "what failed stays in the state, and its token runs nothing again"
     yield from _template(inputs, "template.template")
     yield from at_least(inputs, 0, "template.template.maxRetries")
-    gpu = given(inputs, "template.template.nodeSelector.accelerator")
+    gpu = is_set(inputs, "template.template.nodeSelector.accelerator")
     longest = _LONGEST_GPU_TASK if gpu else _LONGEST_TASK
     yield from _duration(inputs, "template.template.timeout", longest)
 
@@ -62,14 +62,15 @@ def _service(inputs: Inputs) -> Iterator[Problem]:
         for seconds in numbers(inputs, path):
             if seconds > _LONGEST_PROBE:
                 yield path, f"{seconds} is more than {_LONGEST_PROBE}"
-    longest = _LONGEST_GPU_START if given(inputs, "template.nodeSelector.accelerator") else _LONGEST_START
-    for found in objects(inputs, probe):
-        if next(numbers(found, "failureThreshold"), 3) * next(numbers(found, "periodSeconds"), 10) > longest:
+    longest = _LONGEST_GPU_START if is_set(inputs, "template.nodeSelector.accelerator") else _LONGEST_START
+    for settings in objects(inputs, probe):
+        attempts = next(numbers(settings, "failureThreshold"), 3)
+        if attempts * next(numbers(settings, "periodSeconds"), 10) > longest:
             yield probe, f"failureThreshold times periodSeconds is more than {longest} s"
     for kind in ("startupProbe", "livenessProbe"):
-        for found in objects(inputs, f"template.containers[].{kind}"):
-            period = next(numbers(found, "periodSeconds"), 10)
-            if next(numbers(found, "timeoutSeconds"), 1) > period:
+        for settings in objects(inputs, f"template.containers[].{kind}"):
+            period = next(numbers(settings, "periodSeconds"), 10)
+            if next(numbers(settings, "timeoutSeconds"), 1) > period:
                 yield "template.containers", f"{kind}: timeoutSeconds is more than periodSeconds"
     most = next(numbers(inputs, "template.scaling.maxInstanceCount"), 100)
     if next(numbers(inputs, "template.scaling.minInstanceCount"), 0) > most:
@@ -91,17 +92,19 @@ def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
         if name not in volumes:
             yield f"{base}.containers", f"mounts volume {name!r}, which is not among the volumes"
     limits = list(objects(inputs, f"{base}.containers[].resources.limits"))
-    gpus = any("nvidia.com/gpu" in each for each in limits)
-    if gpus != given(inputs, f"{base}.nodeSelector.accelerator"):
+    gpus = any("nvidia.com/gpu" in limit for limit in limits)
+    if gpus != is_set(inputs, f"{base}.nodeSelector.accelerator"):
         yield f"{base}.nodeSelector", "a GPU limit and nodeSelector.accelerator go together"
-    for each in limits:
-        for resource, least in _LEAST_WITH_GPU.items() if "nvidia.com/gpu" in each else ():
-            asked = quantity(each.get(resource))
-            if asked is not None and asked < (quantity(least) or 0):
-                yield f"{base}.containers", f"{resource} {each[resource]}: a GPU goes with {least} or more"
+    for limit in limits:
+        if "nvidia.com/gpu" not in limit:
+            continue
+        for resource, least in _LEAST_WITH_GPU.items():
+            amount = quantity(limit.get(resource))
+            if amount is not None and amount < (quantity(least) or 0):
+                yield f"{base}.containers", f"{resource} {limit[resource]}: a GPU goes with {least} or more"
 
 
-# Below the template of a task or an instance; the npm package @pulumi/gcp 9.37.0, as in container.py.
+# Below the template of a task or an instance, from the npm package @pulumi/gcp 9.37.0.
 _KEPT: Final = (
     "containers.resources containers.startupProbe containers.startupProbe.grpc.port "
     "containers.startupProbe.httpGet.port containers.startupProbe.tcpSocket.port serviceAccount timeout "
@@ -112,7 +115,7 @@ _KEPT: Final = (
 def _record(
     noun: str, base: str, rule: Rule, outputs: Mapping[str, Any], kept: str, defaults: Mapping[str, Any]
 ) -> Record:
-    """What jobs and services have in common.
+    """Returns the record of a job or a service.
 
     Args:
         base: Path of the template of a task or an instance.
@@ -163,7 +166,7 @@ SERVICE: Final = _record(
     _service,
     {
         "uri": "https://{name}-{number}.{location}.run.app",
-        "terminalConditions": lambda _made: [{"type": "Ready", "state": "CONDITION_SUCCEEDED"}],
+        "terminalConditions": lambda _values: [{"type": "Ready", "state": "CONDITION_SUCCEEDED"}],
     },
     kept=(
         "scaling.manualInstanceCount scaling.maxInstanceCount scaling.minInstanceCount "
@@ -174,7 +177,7 @@ SERVICE: Final = _record(
     defaults={"template.containers.resources.cpuIdle": False},
 )
 
-# The provider has tokens that run a job, and no resource for an execution; the program brings a dynamic one.
+# The provider has no resource for an execution, only tokens that run a job. The program brings a dynamic one.
 _EXECUTION: Final = Record(
     type="pulumi-python:dynamic/cloudrun:Execution",
     api=API,

@@ -12,14 +12,14 @@ _record = partial(Record, api="secretmanager.googleapis.com", role="roles/secret
 
 
 def _replication(inputs: Inputs) -> Iterator[Problem]:
-    """One kind of replication; an empty `auto` block counts."""
+    """A secret has one kind of replication. An empty `auto` block counts."""
     for replication in objects(inputs, "replication"):
         if len({"auto", "userManaged"} & set(replication)) != 1:
             yield "replication", "exactly one of auto and userManaged is needed"
 
 
 def _data(inputs: Inputs) -> Iterator[Problem]:
-    """One of two ways to hand over what is secret; an empty text counts, as far as the provider goes."""
+    """The secret is in one of two inputs. The provider accepts an empty text."""
     if len([key for key in ("secretData", "secretDataWo") if inputs.get(key) is not None]) != 1:
         yield "secretData", "exactly one of secretData and secretDataWo is needed"
 

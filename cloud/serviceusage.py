@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from cloud.inputs import given, texts
+from cloud.inputs import is_set, texts
 from cloud.record import Inputs, Minutes, Problem, Record, verbs
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9-]+)*\.(googleapis\.com|goog)")
@@ -22,7 +22,7 @@ _ALWAYS_ON: Final = frozenset(
 
 def to_enable(record: Record, inputs: Inputs) -> list[str]:
     """The APIs that a resource needs and that somebody has to enable."""
-    needed = [record.api, *(api for path, api in record.apis.items() if given(inputs, path))]
+    needed = [record.api, *(api for path, api in record.apis.items() if is_set(inputs, path))]
     return [api for api in needed if api not in _ALWAYS_ON]
 
 

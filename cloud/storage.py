@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import given, numbers
+from cloud.inputs import is_set, numbers
 from cloud.record import Billed, Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import one_of
 
@@ -20,19 +20,19 @@ _CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONA
 
 
 def _bucket(inputs: Inputs) -> Iterator[Problem]:
-    """What the provider passes on unchecked; soft delete lasts 7 to 90 days or not at all."""
+    """Checks what the provider passes on unchecked. Soft delete lasts 7 to 90 days or is off."""
     yield from one_of(inputs, "publicAccessPrevention", "enforced", "inherited")
     for path in ("storageClass", "lifecycleRules[].action.storageClass"):
         yield from one_of(inputs, path, *_CLASSES)
     for seconds in numbers(inputs, "softDeletePolicy.retentionDurationSeconds"):
         if seconds and not 7 * _DAY <= seconds <= 90 * _DAY:
             yield "softDeletePolicy", f"{seconds} s is neither 0 nor between 7 and 90 days"
-    if given(inputs, "hierarchicalNamespace.enabled") and not given(inputs, "uniformBucketLevelAccess"):
+    if is_set(inputs, "hierarchicalNamespace.enabled") and not is_set(inputs, "uniformBucketLevelAccess"):
         yield "hierarchicalNamespace", "needs uniformBucketLevelAccess"
 
 
 def _object(inputs: Inputs) -> Iterator[Problem]:
-    if given(inputs, "source") == (inputs.get("content") is not None):
+    if is_set(inputs, "source") == (inputs.get("content") is not None):
         yield "source", "exactly one of source and content is needed"
     yield from one_of(inputs, "storageClass", *_CLASSES)
 
@@ -44,7 +44,7 @@ BUCKET: Final = _record(
         "project": "{project}",
         "url": "gs://{name}",
         "selfLink": _LINK + "{name}",
-        "projectNumber": lambda made: int(made["number"]),
+        "projectNumber": lambda values: int(values["number"]),
     },
     # https://docs.cloud.google.com/storage/docs/buckets
     name=Name(
@@ -85,7 +85,10 @@ BUCKET: Final = _record(
 _OBJECT: Final = _record(
     type="gcp:storage/bucketObject:BucketObject",
     id="{bucket}-{name}",
-    outputs={"selfLink": _LINK + "{bucket}/o/{name}", "generation": lambda made: int(made["digits"][:16])},
+    outputs={
+        "selfLink": _LINK + "{bucket}/o/{name}",
+        "generation": lambda values: int(values["digits"][:16]),
+    },
     name=Name(automatic=True),
     replaced_by=(
         "bucket cacheControl contentDisposition contentEncoding contentLanguage contentType "

@@ -66,7 +66,9 @@ class FakeGoogle(FakeProvider):
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
         """As the record computes them."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
-        return records.of(resource.type).made(resource.name, stated, str(resource.config.get("project", "")))
+        return records.of(resource.type).after_creation(
+            resource.name, stated, str(resource.config.get("project", ""))
+        )
 
     def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
         """Besides what is known anyway: what the record computes before anything exists."""

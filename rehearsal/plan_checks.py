@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from cloud import records, serviceusage
-from cloud.inputs import at, given, is_unknown, texts
+from cloud.inputs import at, is_set, is_unknown, texts
 from cloud.kubernetes import CLUSTER_SCOPED, chips_of
 from cloud.nodes import node_labels
 from cloud.record import Problem
@@ -87,7 +87,7 @@ class _Checked:
     def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
         """What a pod needs of a Standard cluster; Autopilot makes nodes for pods and has the driver."""
         clusters = (each.inputs for each in self._of_type(CLUSTER))
-        standard = [inputs for inputs in clusters if not given(inputs, "enableAutopilot")]
+        standard = [inputs for inputs in clusters if not is_set(inputs, "enableAutopilot")]
         if not standard:
             return
         wanted = pods.tpu_selector(template)
@@ -96,7 +96,7 @@ class _Checked:
             shape = " ".join(wanted.values()) or "any"
             yield path, f"asks for chips of {shape} nodes, and no node pool in the plan has them"
         driver = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
-        if pods.mounts_buckets(template) and not any(given(cluster, driver) for cluster in standard):
+        if pods.mounts_buckets(template) and not any(is_set(cluster, driver) for cluster in standard):
             yield path, f"mounts a bucket, and the cluster's {driver} is not set"
 
     def _policy_problems(self, cluster: Planned) -> Iterator[Problem]:
@@ -105,9 +105,9 @@ class _Checked:
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
         """
         enforced = (
-            given(cluster.inputs, "enableAutopilot")
+            is_set(cluster.inputs, "enableAutopilot")
             or "ADVANCED_DATAPATH" in texts(cluster.inputs, "datapathProvider")
-            or given(cluster.inputs, "networkPolicy.enabled")
+            or is_set(cluster.inputs, "networkPolicy.enabled")
         )
         if not enforced and any(kind == "NetworkPolicy" for kind, _, _ in self._objects):
             yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
@@ -165,5 +165,5 @@ def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
     for path, template in pod_templates(inputs):
         for place, key, kind in _NAMED_BY_PODS:
             for found in at(template, place):
-                for name in texts(found, key) if not given(found, "optional") else ():
+                for name in texts(found, key) if not is_set(found, "optional") else ():
                     yield path, kind, name, False

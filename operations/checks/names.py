@@ -1,4 +1,4 @@
-"""Names that the plan fixes: whether somebody has them already, and which bucket one of them replaces."""
+"""Checks names that the plan fixes: whether they are free, and which bucket a new name replaces."""
 
 from collections.abc import Iterator
 
@@ -15,22 +15,22 @@ from operations.state import Backend, State
 
 
 def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That nothing else has them; what has this stack's label is the stack itself, from an earlier `up`."""
+    """Checks that no other resource has them. A resource with this stack's label is from an earlier `up`."""
     free = []
     for resource in plan.resources:
         record = records.every().get(resource.type)
         if not record or not record.name or not record.listing or record.listing.inside:
             continue
         name = resource.inputs.get(record.name.input)
-        # A name that Pulumi makes up is no input of a plan.
+        # If Pulumi invents a name, the plan has no such input.
         if not isinstance(name, str) or is_unknown(name):
             continue
         kind = ListedKind(listing=record.listing, type=record.type)
-        id_, _ = record.made(name, resource.inputs, plan.project)
+        id_, _ = record.after_creation(name, resource.inputs, plan.project)
         try:
             found = kind.get(clients, plan.project, plan.region, id_.rpartition("/")[2])
         except CallError as error:
-            # Names of buckets are the whole world's: somebody else's is forbidden, not missing.
+            # All of Google shares the names of buckets: a bucket of somebody else is forbidden, not missing.
             if record is BUCKET and error.forbidden and not error.disabled:
                 yield problem(
                     f"bucket {name} belongs to somebody else",
@@ -57,7 +57,7 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _replaced_buckets(plan: StackPlan) -> Iterator[Finding]:
-    """Buckets of the stack that a name which was set later replaces, with what runs have written."""
+    """Warns of buckets, with what runs have written, that a later setting of the name replaces."""
     renamed = [
         bucket
         for bucket in plan.of_type(BUCKET.type)
@@ -68,7 +68,7 @@ def _replaced_buckets(plan: StackPlan) -> Iterator[Finding]:
     try:
         state = Backend(plan.stack).now()
     except EngineError:
-        # Before its first `up` a stack has no state, and nobody need be logged in to a backend.
+        # Before its first `up` a stack has no state, and the user may not be logged in to a backend.
         state = State()
     for bucket in renamed:
         for old in state.of_type(BUCKET.type):

@@ -8,7 +8,7 @@ Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.inputs import at, given, objects, texts
+from cloud.inputs import at, is_set, objects, texts
 from cloud.record import Problem
 from rehearsal.rules.kinds import pod_templates
 
@@ -35,7 +35,7 @@ def problems(level: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
             yield path, f"violates PodSecurity {level}: {reason}"
     mode = next(at(inputs, "spec.submissionMode"), "K8sJobMode")
     submits = inputs.get("kind") == "RayJob" and mode == "K8sJobMode"
-    if level == "restricted" and submits and not given(inputs, "spec.submitterPodTemplate"):
+    if level == "restricted" and submits and not is_set(inputs, "spec.submitterPodTemplate"):
         reason = "violates PodSecurity restricted: the default submitter pod is not restricted"
         yield "spec.submitterPodTemplate", reason
 
@@ -47,12 +47,12 @@ def _containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _baseline(template: Mapping[str, Any]) -> Iterator[str]:
     for key in ("hostNetwork", "hostPID", "hostIPC", "volumes[].hostPath"):
-        if given(template, f"spec.{key}"):
+        if is_set(template, f"spec.{key}"):
             yield key
     for container in _containers(template):
-        if given(container, "securityContext.privileged"):
+        if is_set(container, "securityContext.privileged"):
             yield f"container {container.get('name')} is privileged"
-        if given(container, "ports[].hostPort"):
+        if is_set(container, "ports[].hostPort"):
             yield f"container {container.get('name')} has a hostPort"
 
 

@@ -47,7 +47,7 @@ def test_every_input_that_a_record_names_is_one_of_the_sdk(record: Record) -> No
 @pytest.mark.parametrize("record", OF_GOOGLE, ids=by_type)
 def test_outputs_are_the_same_for_the_same_inputs(record: Record) -> None:
     inputs = {"name": "x", "location": "us-central1", "role": "r", "member": "m"}
-    assert record.made("x", inputs, "p") == record.made("x", inputs, "p")
+    assert record.after_creation("x", inputs, "p") == record.after_creation("x", inputs, "p")
 
 
 @pytest.mark.parametrize("record", records.every().values(), ids=by_type)
@@ -79,22 +79,22 @@ def test_a_type_without_a_record_is_told_where_to_add_one() -> None:
 
 
 def test_a_cluster_of_another_name_has_another_address() -> None:
-    one, other = (records.of(CLUSTER).made(name, {}, "p")[1] for name in ("a", "b"))
+    one, other = (records.of(CLUSTER).after_creation(name, {}, "p")[1] for name in ("a", "b"))
     assert one["endpoint"] != other["endpoint"]
     assert one["selfLink"] != other["selfLink"]
 
 
 def test_ids_and_links_have_the_platform_s_form() -> None:
     account = records.of("gcp:serviceaccount/account:Account")
-    path, outputs = account.made("x", {"accountId": "nodes-1"}, "p")
+    path, outputs = account.after_creation("x", {"accountId": "nodes-1"}, "p")
     assert path == "projects/p/serviceAccounts/nodes-1@p.iam.gserviceaccount.com"
     assert outputs["member"] == "serviceAccount:nodes-1@p.iam.gserviceaccount.com"
-    assert records.of("gcp:storage/bucket:Bucket").made("b", {}, "p")[1]["url"] == "gs://b"
+    assert records.of("gcp:storage/bucket:Bucket").after_creation("b", {}, "p")[1]["url"] == "gs://b"
     service = {"name": "serve", "location": "us-central1"}
-    run = records.of("gcp:cloudrunv2/service:Service").made("x", service, "p")[1]
+    run = records.of("gcp:cloudrunv2/service:Service").after_creation("x", service, "p")[1]
     assert run["uri"] == f"https://serve-{PROJECT_NUMBER}.us-central1.run.app"
     version = {"secret": "projects/p/secrets/token"}
-    path, _ = records.of("gcp:secretmanager/secretVersion:SecretVersion").made("x", version, "p")
+    path, _ = records.of("gcp:secretmanager/secretVersion:SecretVersion").after_creation("x", version, "p")
     assert path == f"projects/{PROJECT_NUMBER}/secrets/token/versions/1"
 
 

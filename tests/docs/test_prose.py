@@ -22,7 +22,6 @@ from tests.docs.prose import (
 PENDING: Final = frozenset(
     {
         "benchmarks",
-        "cloud",
         "components",
         "engine",
         "operations",
