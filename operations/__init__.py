@@ -1,1 +1,1 @@
-"""What an operator does around `up`: `python -m operations COMMAND`."""
+"""The operator's commands around `pulumi up`: `python -m operations COMMAND`."""

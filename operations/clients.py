@@ -1,4 +1,4 @@
-"""Google's APIs: the one place where calls are made, by the name of the API and of its method."""
+"""Calls Google's APIs by the names of API and method. No other module of this package calls them."""
 
 import http.client
 import json
@@ -17,9 +17,9 @@ from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
 from operations.errors import ODD_ANSWER, CallError, OperationError
 
-# An answer to one question; lists come in pages.
+# For one answer. Lists come in pages.
 _TIMEOUT_S: Final = 20.0
-# After 429, 5xx, a lost connection: with growing waits, 1, 3 and 7 seconds at most.
+# After 429, 5xx and a lost connection, with growing pauses of at most 1, 3 and 7 seconds.
 _RETRIES: Final = 3
 
 
@@ -27,14 +27,15 @@ class Clients:
     """Calls of Google's APIs.
 
     Args:
-        project: Project that the calls of a person's own credentials count for.
-        endpoint: A server that answers in Google's place under `ENDPOINT/API/`; None for Google.
-        settings: What the stack's configuration says of credentials.
-        timeout_s: Seconds until a call without an answer is given up.
+        project: Project whose quota the calls of a person's credentials count against.
+        endpoint: A server that answers in Google's place under `ENDPOINT/API/`. None means Google.
+        settings: The stack's settings that choose credentials.
+        timeout_s: Seconds until a call without an answer fails.
 
     Attributes:
-        endpoint: As given, without a slash at its end.
-        unreached: Places that lists left out because they did not answer; whoever cares empties it before.
+        endpoint: The argument, without a slash at its end.
+        unreached: Places that lists left out because they did not answer. A caller that reads it empties it
+            first.
 
     Raises:
         OperationError: Without usable credentials.
@@ -58,18 +59,18 @@ class Clients:
         self._apis: dict[str, Any] = {}
 
     def call(self, api: str, method: str, **arguments: Any) -> dict[str, Any]:
-        """The answer of a method, asked again while that can help.
+        """The answer of a method, with retries while they can help.
 
         Args:
             api: Name and version of the API, such as `compute.v1`.
             method: The method as the API's description calls it, such as `regions.get`.
-            arguments: Those of the method.
+            arguments: The method's arguments.
 
         Raises:
             CallError: Without a usable answer.
         """
         request = self._request(api, method, arguments)
-        # The library takes a page of a proxy for a text, and no content at all for an empty object.
+        # The library accepts the page of a proxy as a text, and an empty answer as an empty object.
         request.postproc = _object
         name, answer = str(request.methodId), self._send(api, request)
         try:
@@ -85,9 +86,8 @@ class Clients:
         return answer
 
     def every(self, api: str, method: str, **arguments: Any) -> list[Any]:
-        """What a method that lists has on all its pages; an `aggregatedList`'s in all its scopes.
-
-        Args and errors are those of `call`.
+        """The entries on all pages of a list. For an `aggregatedList`, the entries of all scopes. Arguments
+        and errors are as in `call`.
         """
         key, found = discovery(api).listed(method), []
         tokens: set[str] = set()
@@ -113,7 +113,7 @@ class Clients:
             arguments["pageToken"] = token
 
     def read(self, bucket: str, name: str) -> bytes | None:
-        """What an object of a bucket holds; None when there is none of that name.
+        """The content of an object in a bucket, None if there is no such object.
 
         Raises:
             CallError: As `call`.
@@ -128,10 +128,10 @@ class Clients:
             raise
 
     def token(self) -> str:
-        """An access token for a server that is no API of Google's; empty without credentials.
+        """An access token for a server that is not an API of Google's. Empty without credentials.
 
         Raises:
-            OperationError: When the credentials are not accepted.
+            OperationError: When Google does not accept the credentials.
         """
         try:
             if not self._credentials.valid:
@@ -154,13 +154,13 @@ class Clients:
         return getattr(resource, verb)(**arguments)
 
     def _send(self, api: str, request: HttpRequest) -> Any:
-        """Sends a request; every way in which that can fail becomes a `CallError`."""
+        """Sends a request. Every failure becomes a `CallError`."""
         method = str(request.methodId)
         try:
             return request.execute(num_retries=_RETRIES)
         except HttpError as error:
             status = int(error.resp.status)
-            # The page of a proxy has no sentence of Google's.
+            # The page of a proxy has no message of Google's.
             reason = _one_line(error.reason) or http.client.responses.get(status, "")
             raise CallError(method, reason, status, *_disabled(error)) from None
         except GoogleAuthError as error:
@@ -173,7 +173,7 @@ class Clients:
             raise CallError(method, f"the answer from {self._host(api)} {_oddity(error)}") from None
 
     def _host(self, api: str) -> str:
-        """Who answers the calls of an API."""
+        """The server that answers the calls of an API."""
         return urlsplit(self.endpoint or discovery(api).document["rootUrl"]).netloc
 
 
@@ -184,7 +184,7 @@ def _not_accepted(error: GoogleAuthError) -> str:
 
 
 def _disabled(error: HttpError) -> tuple[str, str]:
-    """The API that must be enabled first, which is one of the reasons for a 403, and in which project.
+    """The API that is off, which is one reason for a 403, and the project in which it is off.
 
     https://docs.cloud.google.com/service-usage/docs/error-handling
     """
@@ -201,7 +201,7 @@ def _object(response: httplib2.Response, content: bytes) -> Any:
     """The JSON of an answer.
 
     Raises:
-        ValueError: Without any, as every method that is called here answers with some.
+        ValueError: Without JSON. Every method that this module calls answers with JSON.
     """
     if response.status == http.client.NO_CONTENT:
         raise ValueError("it has no content")

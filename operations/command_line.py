@@ -1,6 +1,6 @@
 """The operator's command line: `python -m operations COMMAND --stack STACK`.
 
-Exit status: 0 when all is well, 1 when a command found something, 2 when it could not look.
+Exit status: 0 if all is well, 1 if the command has findings, 2 if it could not look.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from operations.previews.redaction import Redaction
 COULD_NOT_LOOK: Final = 2
 _INTERRUPTED: Final = 130
 
-# A command and the module that does it, with `HELP`, `arguments` and `run`; imported when it is asked for.
+# Commands and their modules, which have `HELP`, `arguments` and `run`. Only the module of the called command
+# is imported.
 COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost",
@@ -49,13 +50,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with writing():
             return options.run(options)
     except (OperationError, EngineError) as error:
-        # It may repeat what a server or the engine said.
+        # The message may quote a server or the engine.
         print(visible(Redaction().text(f"operations {options.command}: {error}")), file=sys.stderr)
         return COULD_NOT_LOOK
     except KeyboardInterrupt:
         print(f"operations {options.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has read enough; Python would complain when it flushes the rest.
+        # The reader of the output has closed it. Python would report an error when it flushes the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return COULD_NOT_LOOK

@@ -1,11 +1,11 @@
-"""Whose API is off: the stack's own project's, or that of the project which the caller's calls count for."""
+"""Tells in which project an API is off: the stack's, or another project that the calls count for."""
 
 from operations.clients import Clients
 from operations.errors import CallError
 
 
 class OwnProject:
-    """Tells a project from others by id and by number, as Google's errors name either.
+    """Recognizes a project by its id and its number. Google's errors name either.
 
     Args:
         id: Id of the project.
@@ -16,7 +16,7 @@ class OwnProject:
         self._number: str | None = None
 
     def is_called(self, name: str) -> bool | None:
-        """Whether a name, an id or a number, is this project's; None when that cannot be found out."""
+        """Whether an id or number is this project's. None if Google does not tell."""
         if not name:
             return None
         if not name.isdecimal():
@@ -36,13 +36,13 @@ class OwnProject:
 
 
 def off_elsewhere(error: CallError) -> str:
-    """What is so when an API is off in another project than the stack's."""
+    """The finding that an API is off in another project than the stack's."""
     where = f"project {error.consumer}" if error.consumer else "a project that Google does not name"
     return f"{error.disabled} is not enabled in {where}"
 
 
 def counted_here(error: CallError, project: str) -> str:
-    """What lets the calls count for the stack's project, or be answered for the other one."""
+    """The remedy: let the calls count for the stack's project, or enable the API in the other project."""
     enable = f"gcloud services enable {error.disabled} --project {error.consumer or project}"
     return (
         f"your calls count for another project than {project}: "

@@ -1,4 +1,7 @@
-"""What a stack costs: quantities from its plan, prices from Google's catalog, its public lists or a file."""
+"""The costs of a stack.
+
+Quantities come from its plan, prices from Google's catalog, public lists or a file.
+"""
 
 import argparse
 import json
@@ -36,7 +39,10 @@ _COLUMNS: Final = ("per_hour", _RUN, "per_month")
 
 @dataclass(frozen=True, kw_only=True)
 class Line(Quantity):
-    """A quantity with its price and the source of that; dollars are None where something is not known."""
+    """A quantity with its price and the source of the price.
+
+    Dollars are None if price or hours are unknown.
+    """
 
     price: float | None
     source: str
@@ -53,15 +59,16 @@ class Line(Quantity):
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What a stack costs, as `--json` prints it.
+    """The costs of a stack, as `--json` prints them.
 
     Args:
-        has_runs: Whether something of the stack trains; a server has no run that could end.
-        hours: Hours of training in a run, and where they come from; None when nobody says.
-        trouble: Why Google's catalog could not be asked, empty otherwise.
-        lines: What is billed by time.
-        by_use: What is billed by use, with price and source.
-        totals: By column the dollars of the lines that have a price, and how many have none.
+        has_runs: Whether something in the stack trains. A server has no run that could end.
+        hours: Hours of training in a run, None if they are unknown. `hours_from` has their source.
+        trouble: Why the catalog gave no prices. Empty if it gave some.
+        lines: Quantities that are billed by time.
+        by_use: Items that are billed by use, with price and source.
+        totals: For each column, the dollars of the lines with a price, and the number of lines without a
+            price.
     """
 
     stack: str
@@ -76,7 +83,7 @@ class Estimate:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of dollars that say something of this stack."""
+        """The columns of dollars that make sense for this stack."""
         return tuple(column for column in _COLUMNS if self.has_runs or column != _RUN)
 
 
@@ -94,7 +101,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the estimate; 2 when Google's catalog could not be asked, else 0."""
+    """Prints the estimate. Returns 2 if the catalog gave no prices, else 0."""
     if options.hours is not None and not options.hours > 0:
         raise OperationError(f"--hours {options.hours}: give a number above 0")
     prices = file_prices(options.prices) if options.prices else None
@@ -113,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | None) -> Estimate:
-    """The plan's quantities with prices: those of the file, or the catalog's and list prices."""
+    """The plan's quantities with prices of the file, or else of the catalog and the list prices."""
     try:
         if prices is None:
             clients = clients_of(planned.stack, planned.project, options.endpoint)
@@ -124,11 +131,11 @@ def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | 
 
 
 def listed_estimate(planned: StackPlan, hours: float | None, trouble: str = "") -> Estimate:
-    """The plan's quantities with list prices alone.
+    """The plan's quantities with list prices only.
 
     Args:
-        hours: Hours of training in a run; None for the limit in the configuration.
-        trouble: Why Google's catalog could not be asked, if it was to be asked.
+        hours: Hours of training in a run. None takes the limit in the configuration.
+        trouble: Why the catalog gave no prices, if it was asked.
     """
     return _priced(planned, hours, or_list_prices(lambda *_: Price(None, "no list price is known")), trouble)
 
@@ -216,14 +223,14 @@ def _price(dollars: float | None, listed: ListPrice | None) -> str:
 
 
 def reserved(found: Estimate) -> float | None:
-    """What an hour of that which reservations pay would cost on demand, by list prices; None for nothing."""
+    """On-demand list price of an hour of what reservations pay for, None without a reservation."""
     prices = [(line.most, in_place_of_a_reservation(line.key)) for line in found.lines]
     dollars = [amount * price.dollars for amount, price in prices if price]
     return sum(dollars) if dollars else None
 
 
 def about_list_prices(found: Estimate) -> str:
-    """When and where the list prices were read that an estimate was made with; empty for none."""
+    """Day and region of the list prices in an estimate. Empty if it has none."""
     listed = [*(line.listed for line in found.lines), *(used["listed"] for used in found.by_use)]
     listed += [in_place_of_a_reservation(line.key) for line in found.lines]
     days = sorted({each.day for each in listed if each})

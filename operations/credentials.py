@@ -1,4 +1,4 @@
-"""Whose credentials the commands ask Google with: those that the stack's own configuration names."""
+"""The credentials of the commands. The stack's own configuration chooses them."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from operations.errors import OperationError
 
 
 def clients_of(stack: str, project: str, endpoint: str | None) -> Clients:
-    """Calls of Google's APIs with the credentials that `pulumi up` of the stack has.
+    """Calls of Google's APIs with the same credentials as `pulumi up` of the stack.
 
     Args:
         project: As of `Clients`.
-        endpoint: As of `Clients`; what answers in Google's place is shown no credentials of the stack.
+        endpoint: As of `Clients`. A server that answers in Google's place gets no credentials of the stack.
 
     Raises:
         OperationError: Without usable credentials, or when an encrypted one cannot be decrypted here.
@@ -26,7 +26,7 @@ def clients_of(stack: str, project: str, endpoint: str | None) -> Clients:
 
 
 def credential_settings(stack: str) -> CredentialSettings:
-    """What the stack file says of credentials.
+    """The settings of the stack file that choose credentials.
 
     Raises:
         OperationError: When an encrypted one cannot be decrypted here.
@@ -47,7 +47,7 @@ def decrypted(stack: str, key: str) -> str:
         key: As `pulumi config set` takes it: with its namespace unless that is the project's.
 
     Raises:
-        OperationError: When there is none, or it cannot be decrypted here; says which.
+        OperationError: When there is no such setting, or it cannot be decrypted here. The message says which.
     """
     if (key if ":" in key else f"{project_name()}:{key}") not in stack_file(stack):
         raise OperationError(f"the stack has no {key}")
@@ -55,5 +55,5 @@ def decrypted(stack: str, key: str) -> str:
         engine = lookup.find(lambda _text: None)
         return engine.output(["config", "get", key, "--stack", stack], ROOT).strip()
     except EngineError:
-        # The engine's message may hold more than anybody should read.
+        # The engine's message may contain secrets.
         raise OperationError(f"the stack's {key} could not be decrypted here") from None

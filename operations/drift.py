@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the drift of every stack; 1 when there is some."""
+    """Prints the drift of every stack. Returns 1 if there is some."""
     chosen = options.stack or sources.deployed() & set(known_stacks())
     stacks = tuple(_with_policies(sources.drift(stack)) for stack in sorted(chosen))
     found = Previews(commit=checkout.head(ROOT), stacks=stacks)

@@ -4,16 +4,16 @@ from typing import Final
 
 from engine.text import visible
 
-# What Python raises when an answer has another form than its API describes: a text in another encoding, null
-# or a number where an object belongs, a thousand nested brackets.
+# Python's errors when an answer has another form than its API describes. For example a text in another
+# encoding, null in place of an object, or a thousand nested brackets.
 ODD_ANSWER: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 
 
 class OperationError(Exception):
-    """Why a command could not do its work; the text is meant for the person who gave it.
+    """Why a command could not do its work. The text is for the user.
 
     Args:
-        text: It may quote a server, so what a terminal would obey is shown as its code.
+        text: It may quote a server, so control characters are shown as their codes.
     """
 
     def __init__(self, text: object = "") -> None:
@@ -26,9 +26,9 @@ class CallError(OperationError):
     Args:
         method: Id of the method, such as `compute.regions.get`.
         reason: What went wrong, for a person.
-        status: HTTP status, None when no answer came or it was not understood.
+        status: HTTP status, None without an answer or if it was not understood.
         disabled: The API that is not enabled, such as `compute.googleapis.com`, if that is why.
-        consumer: Id or number of the project in which that API is off; empty when Google does not say.
+        consumer: Id or number of the project in which that API is off. Empty if Google does not say.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class CallError(OperationError):
 
     @property
     def forbidden(self) -> bool:
-        """Whether the caller may not ask."""
+        """Whether the caller lacks the right."""
         return self.status in (401, 403)
 
     @property
     def missing(self) -> bool:
-        """Whether what was asked for does not exist."""
+        """Whether the requested thing does not exist."""
         return self.status == 404

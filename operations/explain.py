@@ -14,11 +14,11 @@ from operations.previews.redaction import Redaction
 
 HELP: Final = "what to do about the errors in the output of `pulumi up`, `destroy` or `refresh`"
 
-# The engine's list of errors: a line per resource, and below it, indented further, what its provider said.
+# The engine's list of errors: a line for each resource, and indented below it the provider's message.
 _RESOURCE: Final = re.compile(r"^  (\w[\w.:/-]*:\w+) \((.+)\):$")
 _ERROR: Final = re.compile(r"^    (?:error|warning): (.*)$")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
-# How the engine begins to say that it destroys a stack.
+# The first words of the engine when it destroys a stack.
 _DESTROYING: Final = "Destroying ("
 
 
@@ -35,7 +35,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a remedy for each resource that failed; 1 when one has none or none failed."""
+    """Prints a remedy for each resource that failed.
+
+    Returns 1 if a resource has none, or if nothing failed.
+    """
     output = _COLOUR.sub("", _read(options.file))
     command = "pulumi destroy" if _DESTROYING in output else "pulumi up"
     failures = list(failures_in(output))
@@ -55,10 +58,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def failures_in(output: str) -> Iterator[tuple[str, str, str]]:
-    """Type, name and message of every resource that the engine's output says failed.
+    """Type, name and message of every resource that failed.
 
     Args:
-        output: What `pulumi` printed, without colours.
+        output: The output of `pulumi`, without colours.
     """
     _, _, diagnostics = output.partition("\nDiagnostics:\n")
     kind = name = ""
@@ -69,7 +72,7 @@ def failures_in(output: str) -> Iterator[tuple[str, str, str]]:
                 yield kind, name, "\n".join(lines)
             kind, name, lines = resource[1], resource[2], []
         elif error := _ERROR.match(line):
-            # A warning is ours, such as a remedy that `up` has printed already.
+            # A warning is the program's own, such as a remedy that `up` has printed already.
             lines += [error[1]] if line.lstrip().startswith("error:") else []
         elif lines and line.startswith("      "):
             lines.append(line.strip())

@@ -1,4 +1,4 @@
-"""What a check found, and how a person and a program read it."""
+"""Findings of checks, printed for a person or as JSON."""
 
 import json
 from collections import Counter
@@ -32,9 +32,9 @@ class Finding:
     """What a check found.
 
     Args:
-        what: What is so, in a sentence or less.
-        remedy: What to do, a command where there is one; empty when there is nothing to do.
-        topic: What was checked, such as `quotas`.
+        what: The finding, in a sentence or less.
+        remedy: What to do, as a command if there is one. Empty if there is nothing to do.
+        topic: The subject of the check, such as `quotas`.
     """
 
     level: Level
@@ -43,23 +43,23 @@ class Finding:
     topic: str = ""
 
 
-# What is as it must be; what `up` gets over, or its owner may want; what makes `up` fail, or what it makes
-# useless; what could not be looked at.
+# OK: all is well. WARNING: `up` can succeed, but look at it. PROBLEM: `up` fails, or is useless. UNKNOWN: no
+# answer.
 fine, warning, problem, unknown = (partial(Finding, level) for level in Level)
 
 
 def exit_status(found: object, unseen: object) -> int:
-    """1 when something was found, which weighs more than 2, when something could not be looked at; else 0."""
+    """The exit status: 1 with a problem, else 2 with an unanswered question, else 0."""
     return 1 if found else 2 if unseen else 0
 
 
 def as_json(found: Sequence[Any], **more: str) -> str:
-    """Findings, or another command's rows, for a program."""
+    """Findings, or another command's rows, as JSON."""
     return json.dumps({**more, "findings": [asdict(each) for each in found]}, indent=2)
 
 
 def folding(title: str, *heads: str, lines: bool = False) -> Table:
-    """An empty table; long words are broken rather than cut."""
+    """An empty table. Its long words wrap."""
     table = Table(title=title, title_justify="left", show_lines=lines)
     for head in heads:
         table.add_column(head, overflow="fold")
@@ -67,7 +67,7 @@ def folding(title: str, *heads: str, lines: bool = False) -> Table:
 
 
 def cell(text: str) -> str:
-    """A text of somebody else's for a table: neither rich nor the terminal obeys what is in it."""
+    """A text of a server for a table. Neither rich nor the terminal interprets its control sequences."""
     return escape(visible(text))
 
 
@@ -78,11 +78,11 @@ def show(
     *heads: str,
     colours: Mapping[Any, str],
 ) -> None:
-    """Prints rows of a topic, a level and two texts as a table, and how many there are of each level.
+    """Prints rows of topic, level and two texts as a table, and the number of rows of each level.
 
     Args:
-        heads: What is above the topics and the two texts.
-        colours: Of every level, in the order in which they are counted.
+        heads: Titles of the columns of topics and of the two texts.
+        colours: The colours of the levels, in the order of the counts.
     """
     table = folding(title, heads[0], "", *heads[1:], lines=True)
     for column in table.columns[2:]:

@@ -1,4 +1,4 @@
-"""The pods, Cloud Run instances and machines that a plan asks for, whichever way it asks."""
+"""The pods, Cloud Run instances and machines that a plan asks for."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from engine.plan import Planned
 from operations.plan import StackPlan
 
 _GIB: Final = 2**30
-# What a node pool has by default. https://docs.cloud.google.com/kubernetes-engine/docs/concepts/types-of-clusters
+# Defaults of a node pool. https://docs.cloud.google.com/kubernetes-engine/docs/concepts/types-of-clusters
 _REGION_ZONES: Final = 3
 _DEFAULT_DISK_GB: Final = 100
 
@@ -48,12 +48,12 @@ class Pods:
 
     @property
     def storage_gib(self) -> float:
-        """Ephemeral storage of one."""
+        """GiB of ephemeral storage of one pod."""
         return self._sum("ephemeral-storage") / _GIB
 
     @property
     def accelerators(self) -> int:
-        """GPUs or TPU chips of one."""
+        """GPUs or TPU chips of one pod."""
         return ceil(self._sum(GPU_RESOURCE) + self._sum(TPU_RESOURCE))
 
     def _sum(self, name: str) -> float:
@@ -62,7 +62,7 @@ class Pods:
 
 
 def pods_of(plan: StackPlan) -> list[Pods]:
-    """Every pod of the plan's Kubernetes objects."""
+    """The pods of the plan's Kubernetes objects."""
     return [
         Pods(
             resource=resource.name,
@@ -82,13 +82,13 @@ def cloud_run_of(plan: StackPlan) -> list[Pods]:
 
 
 def containers_of(plan: StackPlan) -> list[Mapping[str, Any]]:
-    """Every container of the plan."""
+    """The containers of the plan."""
     every = (*pods_of(plan), *cloud_run_of(plan))
     return [container for pods in every for container in pods.spec["containers"]]
 
 
 def _templates(resource: Planned) -> Iterator[tuple[Mapping[str, Any], int, bool]]:
-    """Templates of pods, how many there are of each, and whether they stay when the training has ended."""
+    """Templates of pods, each with its number of pods, and whether they stay when the training has ended."""
     spec = resource.inputs.get("spec")
     if not resource.type.startswith("kubernetes:") or not isinstance(spec, Mapping):
         return
@@ -126,14 +126,14 @@ def _instances(resource: Planned) -> Iterator[Pods]:
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """Machines of one kind that a resource asks for.
+    """Machines of one type that a resource asks for.
 
     Args:
-        type: What they are; None where Autopilot has none that is large enough.
+        type: The machine type, None if Autopilot has none that is large enough.
         kept: How many are there whether they are used or not.
         most: How many there are at most.
-        zones: Where, empty for any zone of the region.
-        disk_gb: Boot disk of each; 0 when Google chooses it.
+        zones: Their zones, empty for any zone of the region.
+        disk_gb: GB of a machine's boot disk, 0 if Google chooses it.
     """
 
     resource: str
@@ -148,7 +148,7 @@ class Machines:
 
 
 def machines_of(plan: StackPlan) -> list[Machines]:
-    """Every machine that the plan's node pools have, or that Autopilot will make for its pods."""
+    """The machines of the plan's node pools, and those that Autopilot creates for its pods."""
     found = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
     if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
         found += [made for pods in pods_of(plan) if (made := _for_pods(pods))]
@@ -156,9 +156,8 @@ def machines_of(plan: StackPlan) -> list[Machines]:
 
 
 def first_pools_of(plan: StackPlan) -> list[Machines]:
-    """The pools that GKE makes Standard clusters with, which are removed before the plan's own are made.
-
-    Each has one machine in every zone of its cluster, of the type and with the disk that GKE chooses.
+    """The first node pools that GKE creates with Standard clusters, and removes before the plan's own pools
+    come. Such a pool has one machine in every zone of its cluster, with GKE's default type and disk.
     """
     return [
         Machines(
@@ -178,7 +177,7 @@ def first_pools_of(plan: StackPlan) -> list[Machines]:
 
 
 def _zones_of(cluster: Planned) -> int:
-    """Zones that a cluster's nodes are in: of a region three, unless the cluster names others besides."""
+    """The zones of a cluster's nodes: three of a region, unless the cluster names its zones."""
     named = len([*texts(cluster.inputs, "nodeLocations[]")])
     in_zone = str(cluster.inputs["location"]).count("-") > 1
     return named + 1 if in_zone else named or _REGION_ZONES
@@ -203,7 +202,10 @@ def _of_pool(pool: Planned) -> Machines:
 
 
 def _for_pods(pods: Pods) -> Machines | None:
-    """What Autopilot makes for pods with accelerators; pods without share Google's general nodes."""
+    """The machines that Autopilot creates for pods with accelerators.
+
+    Other pods share Google's general nodes.
+    """
     selector: Mapping[str, str] = pods.spec.get("nodeSelector") or {}
     accelerator = selector.get(GPU_LABEL) or selector.get(TPU_LABEL)
     if not accelerator or not pods.most:

@@ -1,4 +1,4 @@
-"""What a stack would be: the plan of its program, made on the real engine without a cloud."""
+"""The plan of a stack's program, from the real engine without a cloud."""
 
 import subprocess
 import sys
@@ -21,9 +21,9 @@ class StackPlan:
     """A stack as its program declares it.
 
     Args:
-        configuration: Values in plain text by full key, such as `llm-stacks:scenario`; no secrets.
-        resources: Every resource with its inputs, by URN; secrets in them are `[secret]`.
-        warnings: What its program warns of.
+        configuration: Values by full key, such as `llm-stacks:scenario`, without secrets.
+        resources: Every resource with its inputs, in the order of URNs. Secrets in them are `[secret]`.
+        warnings: The program's warnings.
         recipe: The recipe that it trains, None when it does not train.
     """
 
@@ -36,34 +36,34 @@ class StackPlan:
     recipe: Any = None
 
     def setting(self, name: str) -> Any:
-        """A value of the configuration by the key that `pulumi config set` takes; None when it is not set."""
+        """A value of the configuration by the key that `pulumi config set` takes, None if it is not set."""
         return self.configuration.get(f"{project_name()}:{name}")
 
     @property
     def has_runs(self) -> bool:
-        """Whether something of its scenario trains and then ends, so that there is a limit to set."""
+        """Whether something of its scenario trains and then ends, so that it can have a time limit."""
         scenario = stacks.scenarios()[str(self.setting("scenario"))]
         return "maxRunHours" in keys_of(scenario.Settings)
 
     def of_type(self, *types: str) -> Iterator[Planned]:
-        """Resources of these types, such as `gcp:container/nodePool:NodePool`."""
+        """The resources of these type tokens."""
         return (resource for resource in self.resources if resource.type in types)
 
 
 def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
-    """Plans a stack; takes some seconds.
+    """Plans a stack, which takes some seconds.
 
     Args:
-        stack: Name of the stack; its stack file is read.
-        overrides: `KEY=VALUE` each, over the stack file's.
+        stack: Name of the stack, whose file is read.
+        overrides: Texts `KEY=VALUE` that override the stack file.
 
     Raises:
         EngineError: When there is no such stack, or its file cannot be read.
-        OperationError: When its configuration is not complete, or the program rejects it.
+        OperationError: When the configuration is incomplete, or the program rejects it.
     """
     project.require_stack(stack)
     found = configuration(stack, dict(parse_override(text) for text in overrides))
-    # Nobody but the owner of the stack knows these, and a command that asks Google must not invent them.
+    # Only the owner of the stack knows these values, and a command that asks Google must not invent them.
     # A secret's value is not in the plan, so a fake one does no harm.
     missing = [key for key in found.fake if key not in found.secret]
     if missing:
@@ -78,7 +78,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         project=str(found.plain["gcp:project"]),
         region=str(found.plain.get("gcp:region", "")),
         configuration=found.plain,
-        # The engine lists them in the order in which they happened to be registered.
+        # The engine's order varies.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
         recipe=getattr(settings, "trained_recipe", None),
@@ -86,13 +86,13 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
 
 
 def rehearsed(stack: str, *options: str) -> str:
-    """The preview of a stack, as `pulumi preview --json` prints it, by the command `python -m rehearsal`.
+    """Runs `python -m rehearsal` and returns the preview as `pulumi preview --json` prints it.
 
     Raises:
         EngineError: When there is no engine.
-        OperationError: With what the command says when it fails.
+        OperationError: When the command fails, with its message.
     """
-    # Getting one may take minutes, and says so.
+    # A download or build of the engine may take minutes, and logs that.
     lookup.find()
     command = [sys.executable, "-m", "rehearsal", stack, "--json", *options]
     with subprocess.Popen(
@@ -101,7 +101,7 @@ def rehearsed(stack: str, *options: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which ends the other
+        start_new_session=True,  # Ctrl-C in the terminal reaches only this process, which ends the other
     ) as process:
         try:
             report, errors = process.communicate()

@@ -1,4 +1,4 @@
-"""Looks at everything that a stack needs before anything of it is created."""
+"""Checks everything that a stack needs before its first `up`."""
 
 import argparse
 import sys
@@ -29,7 +29,7 @@ Check = Callable[[StackPlan, Clients], Iterator[Finding]]
 
 
 def check_program(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
-    """What the program itself warns of."""
+    """The program's own warnings."""
     return (findings.warning(text, "the stack's settings decide it") for text in plan.warnings)
 
 
@@ -56,7 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints every finding; 1 with a problem, 2 when something could not be looked at, else 0."""
+    """Prints every finding. Returns 1 with a problem, 2 if a check got no answer, else 0."""
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned = plan.load(options.stack, options.set)
         clients = clients_of(planned.stack, planned.project, options.endpoint)
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
-    """The findings on a topic; a question that Google does not answer is one of them.
+    """The findings on a topic. A question that Google does not answer is a finding too.
 
     Raises:
         OperationError: When Google does not answer at all.

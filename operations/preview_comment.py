@@ -12,7 +12,7 @@ from operations.errors import OperationError
 from operations.previews import checkout, comment, forges, sources, stack_inputs
 from operations.previews.changes import Previews, StackPreview, from_json
 
-# What a fork saved is read by a job that can write.
+# Bytes. A fork may have saved the file, and the job that reads it can write comments.
 _LONGEST: Final = 2_000_000
 HELP: Final = "what a merge request changes, as the text of one comment"
 
@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the comment; 1 when a stack has no preview."""
+    """Prints the comment. Returns 1 if a stack has no preview."""
     previews = _previews(options)
     if options.commit and previews.commit != options.commit:
         raise OperationError(f"{options.saved or 'the preview'} is not of commit {options.commit}")
@@ -75,7 +75,7 @@ def _previews(options: argparse.Namespace) -> Previews:
     try:
         content = _content(options)
         if content is None:
-            # The comment that is there would go on speaking of an earlier commit.
+            # Otherwise the existing comment would still describe an earlier commit.
             failure = "The job ended without a preview: its log says why."
             return Previews(
                 commit=options.commit, stacks=(StackPreview(stack="all stacks", failure=failure),)
@@ -88,12 +88,12 @@ def _previews(options: argparse.Namespace) -> Previews:
 
 
 def _content(options: argparse.Namespace) -> bytes | None:
-    """What was saved, a byte more than the longest preview at most; None when nothing was."""
+    """The saved file, at most a byte more than the longest preview. None if there is no file."""
     if options.of_pipeline:
         return forges.saved_in_pipeline(os.environ, _LONGEST + 1)
     if options.commit and not options.saved.exists():
         return None
-    # A pipe would be waited for, and a link may lead to what is none of the merge request's business.
+    # Reading a pipe would wait, and a link may lead to files that the merge request must not see.
     if options.saved.is_symlink() or not options.saved.is_file():
         missing = "there is no such file" if not options.saved.exists() else "it is no plain file"
         raise ValueError(f"{missing}; name one that --save wrote")

@@ -1,4 +1,4 @@
-"""Prices in US dollars: of Google's Cloud Billing Catalog, of a file, or of its public lists."""
+"""Prices in US dollars, from Google's Cloud Billing Catalog, a file, or Google's public lists."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from cloud import records
 from operations.clients import Clients
 from operations.errors import OperationError
 
-# The catalog's units, and how many of them are in an hour or a month of ours.
+# The catalog's units, and how many of them are in one of our units.
 _HOURS: Final = {"h": 1, "s": 3600}
 _UNITS: Final = {
     "GiB-hour": {"GiBy.h": 1, "GiBy.s": 3600},
@@ -24,12 +24,12 @@ _UNITS: Final = {
 
 
 class Price(NamedTuple):
-    """What something costs.
+    """A price.
 
     Attributes:
-        dollars: For one of its units; None when it is not known.
-        source: Which SKU, file or list says so, or why nobody does.
-        listed: Where it is of the file of list prices.
+        dollars: Dollars for one unit, None if unknown.
+        source: The SKU, file or list that it is from, or why there is no price.
+        listed: The row of list_prices.yaml that it is from.
     """
 
     dollars: float | None
@@ -39,7 +39,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ListPrice:
-    """A price that Google shows to everybody; the head of list_prices.yaml says what its fields hold."""
+    """A price that Google publishes. The head of list_prices.yaml documents the fields."""
 
     dollars: float
     region: str
@@ -47,17 +47,17 @@ class ListPrice:
     source: str
 
 
-# A service of the catalog, and a regular expression for the description of what it sells.
+# A service of the catalog, and a regular expression for an SKU's description.
 Sku = tuple[str, str]
-# The price of one unit, given key and unit.
+# Returns the price of a unit for a key and the unit.
 Prices = Callable[[str, str], Price]
 
 
 def file_prices(file: Path) -> Prices:
-    """Prices that somebody wrote down: a YAML file with dollars by key, and for nothing else a guess.
+    """The prices of a user's YAML file with dollars by key. Other keys have no price.
 
     Raises:
-        OperationError: When it cannot be read, names an unknown key or has something else than a price.
+        OperationError: When the file cannot be read, has an unknown key or a value that is no price.
     """
     try:
         prices = yaml.safe_load(file.read_text())
@@ -78,7 +78,7 @@ def file_prices(file: Path) -> Prices:
 def catalog_prices(clients: Clients, region: str) -> Prices:
     """Google's list prices for a region, without free amounts and discounts.
 
-    They raise OperationError when the catalog does not answer.
+    The function raises OperationError if the catalog does not answer.
     """
 
     @cache
@@ -111,13 +111,13 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
 
 @cache
 def list_prices() -> dict[str, ListPrice]:
-    """The list prices that have a source, by key."""
+    """The list prices by key."""
     rows = yaml.safe_load(Path(__file__).with_name("list_prices.yaml").read_text())
     return {key: ListPrice(**row) for key, row in rows.items()}
 
 
 def or_list_prices(prices: Prices) -> Prices:
-    """Prices, and where there is none the list price."""
+    """Prices that fall back to the list price."""
 
     def price(key: str, unit: str) -> Price:
         found = prices(key, unit)
@@ -132,14 +132,14 @@ def or_list_prices(prices: Prices) -> Prices:
 
 
 def in_place_of_a_reservation(key: str) -> ListPrice | None:
-    """For the key of what a reservation pays, the list price on demand; None for any other key."""
+    """The on-demand list price for the key of a reservation's machines, None for another key."""
     accelerator, _, kind = key.rpartition(".")
     return list_prices().get(f"{accelerator}.onDemand") if kind == "reservation" else None
 
 
 @cache
 def known() -> dict[str, Sku | None]:
-    """By key, what is in prices.yaml and in cloud/'s records; None for what the catalog cannot have."""
+    """SKUs by key, from prices.yaml and the records of cloud/. None for what the catalog cannot have."""
     services = yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text())
     skus = {key: (service, text) for service, listed in services.items() for key, text in listed.items()}
     spot = (key.removesuffix(".spot") for key in skus if key.endswith(".spot"))
@@ -149,11 +149,11 @@ def known() -> dict[str, Sku | None]:
 
 
 def _rate(sku: Mapping[str, Any], unit: str) -> float | None:
-    """Dollars for one of our units at the dearest tier: the first one may be a free amount."""
+    """Dollars for one of our units at the dearest tier, because the first tier may be free."""
     latest = (sku.get("pricingInfo") or [{}])[-1].get("pricingExpression", {})
     factor = _UNITS.get(unit, _HOURS).get(latest.get("usageUnit", ""))
     rates = [_dollars(tier.get("unitPrice", {})) for tier in latest.get("tieredRates", ())]
-    # The catalog prices Autopilot's CPUs by the thousandth, and says so in the description alone.
+    # The catalog prices Autopilot's CPUs by the thousandth, and only the description says so.
     parts = 1000 if "mCPU" in sku["description"] else 1
     return max(rates) * factor * parts if factor and rates else None
 

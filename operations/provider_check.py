@@ -1,8 +1,8 @@
-"""`python -m operations provider-check`: what the real providers reject of a new stack.
+"""`python -m operations provider-check`: checks new stacks with the real providers.
 
-The rehearsal's fake providers know what this project uses of Google; the real ones know their whole schema,
-and some rules besides. They plan a new stack of the working tree, without an account and with nothing
-reachable, as the program calls no data source.
+The rehearsal's fake providers know the part of Google that this project uses. The real ones know their whole
+schema and more rules. They plan a new stack of the working tree without an account or a network. That works
+because the program calls no data source.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from operations.previews.redaction import Redaction
 
 HELP: Final = "what Google's and Kubernetes' own providers reject of a new stack; needs no account"
 
-# The provider takes any token and asks Google once whose it is; without an answer it goes on. A proxy that
-# rejects is no answer at once; no network is none after minutes.
+# The provider accepts any token and asks Google once who owns it. Without an answer it goes on. A proxy that
+# refuses connections ends that at once. Without a network it takes minutes.
 _NOWHERE: Final = "http://127.0.0.1:9"
 _ALONE: Final[Mapping[str, str]] = {
     "GOOGLE_OAUTH_ACCESS_TOKEN": "dummy",
@@ -45,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a line a stack; 1 when a provider rejects one. What is checked is the working tree."""
+    """Checks the working tree and prints a line for each stack. Returns 1 if a provider rejects one."""
     chosen = sorted(options.stack or known_stacks())
     for stack in chosen:
         require_stack(stack)
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     with checkout.copied(ROOT) as copy:
         (copy / ".venv").symlink_to(ROOT / ".venv")
         (copy / ".state").mkdir()
-        # While the network is there.
+        # The plugins are downloaded here, while there is a network.
         engine.output(["install", "--no-dependencies"], copy)
         previews = [_preview(engine, stack, copy) for stack in chosen]
     for preview in previews:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _preview(engine: Engine, stack: str, copy: Path) -> StackPreview:
-    """The plan of a new stack, with fake values for what its file leaves out."""
+    """Plans a new stack, with fake values for missing settings."""
     print(f"provider-check: {stack}", file=sys.stderr)
     found = configuration(stack, {}, copy)
     (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": found.plain}))

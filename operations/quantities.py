@@ -1,4 +1,4 @@
-"""How much of what a stack uses in an hour, from its plan."""
+"""The quantities that a stack uses in an hour, from its plan."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,20 +13,20 @@ from operations.plan import StackPlan
 
 HOURS_PER_MONTH: Final = 730
 _BY_TIME: Final = "hour"
-# Cloud NAT bills a gateway for each machine behind it, up to this many.
+# Cloud NAT bills a gateway for each machine behind it, up to this number.
 # https://cloud.google.com/nat/pricing
 _MOST_GATEWAYS: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """Something that is billed by time: how much in an hour.
+    """A quantity in an hour of something that is billed by time.
 
     Args:
-        key: What a price file calls it; prices.yaml and cloud/'s records know where its price is.
-        most: When everything runs.
-        run: While it trains.
-        kept: When nobody does anything.
+        key: Its key in price files, prices.yaml and the records of cloud/.
+        most: The amount when everything runs.
+        run: The amount while it trains.
+        kept: The amount when nobody uses the stack.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Quantity:
 
 
 def quantities(plan: StackPlan) -> list[Quantity]:
-    """Everything that is billed by time; what is the same is added up."""
+    """Everything that is billed by time. Equal items are added up."""
     totals: dict[tuple[str, str, str], Quantity] = {}
     for each in _all(plan):
         key = (each.key, each.what, each.unit)
@@ -50,12 +50,12 @@ def quantities(plan: StackPlan) -> list[Quantity]:
 
 
 def by_use(plan: StackPlan) -> list[Billed]:
-    """What is billed by use, so that no plan knows its amount."""
+    """Items that are billed by use. No plan knows their amounts."""
     return list(dict.fromkeys(each for each in _billed(plan) if each.unit != _BY_TIME))
 
 
 def _billed(plan: StackPlan) -> Iterator[Billed]:
-    """What each resource is billed for by itself."""
+    """The price items of the plan's resources themselves."""
     for resource in plan.resources:
         record = records.every().get(resource.type)
         yield from (each for each in (record.billed if record else ()) if each.when(resource.inputs))
@@ -71,7 +71,7 @@ def _all(plan: StackPlan) -> Iterator[Quantity]:
         if not (pods.resource in billed and pods.accelerators):
             yield from _of_pods(pods)
     for _ in plan.of_type(NAT.type):
-        # A gateway is billed for every machine that uses it.
+        # Google bills a gateway for every machine that uses it.
         most = min(_MOST_GATEWAYS, sum(each.most for each in machines))
         kept = min(_MOST_GATEWAYS, sum(each.kept for each in machines))
         what = "Cloud NAT, by machine"
@@ -82,7 +82,7 @@ def _all(plan: StackPlan) -> Iterator[Quantity]:
 
 
 def _of_each(of: Machines | Pods, key: str, what: str, unit: str, amount: float) -> Quantity:
-    """An amount of each machine or pod; while it trains, a pool that may grow has grown."""
+    """An amount for all machines or pods. While it trains, an autoscaled pool has its full size."""
     most = of.most * amount
     return Quantity(key=key, what=what, unit=unit, most=most, run=most, kept=of.kept * amount)
 
@@ -110,7 +110,7 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
 
 
 def _of_pods(pods: Pods) -> Iterator[Quantity]:
-    """What Autopilot bills pods without accelerators for, and Cloud Run its instances."""
+    """Quantities that Autopilot bills for pods without accelerators, and Cloud Run for its instances."""
     name = {run.JOB.type: "job", run.SERVICE.type: "service"}.get(pods.type)
     where, title = (f"run.{name}", f"Cloud Run {name}") if name else ("autopilot", "Autopilot pods")
     for part, key, unit, amount in (

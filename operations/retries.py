@@ -1,4 +1,4 @@
-"""Calls a server again when it does not answer, with growing waits and a line of log for each."""
+"""Retries calls of a server, with growing pauses and a line of log for each retry."""
 
 import sys
 
@@ -9,11 +9,11 @@ from engine.text import visible
 
 
 def retrying(retry: retry_base, attempts: int = 3) -> Retrying:
-    """Calls the function that it is given; the last attempt's answer or error is the function's own.
+    """Returns a retrying caller of functions. It returns or raises the result of the last attempt.
 
     Args:
-        retry: For which errors and answers another attempt may help.
-        attempts: How many there are at most: 1, 4, 16 seconds and so on lie between them.
+        retry: The errors and answers for which another attempt may help.
+        attempts: The largest number of attempts. The pauses between them are 1, 4, 16 seconds and so on.
     """
     return Retrying(
         retry=retry,
@@ -25,7 +25,7 @@ def retrying(retry: retry_base, attempts: int = 3) -> Retrying:
 
 
 def _log(state: RetryCallState) -> None:
-    """Standard output is the command's result alone."""
+    """Logs to standard error, because standard output has only the command's result."""
     assert state.outcome
     what = state.outcome.exception() or state.outcome.result()
     text = " ".join(str(what).split()) or type(what).__name__

@@ -1,4 +1,4 @@
-"""What the engine has written down about a stack: its state now and before, and what other stacks hold."""
+"""Reads the engine's states: a stack's present and earlier states, and those of other stacks."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from engine.project import ROOT, project_name
 from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
 
-# Regular expression for what Pulumi puts behind a logical name.
+# Regular expression for the suffix that Pulumi adds to a logical name.
 RANDOM_SUFFIX: Final = "-[0-9a-f]{7}"
 _STACK: Final = "pulumi:pulumi:Stack"
 _CHECKPOINT: Final = ".checkpoint.json"
@@ -26,11 +26,11 @@ class Resource:
 
     Args:
         type: Type token, such as `gcp:storage/bucket:Bucket`.
-        id: Id that the provider gave; empty for components.
-        outputs: Its outputs; secrets in them are encrypted.
-        name: Logical name, which the program gave.
-        inputs: What the program stated; secrets in them are encrypted.
-        created: When the engine first had it in its state; None in states of engines before 2023.
+        id: The provider's id, empty for components.
+        outputs: Its outputs, in which secrets are encrypted.
+        name: Logical name in the program.
+        inputs: Its inputs in the program, in which secrets are encrypted.
+        created: When the engine first had it in its state. None in states of engines before 2023.
     """
 
     type: str
@@ -42,33 +42,33 @@ class Resource:
 
     @property
     def physical_name(self) -> str:
-        """The last part of its id: what Google's lists call it."""
+        """The last part of its id, which is its name in Google's lists."""
         return self.id.rpartition("/")[2]
 
     @property
     def place(self) -> str:
-        """Zone, region or location in its id; empty where it has none."""
+        """Zone, region or location in its id, empty for none."""
         return next((self._parts[key] for key in ("zones", "regions", "locations") if key in self._parts), "")
 
     @property
     def cluster(self) -> str:
-        """The cluster in the id of a node pool; empty for anything else."""
+        """The cluster in the id of a node pool, empty for another resource."""
         return self._parts.get("clusters", "") if "nodePools" in self._parts else ""
 
     @property
     def project(self) -> str:
-        """Id of Google's project that it is in; empty where nothing says so."""
+        """Id of its Google project, empty if nothing says so."""
         return self._parts.get("projects") or str(self.outputs.get("project") or "")
 
     @property
     def has_random_name(self) -> bool:
-        """Whether Pulumi made up its name: the logical name, perhaps cut, and seven random digits."""
+        """Whether Pulumi invented its name: the logical name, perhaps cut, and seven random digits."""
         found = re.fullmatch(f"(.+){RANDOM_SUFFIX}", self.physical_name.partition("@")[0])
         return bool(found and self.name.startswith(found[1]))
 
     @property
     def _parts(self) -> Mapping[str, str]:
-        """An id such as `projects/P/zones/Z/disks/D` by its even parts."""
+        """The parts of an id such as `projects/P/zones/Z/disks/D`, by the word before each."""
         words = self.id.split("/")
         return dict(zip(words[::2], words[1::2], strict=False)) if words[0] == "projects" else {}
 
@@ -78,15 +78,15 @@ class State:
     """One state of a stack.
 
     Args:
-        resources: Everything in it but the stack itself.
-        outputs: The stack's outputs; secret ones are left out.
+        resources: Everything in it except the stack itself.
+        outputs: The stack's outputs without the secret ones.
     """
 
     resources: tuple[Resource, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
 
     def of_type(self, *types: str) -> Iterator[Resource]:
-        """Resources of these types."""
+        """The resources of these types."""
         return (resource for resource in self.resources if resource.type in types)
 
 
@@ -95,10 +95,10 @@ def parse(text: str | bytes, source: str) -> State:
 
     Args:
         text: JSON.
-        source: What it is called in an error.
+        source: Its name in an error.
 
     Raises:
-        OperationError: When it is neither.
+        OperationError: When the text is neither.
     """
     try:
         tree = json.loads(text)
@@ -132,7 +132,7 @@ def read(path: Path) -> State:
     """Reads a file that `pulumi stack export` or a backend wrote.
 
     Raises:
-        OperationError: When it cannot be read, or is something else.
+        OperationError: When the file cannot be read, or is something else.
     """
     try:
         return parse(path.read_bytes(), str(path))
@@ -141,14 +141,14 @@ def read(path: Path) -> State:
 
 
 class Backend:
-    """The backend that the engine is logged in to, asked through the engine."""
+    """The backend that the engine is logged in to. The engine does the queries."""
 
     def __init__(self, stack: str) -> None:
         self._stack = stack
         self._engine = lookup.find()
 
     def now(self) -> State:
-        """The stack's state; an empty one for a stack without resources.
+        """The stack's state, empty for a stack without resources.
 
         Raises:
             EngineError: When there is no such stack, or the backend cannot be reached.
@@ -168,7 +168,7 @@ class Backend:
                 yield self._export(stack["name"])
 
     def earlier(self, clients: Clients) -> list[State]:
-        """States of the stack before now, newest first, back to when it was last empty.
+        """Earlier states of the stack, newest first, back to the last empty one.
 
         Args:
             clients: Reads the bucket of a backend `gs://`.
@@ -181,7 +181,7 @@ class Backend:
 
     def _history(self, clients: Clients) -> Iterator[State]:
         updates = self._parsed("stack", "history", "--json", "--stack", self._stack)
-        # Backends without an API number nothing; there a version of zero would export the newest state.
+        # Backends without an API give every update the version 0, which would export the newest state.
         versions = sorted((each["version"] for each in updates if each.get("version")), reverse=True)
         if not versions:
             yield from self._checkpoints(clients)
@@ -189,7 +189,7 @@ class Backend:
             yield self._export(self._stack, "--version", str(version))
 
     def _checkpoints(self, clients: Clients) -> Iterator[State]:
-        """The files that a backend without an API keeps, named after the time of the update."""
+        """The checkpoints of a backend without an API. Their names contain the time of the update."""
         url = str(self._parsed("whoami", "--json").get("url", ""))
         scheme, _, place = url.partition("://")
         folder = f".pulumi/history/{project_name()}/{self._stack}/"

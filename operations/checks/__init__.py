@@ -1,1 +1,1 @@
-"""What `preflight` looks at, a file for each topic."""
+"""The checks of `preflight`, a file for each topic."""

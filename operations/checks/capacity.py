@@ -1,4 +1,4 @@
-"""Capacity: the reservation that the plan consumes; what it takes beside what quotas allow and is in use."""
+"""Checks capacity: the reservations that the plan consumes, and its needs against quotas and their use."""
 
 import math
 import re
@@ -20,14 +20,14 @@ from operations.findings import Finding, fine, problem, unknown, warning
 from operations.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of
 from operations.plan import StackPlan
 
-# Granted by itself with the first deployment on a GPU in a region.
+# Google grants it with the first deployment on a GPU in a region.
 # https://docs.cloud.google.com/run/docs/configuring/services/gpu
 _GRANTED_L4: Final = 3
 _L4_ON_RUN: Final = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
-# As Compute Engine's own list has it.
+# As Compute Engine's own list names it.
 HYPERDISKS: Final = "HDB_TOTAL_GB"
 _GIB: Final = 2**30
-# Rates, and limits for zones, which a region's need does not tell.
+# Rates and limits of zones: the need of a region says nothing about them.
 _OTHER_UNITS: Final = re.compile(r"^1/(min|d)|\{zone\}")
 _NO_LIMIT: Final = math.inf
 
@@ -38,10 +38,10 @@ class Quota:
 
     Args:
         service: API that it belongs to.
-        metric: Its metric, without the API.
-        family: The dimension that it has besides the region, such as `gpu_family`, and its value.
+        metric: Its metric, without the name of the API.
+        family: A dimension besides the region, such as `gpu_family`, and its value.
         everywhere: Whether it holds for all regions together.
-        region: The region, where that is not the stack's.
+        region: The region, if it is not the stack's.
     """
 
     service: str = COMPUTE
@@ -56,12 +56,12 @@ class Quota:
 
 
 def needs_of(plan: StackPlan) -> Counter[Quota]:
-    """How much of each quota the plan takes at most at one moment."""
+    """The most that the plan takes of each quota at one moment."""
     needs: Counter[Quota] = Counter()
     for machines in machines_of(plan):
         needs.update(_of_machines(machines))
     for build in plan.of_type(BUILD.type):
-        # Cloud Build's machines have their CPUs in the name, such as E2_HIGHCPU_8.
+        # The names of Cloud Build's machines have their CPUs, as in E2_HIGHCPU_8.
         cpus = int(MACHINE.rpartition("_")[2])
         origin, region = ("build_origin", "default"), str(build.inputs["location"])
         needs[Quota(service=CLOUD_BUILD, metric=CPU_QUOTA, family=origin, region=region)] += cpus
@@ -69,8 +69,8 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
         record = records.every().get(resource.type)
         if record and record.quota:
             needs[Quota(metric=record.quota, everywhere=True)] += 1
-    # The larger of two that are not there at once: GKE takes a cluster's first pool away before the others
-    # come, and Cloud Run compares every service for itself. A job has ended when the service starts.
+    # The larger of two needs that do not exist at the same time. GKE deletes a cluster's first pool before
+    # the others come. Cloud Run compares every service by itself. A job has ended when the service starts.
     for first in first_pools_of(plan):
         needs |= _of_machines(first)
     for pods in cloud_run_of(plan):
@@ -91,7 +91,8 @@ def _of_instances(pods: Pods) -> Counter[Quota]:
 
 
 def _of_machines(machines: Machines) -> Counter[Quota]:
-    """What machines take; of a reservation's only the disks, as the reservation has taken the rest.
+    """The quotas that machines take. Machines of a reservation take only disks, because the reservation took
+    the rest.
 
     https://docs.cloud.google.com/compute/docs/instances/reservations-overview
     """
@@ -101,7 +102,7 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
     accelerators = machines.type.count * machines.most
     accelerator = machines.type.model
     if machines.disk_gb:
-        # Balanced disks count as SSDs, hyperdisks for themselves: assumption v6e-disk-quota.
+        # Balanced disks count as SSDs, and hyperdisks have a quota of their own (assumption v6e-disk-quota).
         disks = HYPERDISKS.lower() if machines.type.disk_type.startswith("hyperdisk") else "ssd_total_storage"
         needs[Quota(metric=disks)] += machines.disk_gb * machines.most
     if machines.capacity is CapacityType.RESERVATION:
@@ -121,7 +122,7 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
 
 
 def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That every quota has room for the plan."""
+    """Checks that every quota has room for the plan."""
     needs = needs_of(plan)
     listed = _listed(
         clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region),
@@ -144,12 +145,12 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         yield _judged(plan, quota, need, limit, usage)
 
 
-# Compute Engine's own names of what Service Usage calls otherwise.
+# Compute Engine's own names of metrics that Service Usage calls otherwise.
 _RENAMED: Final = {"SSD_TOTAL_GB": "ssd_total_storage"}
 
 
 def _listed(*answers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Limit and usage of the quotas that Compute Engine lists itself, by Service Usage's names."""
+    """Limit and usage of the quotas that Compute Engine lists, by Service Usage's names."""
     return {
         _RENAMED.get(quota["metric"], quota["metric"].lower()): (
             quota.get("limit", 0.0),
@@ -162,13 +163,13 @@ def _listed(*answers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 
 
 def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | None:
-    """The least of the limits for the region that Service Usage lists; None when it lists none."""
+    """The smallest limit for the region that Service Usage lists, None if it lists none."""
     wanted = {"region": region} | (dict([quota.family]) if quota.family else {})
     found = []
     for metric in metrics:
         limits = metric.get("consumerQuotaLimits", ())
         for limit in limits if metric.get("metric") == f"{quota.service}/{quota.metric}" else ():
-            # The bucket that names most of what is wanted and nothing else.
+            # The bucket with the most matching dimensions and no other dimension.
             buckets = [
                 (len(bucket.get("dimensions", {})), int(bucket["effectiveLimit"]))
                 for bucket in limit.get("quotaBuckets", ())
@@ -207,7 +208,7 @@ def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage
 
 
 def _amount(quota: Quota, amount: float) -> str:
-    """An amount in the unit that a person thinks in."""
+    """An amount in the unit that a person uses."""
     if quota.metric == "mem_allocation":
         return f"{amount / _GIB:g} GiB"
     if quota.metric == "cpu_allocation":
@@ -216,7 +217,7 @@ def _amount(quota: Quota, amount: float) -> str:
 
 
 def check_reservations(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That every reservation of the plan can be consumed as far as the plan needs it."""
+    """Checks that every reservation of the plan has room for the plan."""
     for machines in machines_of(plan):
         if machines.reservation:
             yield from _of_reservation(plan, clients, machines, machines.reservation)
@@ -305,7 +306,7 @@ def _fit(
 
 def _shared_with(reservation: dict[str, Any], project: str) -> bool:
     settings = reservation.get("shareSettings", {})
-    # Keys are ids or numbers of projects; each value has the id.
+    # Keys are ids or numbers of projects. The values have the ids.
     shared = settings.get("projectMap", {})
     named = {*shared, *(each.get("projectId") for each in shared.values())}
     return settings.get("shareType") == "ORGANIZATION" or project in named

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: the token, the licences of the models, the data sets."""
+"""Checks at the Hugging Face Hub: the token, the licences of the models, the data sets."""
 
 import os
 import re
@@ -30,7 +30,7 @@ _TIMEOUT_S: Final = 20.0
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That the token is one, and that its account may download what the plan trains and serves."""
+    """Checks that the token is valid and that its account may download the plan's models and data sets."""
     wanted = repositories(plan)
     if not wanted:
         yield fine("nothing of it is used")
@@ -42,12 +42,13 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             token = read_token(plan.stack)
         except OperationError as error:
             yield unknown(str(error), f"{remedy}; without it HF_TOKEN of the environment is judged")
-            # As the library does with its own: a line break in a header is an error that repeats the token.
+            # The library strips its own tokens too: a line break in a header is an error that repeats the
+            # token.
             token, source = "".join(os.environ.get("HF_TOKEN", "").split()), "HF_TOKEN of the environment"
             if not token:
                 return
     huggingface_hub.set_client_factory(_client)
-    # Whoever answers in Google's place answers here too.
+    # A server that answers in Google's place answers for the Hub too.
     endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
     api, owner = HfApi(endpoint=endpoint, token=token or False), "whoever has no token"
     attempts = retrying(retry_if_exception(_may_pass))
@@ -71,19 +72,19 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
-    """Models and data sets that the plan's commands name, each once: `model` or `dataset`, name, revision."""
+    """Kind (`model` or `dataset`), name and revision of everything in the plan's commands, once each."""
     found: dict[tuple[str, str, str | None], None] = {}
     sources = plan.recipe.sources.values() if plan.recipe else ()
     found.update(((source.kind, source.name, source.revision), None) for source in sources)
     for command in _commands(plan):
-        # What vLLM is told to serve, where that is a model of the Hub and no directory.
+        # The model that vLLM serves, if it is on the Hub and not a directory.
         served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?: --revision=(\S+))?(?= |$)", command)
         found |= {("model", name, revision or None): None for name, revision in served}
     return list(found)
 
 
 def _commands(plan: StackPlan) -> Iterator[str]:
-    """Command lines of the plan's containers and Ray jobs."""
+    """The command lines of the plan's containers and Ray jobs."""
     for container in containers_of(plan):
         words = (
             *(container.get("command") or container.get("commands") or ()),
@@ -106,7 +107,7 @@ def _readable(
         return problem(f"{kind} {name} has no revision {revision}", f"see {page}/commits/main")
     except HfHubHTTPError as error:
         if isinstance(error, GatedRepoError) or error.response.status_code == 403:
-            # The Hub says which it is: a licence, or a fine-grained token that may not read what is gated.
+            # The Hub's message tells a missing licence from a token that may not read gated models.
             said = " ".join((error.server_message or f"not open to {owner}").split())
             return problem(
                 f"{kind} {name}: {said}",
@@ -120,19 +121,19 @@ def _readable(
 
 
 def read_token(stack: str) -> str:
-    """The stack's Hugging Face token; errors as of `decrypted`."""
+    """The stack's Hugging Face token. Raises the errors of `decrypted`."""
     return "".join(decrypted(stack, "hfToken").split())
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may get an answer: the Hub has too much to do, or is down for a moment."""
+    """Whether another attempt may get an answer, because the Hub is overloaded or down for a moment."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code == 429 or error.response.status_code >= 500
     return isinstance(error, httpx2.HTTPError | ValueError)
 
 
 def _client() -> httpx2.Client:
-    """The library's own client, which would wait for ever."""
+    """The library's own client with a time limit. It has none by default."""
     client = default_client_factory()
     client.timeout = httpx2.Timeout(_TIMEOUT_S)
     return client

@@ -1,4 +1,4 @@
-"""The images that the plan names: that their registries have them."""
+"""Checks that registries have the images that the plan names."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _ACCEPT: Final = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
-# docker.io is the name in references, and what has no registry is of it; this is the registry behind it.
+# References name it docker.io, or no registry at all. This is the server behind that name.
 _HUB: Final = "registry-1.docker.io"
 _OF_GOOGLE: Final = re.compile(r".+-docker\.pkg\.dev|(?:[a-z]+\.)?gcr\.io")
 # https://github.com/distribution/reference/blob/main/reference.go
@@ -37,7 +37,7 @@ _MAY_PASS: Final = retry_if_exception_type(requests.RequestException) | retry_if
 
 
 def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That every image exists; one that the stack builds does not yet."""
+    """Checks that every image exists, except the image that the stack builds."""
     named = {str(container["image"]) for container in containers_of(plan) if container.get("image")}
     images = sorted(image for image in named if not is_unknown(image))
     if not images:
@@ -71,7 +71,7 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _parsed(uri: str) -> tuple[str, str, str]:
-    """A reference's registry, the path in it, and what it names there: a digest, else a tag."""
+    """Registry and path of a reference, and its digest or else its tag."""
     ((host, path, tag, digest),) = _REFERENCE.findall(uri)
     if host in ("", "docker.io"):
         host, path = _HUB, path if "/" in path else f"library/{path}"
@@ -79,7 +79,7 @@ def _parsed(uri: str) -> tuple[str, str, str]:
 
 
 def _ask(clients: Clients, host: str, image: str) -> requests.Response:
-    """A registry's answer for an image: Google's to these credentials, others' to anybody."""
+    """A registry's answer for an image. Only Google's registries get the credentials."""
     base = f"{clients.endpoint}/registry/{host}" if clients.endpoint else f"https://{host}"
     url = f"{base}/v2/{image}"
     headers = {"Accept": _ACCEPT}
@@ -88,7 +88,7 @@ def _ask(clients: Clients, host: str, image: str) -> requests.Response:
     answer = requests.head(url, headers=headers, timeout=_TIMEOUT_S)
     if answer.status_code != 401 or "Authorization" in headers:
         return answer
-    # Anybody gets a token, from where the answer to a call without one says.
+    # A token for anonymous users. The answer to a call without a token says where to get it.
     challenge = parse_dict_header(answer.headers.get("WWW-Authenticate", "").removeprefix("Bearer "))
     realm = challenge.pop("realm", None)
     if not realm:

@@ -1,6 +1,6 @@
-"""Region and zones, whether they have the machines that the plan asks for, and the subnet that it borrows.
+"""Checks region and zones, the machines that they offer, and a subnet that the stack borrows.
 
-Ranges of a stack's own are checked when it is planned (cloud/compute.py).
+The plan itself checks the ranges of the stack's own subnets (cloud/compute.py).
 """
 
 import re
@@ -15,7 +15,8 @@ from operations.findings import Finding, fine, problem, warning
 from operations.machines import Machines, cloud_run_of, machines_of
 from operations.plan import StackPlan
 
-# Cloud Run takes addresses in blocks of 16 and keeps them a while: twice as many as instances, /26 at least.
+# Cloud Run takes addresses in blocks of 16 and keeps them for a while. It needs twice as many as instances,
+# and at least a /26.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
 _LARGEST_PREFIX: Final = 26
 _BORROWED: Final = re.compile(
@@ -24,7 +25,7 @@ _BORROWED: Final = re.compile(
 
 
 def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That region and zones exist and are up, and that the machines are offered there."""
+    """Checks that region and zones exist, are up and offer the machines."""
     try:
         region = clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region)
     except CallError as error:
@@ -54,7 +55,7 @@ def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[str]) -> Iterator[Finding]:
     if machines.type is None:
-        # Autopilot would have to choose it, and nothing that is known fits.
+        # Autopilot would have to choose a machine, and no known machine fits.
         yield problem(
             f"{machines.resource}: no known machine type is {machines.type_name}",
             "ask for a number of accelerators that a machine has",
@@ -79,7 +80,7 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
 
 
 def zones_with(clients: Clients, collection: str, project: str, name: str) -> set[str]:
-    """The zones that have a machine or accelerator type; one that is going away does not count."""
+    """The zones that have a machine or accelerator type that is not deprecated."""
     listed = clients.every(
         "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'
     )
@@ -88,7 +89,7 @@ def zones_with(clients: Clients, collection: str, project: str, name: str) -> se
 
 
 def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That every subnet which the plan names by path and does not make is fit."""
+    """Checks every subnet that the plan borrows by its path."""
     paths = {
         str(interface.get("subnetwork"))
         for pods in cloud_run_of(plan)
@@ -131,7 +132,7 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
                 f"--prefix-length {_LARGEST_PREFIX}",
             )
         )
-    # All traffic goes through the subnet, the way to the Hugging Face Hub too.
+    # All traffic goes through the subnet, also to the Hugging Face Hub.
     network = last(found.get("network"))
     routers = clients.every("compute.v1", "routers.list", project=project, region=region)
     if not any(each.get("nats") for each in routers if last(each.get("network")) == network):

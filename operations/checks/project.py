@@ -1,4 +1,4 @@
-"""The project: that it is there, pays, has its APIs enabled, lets the deployer in; and that a run ends."""
+"""Checks the project: its state, billing, APIs and permissions. Also checks that a run ends."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _PER_CALL: Final = 100
 
 
 def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That it exists, may be used, and that somebody pays for it."""
+    """Checks that the project exists, is open to the credentials and has billing."""
     try:
         found = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}")
     except CallError as error:
@@ -46,7 +46,7 @@ def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That the APIs which the program enables are enabled already; it waits for those that are not."""
+    """Checks that the program's APIs are enabled. `up` enables the others and waits for them."""
     wanted = sorted(str(service.inputs["service"]) for service in plan.of_type(SERVICE.type))
     asked = {"parent": f"projects/{plan.project}", "filter": "state:ENABLED", "pageSize": 200}
     listed = clients.every("serviceusage.v1", "services.list", **asked)
@@ -63,13 +63,13 @@ def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def needed(plan: StackPlan) -> dict[str, str]:
-    """The permissions that the plan's resources need, each with the role that brings it."""
+    """The permissions that the plan's resources need, with the role that contains each."""
     known = records.every()
     found = [known[each.type] for each in plan.resources if each.type in known]
     open_to_all = any(service.inputs.get("invokerIamDisabled") for service in plan.of_type(run.SERVICE.type))
     return {
         **{permission: record.role for record in found for permission in record.permissions},
-        # Every scenario starts nodes, builds or instances as an account that it has made.
+        # Every scenario starts nodes, builds or instances as an account that it creates.
         **iam.ACT_AS,
         # https://docs.cloud.google.com/run/docs/authenticating/public
         **({"run.services.setIamPolicy": run.SERVICE.role} if open_to_all else {}),
@@ -77,7 +77,7 @@ def needed(plan: StackPlan) -> dict[str, str]:
 
 
 def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """That the credentials have every permission that the plan's resources need in the project."""
+    """Checks that the credentials have every permission that the plan's resources need."""
     wanted = needed(plan)
     names, missing = sorted(wanted), defaultdict(list)
     for start in range(0, len(names), _PER_CALL):
@@ -96,7 +96,7 @@ def check_permissions(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
-    """That a run ends by itself; what stays is in the cost of a forgotten month."""
+    """Checks that a run ends by itself. What remains up is in the cost of a forgotten month."""
     if not plan.has_runs:
         return
     hours = plan.setting("maxRunHours")

@@ -1,1 +1,1 @@
-"""What nobody here has seen on the cloud, and what the first person with a project sees of it."""
+"""The assumptions about the cloud, and their checks in a first real project."""

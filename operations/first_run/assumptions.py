@@ -12,7 +12,7 @@ FILE: Final = Path(__file__).with_name("assumptions.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class Assumption:
-    """A fact that nobody here has seen on the cloud; the head of the file says what its fields hold."""
+    """A fact that nobody here has seen on the cloud. The head of the file documents the fields."""
 
     assumed: str
     otherwise: str

@@ -21,7 +21,7 @@ HELP: Final = "which of this project's assumptions about the cloud hold where th
 
 
 class Verdict(StrEnum):
-    """What became of an assumption; what nothing measures is for a person to look at."""
+    """The result for an assumption. Without a measurement a person checks it by hand."""
 
     DIFFERS = "differs"
     HOLDS = "holds"
@@ -34,7 +34,7 @@ _COLOURS: Final = dict(zip(Verdict, ("red", "green", "magenta", "cyan"), strict=
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Assumption):
-    """An assumption, and what was seen of it, or why it was not."""
+    """An assumption, with its measurement or the reason why there is none."""
 
     id: str
     verdict: Verdict
@@ -42,7 +42,7 @@ class Row(Assumption):
 
     @property
     def cells(self) -> tuple[str, Verdict, str, str]:
-        """It as it is shown: with what it means that it differs, or how to look where that is left to do."""
+        """The table row: adds the consequence if the assumption differs, or how to check it by hand."""
         more = {Verdict.DIFFERS: self.otherwise, Verdict.HOLDS: ""}.get(self.verdict, self.look)
         return self.id, self.verdict, self.assumed, "\n".join(filter(None, (self.seen, more)))
 
@@ -54,7 +54,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows every assumption; 1 when one differs, 2 when one could not be looked at, else 0."""
+    """Shows every assumption. Returns 1 if one differs, 2 if one could not be measured, else 0."""
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned, state = plan.load(options.stack), Backend(options.stack).now()
         given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def look(id: str, ground: Ground) -> Row:
-    """What is seen of an assumption, in words without secrets and the project's name: others read it."""
+    """The measurement of an assumption, without secrets and the project's name, because strangers read it."""
     verdict, said = Verdict.BY_HAND, ""
     if id in MEASUREMENTS:
         try:

@@ -1,6 +1,6 @@
-"""What is seen of an assumption, by its id; nothing is created or changed.
+"""Measurements of assumptions, by id. They create and change nothing.
 
-Whatever keeps a measurement from seeing raises (OperationError, or what reading an odd answer raises).
+A measurement that cannot see what it needs raises OperationError or an error of ODD_ANSWER.
 """
 
 import re
@@ -26,19 +26,19 @@ from operations.status.cluster import Cluster, Object, from_google
 from operations.status.pods import MACHINE, condition_of, holds
 
 _GIB: Final = 2**30
-# A duration is an order of magnitude.
+# A duration is right if its order of magnitude is.
 _PATIENCE: Final = 2
-# The share of the memory by GKE's formula that a node has at least.
+# A node has at least this share of the memory of GKE's formula.
 _MEMORY: Final = 0.96
 _NODE_MINUTES: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """What there is to look at. All of it raises OperationError for what is not there or does not answer.
+    """The stack as measurements see it. Methods raise OperationError if something does not exist or answer.
 
     Args:
-        given: The stack's cluster, where the address that GKE names does not do.
+        reached: The stack's cluster, if the address that GKE names does not work from here.
     """
 
     plan: StackPlan
@@ -59,20 +59,20 @@ class Ground:
         return self.given or from_google(self.clients, self.clients.call("container.v1", method, name=name))
 
     def agents(self, app: str) -> list[Object]:
-        """Pods of GKE's own, by their label."""
+        """GKE's own pods with this label."""
         pods = self.cluster.every("/api/v1/namespaces/kube-system/pods")
         if not pods:
             raise OperationError("no pod of GKE's own is there")
         return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("k8s-app") == app]
 
     def pods(self) -> list[Object]:
-        """Pods of the namespaces that the stack has made."""
+        """The pods in the stack's namespaces."""
         namespaces = self.state.of_type("kubernetes:core/v1:Namespace")
         paths = [f"/api/v1/namespaces/{each.id}/pods" for each in namespaces]
         return [pod for path in paths for pod in self.cluster.every(path)]
 
     def machines(self, *, tpu: bool) -> list[tuple[Machine, Object]]:
-        """What nodes with TPUs, or with GPUs, are, and the nodes."""
+        """The nodes with TPUs, or with GPUs, and their machine types."""
         nodes = self.cluster.every("/api/v1/nodes")
         typed = ((MACHINES.get((each["metadata"].get("labels") or {}).get(MACHINE)), each) for each in nodes)
         found = [(type_, node) for type_, node in typed if type_ and type_.model and type_.is_tpu is tpu]
@@ -89,7 +89,7 @@ class Ground:
 
 
 class Seen(NamedTuple):
-    """What was seen, in words, and whether it is as assumed."""
+    """A measurement in words, and whether the assumption holds."""
 
     holds: bool
     what: str
@@ -266,7 +266,7 @@ def _together(seen: list[Seen]) -> Seen:
     """All of them.
 
     Raises:
-        OperationError: When there is none.
+        OperationError: Without a measurement.
     """
     if not seen:
         raise OperationError("nothing of the stack that is up shows it")
@@ -283,7 +283,7 @@ def _seconds(since: str, until: str) -> float:
 
 
 def _allowed(probe: Mapping[str, int]) -> int:
-    """Seconds after which a startup probe gives up; defaults are those of Kubernetes, and Cloud Run's."""
+    """Seconds after which a startup probe fails. Kubernetes and Cloud Run have the same defaults."""
     tries = probe.get("failureThreshold", 3) * probe.get("periodSeconds", 10)
     return probe.get("initialDelaySeconds", 0) + tries
 

@@ -1,1 +1,1 @@
-"""What a stack left behind in its project after `destroy`, or after an `up` that failed."""
+"""Leftovers of a stack in its project, after `destroy` or after an `up` that failed."""

@@ -38,10 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks and shows, deletes nothing; 1 when something is left or something could not be looked at, else 0.
+    """Prints the leftovers and deletes nothing. Returns 1 if there are some or a question stays open, else 0.
 
     Raises:
-        OperationError: When the plan, the state or the credentials are missing.
+        OperationError: Without a plan, a state or credentials.
     """
     stack = plan.load(options.stack, options.set)
     clients = clients_of(options.stack, stack.project, options.endpoint)
@@ -72,7 +72,7 @@ def show(findings: Findings, stack: str, console: Console) -> None:
             table.add_row(each.kind.title, *map(cell, (name, each.thing.location or "global", why)))
         console.print(table)
     for title, commands in _commands(findings):
-        # To copy: nothing may break their lines.
+        # A person copies these commands, so their lines must not wrap.
         print(visible("\n  ".join((title, *commands))))
     for each in findings.left:
         if each.thing.given_back:
@@ -88,7 +88,7 @@ def show(findings: Findings, stack: str, console: Console) -> None:
 
 
 def _commands(findings: Findings) -> Iterator[tuple[str, list[str]]]:
-    """What deletes the leftovers, under what a person must know before it is copied."""
+    """The commands that delete the leftovers, each group under what a person must know first."""
     parts: dict[str, list[Leftover]] = {
         "the stack's, to delete in this order; the commands do not ask:": [],
         "perhaps the stack's, look first; in this order:": [],
@@ -100,13 +100,13 @@ def _commands(findings: Findings) -> Iterator[tuple[str, list[str]]]:
             (then if each.waits else sure if each.belonging.sure else perhaps).append(each)
     for title, leftovers in parts.items():
         if leftovers:
-            # A question in the middle of copied lines would take the next of them for its answer.
+            # A question would take the next copied line for its answer.
             quiet = "" if leftovers is perhaps else " --quiet"
             yield title, [f"{each.command}{quiet}" for each in leftovers]
 
 
 def _note_states(stack: str, now: State, earlier: list[State]) -> None:
-    """What the engine knows of the stack."""
+    """The resources that the engine knows."""
     if now.resources:
         count = sum(1 for each in now.resources if each.id)
         print(f"not listed: {count} resources in the state of {stack}; pulumi destroy removes them")

@@ -1,4 +1,4 @@
-"""What belongs to a stack: by its labels, by the names in its states, by what its program would name."""
+"""Decides what belongs to a stack, by labels, names in its states, and names that its program would give."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,17 +16,18 @@ from operations.clients import last
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State
 
-# Behind it is a hash, which no state knows.
+# A hash follows it, which no state knows.
 _OF_CARDS: Final = "gke-anp-"
-# GKE's own labels of what it makes for a cluster.
+# Labels that GKE puts on what it creates for a cluster.
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 _PLACE_LABEL: Final = "goog-k8s-cluster-location"
-# Two clocks: Google's says when a thing was made, the engine's when the state first had it.
+# Google's clock says when a resource was created, the engine's clock when the state first had it. They may
+# differ.
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
 
 
 class Identity(NamedTuple):
-    """What tells a thing from all others of a project; a node pool's cluster is part of it."""
+    """What identifies a resource in a project. A node pool's cluster is part of it."""
 
     type: str
     name: str
@@ -39,14 +40,14 @@ class Thing:
     """Something that exists.
 
     Args:
-        type: Type token of the resource that a program declares it by, empty for what others make.
-        location: Zone, region, or empty where it has none.
-        parent: What it is a part of: the cluster of a node pool, the resource of a role binding.
-        network: Name of the VPC that it is in, empty for none, as of the subnet.
-        owner: Address of the service account, or name of the service, that it is about.
-        detail: What else a person wants to know before it is deleted.
-        given_back: Who gives it back by itself, and when; empty when somebody must delete it.
-        created: When it was made; None where Google does not say.
+        type: Type token by which a program declares it. Empty for what GKE and Cloud Run create.
+        location: Zone or region, empty for a global resource.
+        parent: The cluster of a node pool, or the resource of a role binding.
+        network: Name of its VPC network, empty for none. So is the subnet.
+        owner: Address of the service account, or name of the service, that it belongs to.
+        detail: What else a person wants to know before deleting it.
+        given_back: Which service deletes it by itself, and when. Empty if somebody must delete it.
+        created: When it was created, None if Google does not say.
     """
 
     type: str
@@ -63,13 +64,13 @@ class Thing:
 
     @property
     def identity(self) -> Identity:
-        """What tells it from other things of its project."""
+        """What identifies it among the project's resources."""
         cluster = self.parent if self.type == NODE_POOL.type else ""
         return Identity(self.type, self.name, self.location, cluster)
 
 
 class Belonging(NamedTuple):
-    """Why something is the stack's, or, where that is not sure, why it is only perhaps."""
+    """Why a resource is the stack's, or why it only may be."""
 
     why: str
     sure: bool = True
@@ -81,16 +82,16 @@ def _perhaps(why: str) -> Belonging:
 
 @dataclass(frozen=True, kw_only=True)
 class Footprint:
-    """What to look for in one project.
+    """The traces of a stack by which its resources in one project are recognized.
 
     Args:
-        regions: Regions that it is or was in.
-        labels: Labels that its program gives.
-        logical: Types and logical names of what its program would make now.
-        present: What is in its state now: that is no leftover.
-        past: What was in its states before; where a name was made several times, the last of them.
-        claimed: What is in the states of other stacks.
-        repositories: Repositories of others that it may have written bindings to.
+        regions: Regions that the stack is or was in.
+        labels: Labels that its program puts on everything.
+        logical: Types and logical names of what its program would create now.
+        present: Resources of its present state, which are no leftovers.
+        past: Resources of its earlier states. If a name was created several times, the last one.
+        claimed: Resources in the states of other stacks.
+        repositories: Repositories outside the stack to which it may have added role bindings.
     """
 
     stack: str
@@ -104,7 +105,7 @@ class Footprint:
     repositories: tuple[str, ...] = ()
 
     def belongs(self, thing: Thing) -> Belonging | None:
-        """Why a thing was left behind by the stack; None when it was not."""
+        """Why a resource is a leftover of the stack, None if it is not."""
         if thing.identity in self._alive:
             return None
         if thing.identity in self.past:
@@ -114,7 +115,7 @@ class Footprint:
         if thing.type == NODE_POOL.type:
             return self._pool(thing)
         clusters = [*self._clusters(thing)]
-        # What GKE made for a cluster that lives, lives with it, whatever its labels and its network are.
+        # What GKE created for an existing cluster stays with the cluster. Labels and network do not matter.
         if any(cluster in self._alive for cluster in clusters):
             return None
         if clusters:
@@ -133,18 +134,19 @@ class Footprint:
         return self.present | self.claimed
 
     def _pool(self, thing: Thing) -> Belonging | None:
-        """A pool of a cluster that lives, made by the program and missing in the state."""
+        """A node pool that the program created in an existing cluster, and that is missing in the state."""
         of_present = any(
             (CLUSTER.type, thing.parent, thing.location) == (each.type, each.name, each.place)
             for each in self.present
         )
         if of_present and self._looks_alike(thing.type, thing.name):
             return Belonging(f"has a name of the stack, in its cluster {thing.parent}, and is in no state")
-        # In another cluster a pool of this name is somebody else's, and goes with a cluster that was left.
+        # In another cluster a node pool of this name is somebody else's. It goes with a cluster that is a
+        # leftover.
         return None
 
     def _clusters(self, thing: Thing) -> Iterator[Identity]:
-        """The known clusters that GKE may have made a thing for, by its label or else its name."""
+        """The known clusters for which GKE may have created a resource, by its label or else its name."""
         known = {each for each in (*self._alive, *self.past) if each.type == CLUSTER.type}
         if _CLUSTER_LABEL in thing.labels:
             place = thing.labels.get(_PLACE_LABEL, "")
@@ -154,7 +156,7 @@ class Footprint:
                     yield cluster
             return
         named = [each for each in known if thing.name.startswith(f"gke-{each.name}-")]
-        # The name of a cluster may begin with that of another one.
+        # The name of a cluster may begin with another cluster's name.
         longest = max((len(each.name) for each in named), default=0)
         yield from sorted(each for each in named if len(each.name) == longest)
 
@@ -172,7 +174,7 @@ class Footprint:
         return self._part(Identity(SERVICE.type, thing.owner, thing.location), "of service")
 
     def _part(self, whole: Identity, what: str) -> Belonging | None:
-        """A thing that goes where another one goes."""
+        """A resource that goes with another one."""
         if whole in self._alive:
             return None
         if whole in self.past:
@@ -199,7 +201,7 @@ class Footprint:
         return ", ".join("=".join(label) for label in self.labels.items())
 
     def _in_network(self, thing: Thing, stranger: str) -> Belonging | None:
-        """Others may put things into the stack's network too, and those are in the way of its deletion."""
+        """Other people may put resources into the stack's network too. Those block its deletion."""
         what, type_, name = "in network", NETWORK.type, thing.network
         if not name:
             what, type_, name = "in subnet", SUBNETWORK.type, thing.subnet
@@ -221,14 +223,14 @@ class Footprint:
         return _perhaps(f"{what} {name} of the stack, {whose}")
 
     def _in_use(self, type_: str, name: str) -> bool:
-        """Whether another stack has a network, or the stack still runs something in it."""
+        """Whether another stack has the network, or the stack still runs something in it."""
         if any((each.type, each.name) == (type_, name) for each in self.claimed):
             return True
         users = {CLUSTER.type, JOB.type, SERVICE.type} & {each.type for each in self.present}
         return bool(users) and any((each.type, each.name) == (type_, name) for each in self.present)
 
     def _of_cards(self, thing: Thing) -> Belonging | None:
-        """What GKE made for the many network cards of A4 nodes, when no cluster of the stack is there."""
+        """What GKE created for the many network cards of A4 nodes, if the stack has no cluster any more."""
         had_cluster = any(each.type == CLUSTER.type for each in self.past)
         lives = any(each.type == CLUSTER.type for each in self.present)
         if lives or not had_cluster or not f"{thing.network or thing.name}".startswith(_OF_CARDS):
@@ -242,7 +244,10 @@ class Footprint:
 
 
 def _of_state(resource: Resource, thing: Thing) -> Belonging:
-    """A thing whose name an earlier state has: it may have been deleted, and made again by somebody else."""
+    """A resource whose name an earlier state has.
+
+    Somebody else may have created it again after its deletion.
+    """
     since, made = resource.created, thing.created
     if since and made and made > since + _CLOCKS_DIFFER:
         return _perhaps(
@@ -257,14 +262,17 @@ def _of_state(resource: Resource, thing: Thing) -> Belonging:
 
 
 def _near(cluster: str, place: str) -> bool:
-    """Whether a thing at a place may be of a cluster in a zone or region; what is global may be of any."""
+    """Whether a resource at a place may belong to a cluster in a zone or region.
+
+    A global one may belong to any.
+    """
     return not place or place == cluster or place.startswith(f"{cluster}-") or cluster.startswith(f"{place}-")
 
 
 def footprints(
     plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]
 ) -> list[Footprint]:
-    """What to look for: in the plan's project, then in others that the stack has had its resources in."""
+    """The traces of a stack: in the plan's project, then in other projects that had its resources."""
     claimed = [*others]
     listed = {type_ for type_, record in records.every().items() if record.listing}
     used = {each.project for state in (now, *earlier) for each in state.of_type(*listed)}
@@ -277,7 +285,7 @@ def _footprint(
 ) -> Footprint:
     every = (now, *earlier)
     past: dict[Identity, Resource] = {}
-    # Newest first, so that what was made last stays.
+    # The newest state is first, so the last creation of a name stays.
     for identity, resource in _inside(project, earlier):
         past.setdefault(identity, resource)
     return Footprint(
@@ -294,7 +302,7 @@ def _footprint(
 
 
 def _inside(project: str, states: Iterable[State]) -> Iterator[tuple[Identity, Resource]]:
-    """Everything of the states that is in a project, or does not say where it is."""
+    """The resources of the states that are in a project, or that do not say where they are."""
     for state in states:
         for each in state.resources:
             if each.id and each.project in (project, ""):
@@ -302,14 +310,14 @@ def _inside(project: str, states: Iterable[State]) -> Iterator[tuple[Identity, R
 
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:
-    """The labels that everything with labels has in common."""
+    """The labels that all labelled resources have in common."""
     given = [each.inputs.get(key) for each in plan.resources for key in ("labels", "resourceLabels")]
     every = [set(each.items()) for each in given if isinstance(each, Mapping) and "stack" in each]
     return dict(sorted(set.intersection(*every))) if every else {}
 
 
 def _regions(states: Iterable[State]) -> set[str]:
-    """Where Cloud Run and Artifact Registry are asked."""
+    """The locations in which to ask Cloud Run and Artifact Registry."""
     types = (each.type for each in (CLUSTER, JOB, SERVICE, REPOSITORY))
     return {str(each.outputs.get("location", "")) for state in states for each in state.of_type(*types)}
 

@@ -1,4 +1,4 @@
-"""Kinds of things that Google's APIs list: those of cloud/'s records, what GKE and Cloud Run make, roles."""
+"""Kinds of resources that Google's APIs list. Includes role bindings, and what GKE and Cloud Run create."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -21,28 +21,28 @@ from operations.leftovers.footprint import Footprint, Thing
 
 Item = Mapping[str, Any]
 
-# Direct VPC's addresses have this purpose and are named serverless-ipv4-NUMBER.
+# Addresses of Direct VPC have this purpose and names such as serverless-ipv4-NUMBER.
 # https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
 _RUN_ADDRESS: Final = ("SERVERLESS", "serverless-ipv4-")
 _OF_RUN: Final = "Cloud Run gives it back one to two hours after its last user; nothing hurries it"
 _OF_NAT: Final = {"NAT_AUTO": "Cloud NAT gives it back with its gateway"}
 
 _ACCOUNT: Final = "serviceAccount:"
-# How a policy shows a member that has been deleted: deleted:serviceAccount:ADDRESS?uid=NUMBER.
+# A policy shows a deleted member as deleted:serviceAccount:ADDRESS?uid=NUMBER.
 _DELETED: Final = "deleted:"
-# Policies with conditions are shown whole in this version only.
+# Only this version shows policies with conditions as a whole.
 _POLICY_VERSION: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListedKind:
-    """A kind of things that a collection of an API lists.
+    """A kind of resources that a collection of an API lists.
 
     Args:
         listing: Where.
-        type: Type token of those that a program makes; empty for what nobody declares.
-        uses: Types of what one uses, which cannot be deleted before.
-        holders: Types of what makes or holds one, and takes it along when it is deleted.
+        type: Type token of those that a program creates. Empty for what nobody declares.
+        uses: Types of resources that it uses, which cannot be deleted before it.
+        holders: Types of resources that create or contain it, and whose deletion deletes it.
     """
 
     listing: Listing
@@ -56,10 +56,10 @@ class ListedKind:
         return self.listing.title
 
     def find(self, clients: Clients, wanted: Footprint) -> Iterator[Thing]:
-        """All of them that there are.
+        """All resources of this kind.
 
         Raises:
-            CallError: When they cannot be listed.
+            CallError: When the API does not list them.
         """
         collection, inside = self.listing.collection, self.listing.inside
         collection = collection.rpartition(".")[0] if inside else collection
@@ -77,7 +77,7 @@ class ListedKind:
         """The one of a name.
 
         Raises:
-            CallError: When there is none, or it may not be looked at.
+            CallError: When there is none, or the right to read it is missing.
         """
         method = f"{self.listing.collection}.get"
         arguments = self._arguments(method, project, location, name=name)
@@ -86,7 +86,7 @@ class ListedKind:
     def command(self, thing: Thing, project: str) -> str:
         """The gcloud command that deletes one."""
         scopes, scope = self._scopes(), _scope(thing.location)
-        # Only what exists in several scopes is told by a flag that it is global.
+        # gcloud needs a flag for global resources only if the kind also exists in zones or regions.
         flag = [f"--{scope}", thing.location] if scope else ["--global"] if len(scopes) > 1 else []
         words = ["gcloud"]
         for word in self.listing.gcloud.split():
@@ -95,10 +95,10 @@ class ListedKind:
         return shlex.join([*words, "--project", project])
 
     def _arguments(self, method: str, project: str, location: str, name: str = "") -> dict[str, str]:
-        """The arguments that a method needs; without a name, those of one that lists."""
+        """The arguments that a method needs. Without a name, the arguments of a list."""
         *outer, own, _ = method.split(".")
         ids = {"projects": project, "locations": location}
-        # `-` stands for all of them.
+        # `-` stands for all locations.
         holder = "/".join(f"{each}/{ids.get(each, '-')}" for each in outer)
         path = f"{holder}/{own}/{name}" if name else holder
         parts = {"project": project, "zone": location, "region": location}
@@ -109,7 +109,10 @@ class ListedKind:
         }
 
     def _scopes(self) -> set[str]:
-        """Where there are some: in a zone, in a region, in neither. `disks` and `regionDisks` are two."""
+        """The scopes that the kind exists in: zone, region or neither.
+
+        `disks` and `regionDisks` are two of them.
+        """
         own, described = self.listing.collection, discovery(self.listing.api)
         capital = own[0].upper() + own[1:]
         deletions = (f"{name}.delete" for name in (own, f"region{capital}", f"global{capital}"))
@@ -141,7 +144,7 @@ def _scope(location: str) -> str:
 
 
 def _created(item: Item) -> datetime | None:
-    """When a thing was made, by the field of its API; None where there is none."""
+    """When a resource was created, by the field of its API. None without such a field."""
     stated = (item.get(field) for field in ("createTime", "creationTimestamp", "timeCreated"))
     try:
         return datetime.fromisoformat(next(filter(None, stated)))
@@ -150,7 +153,7 @@ def _created(item: Item) -> datetime | None:
 
 
 def _facts(item: Item) -> str:
-    """Size, machine type, address and users, as far as a thing has them."""
+    """Size, machine type, address and users, as far as a resource has them."""
     facts = [f"{item['sizeGb']} GB"] if item.get("sizeGb") else []
     facts += [last(item["machineType"])] if item.get("machineType") else []
     facts += [item[key] for key in ("IPAddress", "address") if item.get(key)]
@@ -164,7 +167,7 @@ _REVISION: Final = Listing(
     collection="projects.locations.services.revisions",
     gcloud="run revisions delete {name} --region {location}",
 )
-# What GKE and Cloud Run make in a network.
+# Kinds that GKE and Cloud Run create in a network.
 _MADE_FOR_OTHERS: Final = (
     listing("forwarding rule", "forwardingRules", "forwarding-rules", detail=_facts),
     listing("instance", "instances", "instances", detail=_facts),
@@ -176,7 +179,10 @@ _MADE_FOR_OTHERS: Final = (
 
 
 class Bindings:
-    """Roles of service accounts on the project, and on repositories of others; see `ListedKind`."""
+    """Roles of service accounts on the project, and on repositories outside the stack.
+
+    Has the methods of `ListedKind`.
+    """
 
     title = "role binding"
     type = ""
@@ -187,7 +193,7 @@ class Bindings:
             try:
                 policy = _read(clients, resource)
             except CallError as error:
-                # The repository may have been deleted since; its bindings went with it.
+                # If somebody deleted the repository since, its bindings went with it.
                 if resource in wanted.repositories and error.missing:
                     continue
                 raise
@@ -202,7 +208,7 @@ class Bindings:
         """The gcloud command that deletes one."""
         words = ["--member", thing.detail, "--role", thing.name]
         if "/repositories/" not in thing.parent:
-            # Whatever its condition is.
+            # The command works with any condition of the binding.
             return shlex.join(["gcloud", "projects", "remove-iam-policy-binding", project, *words, "--all"])
         _, owner, _, location, _, repository = thing.parent.split("/")
         verb = ["gcloud", "artifacts", "repositories", "remove-iam-policy-binding", repository]
@@ -224,7 +230,7 @@ def _call(clients: Clients, verb: str, resource: str, **arguments: Any) -> dict[
 
 
 def _account(member: str) -> str:
-    """Address of a service account, empty for any other member."""
+    """Address of a service account, empty for another member."""
     name = member.removeprefix(_DELETED)
     return name.removeprefix(_ACCOUNT).partition("?")[0] if name.startswith(_ACCOUNT) else ""
 
@@ -234,7 +240,7 @@ Kind = ListedKind | Bindings
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """All of them in the order of deletion: nothing before what uses it, and nothing before what holds it."""
+    """All kinds in the order of deletion: a resource comes after its users and its containers."""
     found = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
     for each in _MADE_FOR_OTHERS:
         used = (NETWORK.type, SUBNETWORK.type)
@@ -246,7 +252,7 @@ def kinds() -> tuple[Kind, ...]:
             found.append(ListedKind(listing=record.listing, type=record.type, **referred))
     first = {kind: [each for each in found if _precedes(each, kind)] for kind in found}
     ordered = [*TopologicalSorter(first).static_order()]
-    # A service account when nothing is left that names it.
+    # A service account comes last, when nothing names it any more.
     accounts = [kind for kind in ordered if kind.type == ACCOUNT.type]
     return (*(kind for kind in ordered if kind not in accounts), Bindings(), *accounts)
 

@@ -13,11 +13,11 @@ from operations.leftovers.kinds import Bindings, Kind, kinds
 
 @dataclass(frozen=True, kw_only=True)
 class Leftover:
-    """Something that the stack left behind.
+    """A leftover of the stack.
 
     Args:
-        command: Deletes it; empty when nobody has to.
-        waits: Whether something that is only perhaps the stack's must go before it.
+        command: The command that deletes it. Empty if nobody has to.
+        waits: Whether a resource that only may be the stack's must go first.
     """
 
     kind: Kind
@@ -29,14 +29,14 @@ class Leftover:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What a look through a project showed.
+    """The result of a search in a project.
 
     Args:
         project: Where.
-        left: What was left, in the order of deletion.
-        unseen: What was not seen, and why.
-        remedies: How it can be seen.
-        off: Kinds that cannot exist, as their API is off in the project.
+        left: The leftovers, in the order of deletion.
+        unseen: Kinds that could not be listed, and why.
+        remedies: What to do so that they can be listed.
+        off: Kinds that cannot exist, because their API is off in the project.
     """
 
     project: str
@@ -47,12 +47,12 @@ class Findings:
 
     @property
     def nothing(self) -> bool:
-        """Whether everything was looked at and nothing was left."""
+        """Whether every kind was listed and nothing is left."""
         return not self.left and not self.unseen
 
 
 def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> Findings:
-    """Looks for every kind; one that cannot be looked for does not stop the others."""
+    """Searches for every kind. A kind that cannot be listed does not stop the others."""
     project = OwnProject(clients, wanted.project)
     left: list[Leftover] = []
     unseen: list[str] = []
@@ -67,7 +67,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
             for thing in kind.find(clients, wanted):
                 found.append(thing)
         except CallError as error:
-            # Roles are there whether or not the API that shows them is enabled.
+            # Role bindings exist even if the API that shows them is off.
             if error.disabled and project.is_called(error.consumer) and not isinstance(kind, Bindings):
                 off.append(kind.title)
             else:
@@ -80,7 +80,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
             unseen.append(f"{title} in {places} of {wanted.project}: no answer from there")
         if nameless := sum(1 for thing in found if not thing.name):
             unseen.append(f"{title} in {wanted.project}: the answer has {nameless} without a name")
-        # What is a part of something that was left behind goes with it.
+        # A part of a leftover goes with it.
         owners = {each.thing.name for each in left}
         for thing in found:
             belonging = wanted.belongs(thing) if thing.name else None
@@ -97,7 +97,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
 
 
 def _waiting(left: Sequence[Leftover]) -> list[Leftover]:
-    """The same, with a note at networks and subnets that something in them keeps from being deleted."""
+    """The leftovers, with a mark at networks and subnets whose deletion something in them blocks."""
     blocked: set[tuple[str, str]] = set()
     noted = []
     for each in left:
@@ -109,7 +109,7 @@ def _waiting(left: Sequence[Leftover]) -> list[Leftover]:
 
 
 def several(title: str) -> str:
-    """What several of a kind are called."""
+    """The plural of a kind's title."""
     if title.endswith("y"):
         return f"{title[:-1]}ies"
     return f"{title}es" if title.endswith("s") else f"{title}s"

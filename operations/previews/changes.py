@@ -1,4 +1,4 @@
-"""What a preview would change, cut down to what a comment shows and free of secrets."""
+"""The changes of a preview, cut down to what a comment shows and without secrets."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 
 class Kind(StrEnum):
-    """What happens to a resource, the most alarming first."""
+    """What happens to a resource, in the order of alarm."""
 
     DELETE = "delete"
     REPLACE = "replace"
@@ -17,7 +17,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """A property that changes; its values are short texts, empty for none.
+    """A property that changes. Its values are short texts, empty for none.
 
     `forces` says whether its change replaces the resource.
     """
@@ -32,7 +32,7 @@ class Property:
 class Change:
     """What happens to one resource.
 
-    `reason` says why where no property of its own does; of a created one `properties` are all that is stated.
+    `reason` says why, if no property of its own does. A created resource has all its inputs as `properties`.
     """
 
     kind: Kind
@@ -44,10 +44,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class StackPreview:
-    """The preview of one stack, `against` what is said in words.
+    """The preview of one stack. `against` says in words what it is compared with.
 
-    Changes are in the engine's order, which is another one every time; there are none with a `failure`, which
-    says why there is no preview. `warnings` are the program's. `unchanged` counts resources and components.
+    Changes are in the engine's order, which varies. A `failure` says why there is no preview, and then there
+    are no changes. `warnings` are the program's. `unchanged` counts resources and components.
     """
 
     stack: str
@@ -58,15 +58,16 @@ class StackPreview:
     failure: str = ""
 
     def of(self, kind: Kind) -> list[Change]:
-        """The changes of a kind, in the order of types and names."""
+        """The changes of a kind, sorted by type and name."""
         found = (change for change in self.changes if change.kind == kind)
         return sorted(found, key=lambda change: (change.type, change.name))
 
 
 class Previews(BaseModel, frozen=True):
-    """The previews of a merge request: of each stack whose inputs changed, by name; other stacks are named.
+    """The previews of a merge request: of every stack whose inputs changed, sorted by name. `untouched` names
+    the others.
 
-    `commit` is what was previewed, by its full name; stacks are `removed` with their files.
+    `commit` is the full name of the commit. Stacks are `removed` with their files.
     """
 
     commit: str
@@ -81,10 +82,10 @@ class Previews(BaseModel, frozen=True):
 
 
 def from_json(text: str) -> Previews:
-    """Reads what was saved, or what somebody wants to pass off as that.
+    """Reads a saved preview, or a file that somebody passes off as one.
 
     Raises:
-        ValueError: When it is anything else; the text is not repeated.
+        ValueError: When it is anything else. The message does not repeat the text.
     """
     try:
         return Previews.model_validate_json(text, strict=True)

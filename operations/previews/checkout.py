@@ -32,7 +32,7 @@ def head(root: Path) -> str:
 
 
 def changed_files(root: Path, since: str) -> list[str]:
-    """Files that differ between a commit and the working tree; of a moved one both paths."""
+    """Files that differ between a commit and the working tree. A moved file has both paths."""
     listed = _git(root, "diff", "--name-only", "--no-renames", "-z", since).decode()
     added = _git(root, "ls-files", "--others", "--exclude-standard", "-z").decode()
     return sorted(filter(None, (listed + added).split("\0")))
@@ -40,7 +40,7 @@ def changed_files(root: Path, since: str) -> list[str]:
 
 @contextmanager
 def exported(root: Path, commit: str) -> Generator[Path]:
-    """The files of a commit in a temporary folder."""
+    """Copies the files of a commit to a temporary folder."""
     archive = _git(root, "archive", "--format=tar", commit)
     with tempfile.TemporaryDirectory(prefix="target-") as folder:
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
@@ -50,11 +50,11 @@ def exported(root: Path, commit: str) -> Generator[Path]:
 
 @contextmanager
 def copied(root: Path) -> Generator[Path]:
-    """The files of the working tree in a temporary folder: edited and new ones too, none that git ignores."""
+    """Copies the working tree to a temporary folder: edited and new files too, no ignored ones."""
     listed = _git(root, "ls-files", "--cached", "--others", "--exclude-standard", "-z").decode()
     with tempfile.TemporaryDirectory(prefix="copy-") as folder:
         for name in filter(None, listed.split("\0")):
-            # A deleted file is still listed; a link to a folder is no file.
+            # git lists deleted files too. A link to a folder is not a file.
             if (root / name).is_file():
                 copy = Path(folder, name)
                 copy.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The text of the comment: what is lost in front, everything in order, never too long."""
+"""The text of the comment. Losses come first, the order is fixed, and it is never too long."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,19 +9,22 @@ from engine.text import visible
 from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
 from operations.previews.redaction import Redaction
 
-# The first line of every comment of ours: by it the next preview finds the one to replace.
+# The first line of our comments. By it the next preview recognizes the comment to replace.
 MARKER: Final = "<!-- llm-stacks: what this merge request changes -->"
 
 _LOSSES: Final = (Kind.DELETE, Kind.REPLACE)
-# What holds work or takes long to get back, named in the warning itself.
+# Types that hold work or take long to get back. The warning names such resources.
 _PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim", ":CryptoKey", ":Repository")
-# From this many resources on a list is folded, unless something in it is lost.
+# A list of this many resources is folded, unless something in it is lost.
 _FOLDED: Final = 6
 _ENDING: Final = "\n\n*The rest is cut off: a comment is not that long. The job's artifact has all of it.*\n"
 
 
 class _Detail(IntEnum):
-    """How much is told: what the ones before tell, and more. A comment that would be too long gets less."""
+    """How detailed the comment is.
+
+    Each level has what the levels before it have. A long comment gets a lower one.
+    """
 
     LOSSES = 0
     CREATED = 1  # the names of created resources
@@ -38,7 +41,7 @@ _FORKED: Final = (
 def render(
     previews: Previews, limit: int, title: str = "What this merge request changes", *, of_fork: bool = False
 ) -> str:
-    """The comment in Markdown, without secrets, of as many characters as the limit at most."""
+    """The comment in Markdown, without secrets. `limit` is its greatest length in characters."""
     head, redaction, text = [f"## {title}", *[_FORKED] * of_fork], Redaction(), ""
     for detail in (_Detail.STATED, _Detail.VALUES, _Detail.CREATED, _Detail.LOSSES):
         text = redaction.text(_comment(previews, head, detail))
@@ -48,7 +51,7 @@ def render(
 
 
 def code(text: str) -> str:
-    """A text as it is, whatever Markdown would make of it; a comment must not be able to call people."""
+    """A text that Markdown shows unchanged. A comment must not be able to mention people."""
     flat = visible(" ".join(text.split()))
     fence = "`" * (_longest_run(flat) + 1)
     space = " " if flat.startswith("`") or flat.endswith("`") else ""
@@ -65,7 +68,7 @@ def _comment(previews: Previews, head: Sequence[str], detail: _Detail) -> str:
 
 
 def _caution(previews: Previews) -> str:
-    """What somebody would regret, before everything else."""
+    """The warnings and losses, before everything else."""
     lines = [
         f"> **{code(preview.stack)}: the preview failed.**" for preview in previews.stacks if preview.failure
     ]
@@ -98,7 +101,7 @@ def _intro(previews: Previews) -> str:
 
 
 def _row(preview: StackPreview) -> str:
-    # A table's cells end at a bar even inside of code.
+    # A bar ends a table's cell even inside code.
     name = code(preview.stack.replace("|", " "))
     if preview.failure:
         return f"| {name} | failed | | | | |"
@@ -136,7 +139,7 @@ def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:
 
 
 def _following(changes: Sequence[Change]) -> Iterator[str]:
-    """Those that something else takes along, one line a reason."""
+    """Resources that change because another one does, a line for each reason."""
     for reason in sorted({change.reason for change in changes} - {""}):
         names = [code(change.name) for change in changes if change.reason == reason]
         yield f"- {len(names)} more, each because {code(reason)}: {', '.join(names)}"
@@ -162,7 +165,7 @@ def _longest_run(text: str) -> int:
 
 
 def _cut(text: str, limit: int) -> str:
-    """As many whole lines as fit, whatever was open in them closed."""
+    """As many whole lines as fit, with their folds and blocks closed."""
     text = text[:limit]
     while True:
         text = text.rpartition("\n")[0]
@@ -172,7 +175,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _closed(text: str) -> str:
-    """The text with what is open in it closed: a block of code, a fold."""
+    """The text with its open block of code and open folds closed."""
     fences = re.findall("^```+", text, re.MULTILINE)
     if len(fences) % 2:
         text += f"{fences[-1]}\n"

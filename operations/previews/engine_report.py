@@ -1,4 +1,4 @@
-"""What `pulumi preview --json` and `pulumi refresh --preview-only --json` print."""
+"""Reads what `pulumi preview --json` and `pulumi refresh --preview-only --json` print."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.previews.redaction import Redaction
 
-# Other steps change nothing, or are the halves of a replacement, which `replace` stands for.
+# Other steps change nothing, or are halves of a replacement, which has the step `replace` too.
 _KINDS: Final[Mapping[str, Kind]] = {
     **{str(kind): kind for kind in Kind},
     "import": Kind.CREATE,
@@ -38,7 +38,7 @@ def run(
 ) -> StackPreview:
     """Lets the engine preview a stack, with arguments such as `["preview", "--json"]`."""
     done = engine.call([*arguments, "--stack", stack], folder, environment or {})
-    # It fails without a report, or with one that has the errors.
+    # A failed engine prints no report, or a report with the errors.
     reported = not done.code or done.stdout.startswith("{")
     found = read(stack, done.stdout if reported else "{}", redaction)
     if done.code and not found.failure:
@@ -51,7 +51,7 @@ def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
     """The preview of a stack, from the engine's standard output.
 
     Raises:
-        OperationError: When it is no report; it is not repeated, it may hold anything.
+        OperationError: When it is no report. The message does not repeat it, because it may contain secrets.
     """
     try:
         return _read(stack, _parsed(stack, report), redaction)
@@ -101,14 +101,14 @@ def _change(step: Tree, redaction: Redaction) -> Change:
 
 
 def _reason(step: Tree) -> str:
-    """Why the engine, and no property of the resource, replaces it."""
+    """Why the engine replaces a resource, if no property of the resource is the reason."""
     if "provider" in (step.get("replaceReasons") or ()):
         return "its provider is replaced, as the cluster that it lives in is"
     return "" if step.get("replaceReasons") else "something that it depends on is replaced"
 
 
 def _changed(step: Tree, old: Tree, new: Tree) -> Iterator[Property]:
-    """What changes of a resource that exists, as its provider says, or as its inputs differ."""
+    """The properties that change, from the provider's diff or else from the inputs."""
     detailed: Mapping[str, Tree] = step.get("detailedDiff") or {}
     for path in sorted(detailed):
         part = "inputs" if detailed[path].get("inputDiff") else "outputs"
@@ -125,7 +125,7 @@ def _changed(step: Tree, old: Tree, new: Tree) -> Iterator[Property]:
 
 
 def _property(path: str, old_tree: Tree, new_tree: Tree, forces: bool) -> Property:
-    """A property with both values in one line each; of two long texts only how far they differ."""
+    """A property with both values in a line each. Long texts are cut to their difference."""
     old, new = _at(old_tree, path), _at(new_tree, path)
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         before, after = old.splitlines(), new.splitlines()
@@ -136,7 +136,7 @@ def _property(path: str, old_tree: Tree, new_tree: Tree, forces: bool) -> Proper
 
 
 def _described(value: Any) -> str:
-    """A value in one line; empty for none."""
+    """A value in one line, empty for none."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
@@ -151,7 +151,7 @@ def _described(value: Any) -> str:
 def _at(node: Any, path: str) -> Any:
     """The value at a path of a diff, None when there is none.
 
-    Keys come quoted (`labels["a.b/c"]`) or, from some providers, as they are (`labels.a.b/c`).
+    Some providers quote keys (`labels["a.b/c"]`), others do not (`labels.a.b/c`).
     """
     if not path:
         return node

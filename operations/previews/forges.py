@@ -30,7 +30,7 @@ _Whose = Callable[[Mapping[str, Any]], bool]
 
 
 class _Api:
-    """A forge's API at an address, such as `https://api.github.com`; headers carry the token."""
+    """A forge's API at an address, such as `https://api.github.com`. The headers have the token."""
 
     def __init__(self, address: str, headers: Mapping[str, str], rights: str) -> None:
         self._address = address.rstrip("/")
@@ -49,7 +49,7 @@ class _Api:
         status = answer.status_code
         if (method, status) == ("DELETE", 404):
             return None
-        # A limit of calls is no lack of rights.
+        # A 403 may also mean too many calls.
         if status in (401, 403) and answer.headers.get("X-RateLimit-Remaining") != "0":
             raise OperationError(f"{method} {path}: {status}, the token is rejected; {self._rights}")
         if status < 500 and status not in (403, 429) and not answer.ok:
@@ -58,7 +58,7 @@ class _Api:
         return answer.json() if answer.content else None
 
     def content(self, path: str, longest: int) -> bytes | None:
-        """The beginning of a file, of as many bytes as `longest` at most; None when it is not there."""
+        """The beginning of a file, at most `longest` bytes. None if there is no such file."""
         with self._session.get(f"{self._address}{path}", timeout=_TIMEOUT, stream=True) as answer:
             if answer.status_code == 404:
                 return None
@@ -66,7 +66,7 @@ class _Api:
             return answer.raw.read(longest, decode_content=True)
 
     def listed(self, path: str) -> Iterator[dict[str, Any]]:
-        """Everything behind a path that answers page by page."""
+        """The entries on all pages of a list."""
         for page in count(1):
             entries = self.call("GET", path, params={"per_page": _PAGE, "page": page})
             yield from entries
@@ -74,13 +74,13 @@ class _Api:
                 return
 
     def put(self, text: str, *, comments: str, comment: str, update: str, is_mine: _Whose) -> str:
-        """Writes the comment or replaces the one that is there; returns which of the two.
+        """Creates the comment or replaces an existing one, and returns `created` or `updated`.
 
         Args:
             comments: Path of a merge request's comments.
-            comment: Path above each of them.
+            comment: Path of comments by id.
             update: HTTP method that replaces a comment.
-            is_mine: Whether the token's owner wrote a comment; anybody may quote one of ours.
+            is_mine: Whether the token's owner wrote a comment. Anybody may quote one of ours.
         """
 
         def ours() -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ class _Api:
         done, found = "updated", ours()
         if not found:
             self.call("POST", comments, json={"body": text})
-            # Two jobs that found none have made two: each looks again, and both keep the oldest.
+            # Two jobs at once create two comments. Both look again, and both keep the oldest.
             done, found = "created", ours()
         for entry in found[:1]:
             if entry["body"].strip() != text.strip():
@@ -101,7 +101,7 @@ class _Api:
 
 
 def is_of_fork(forge: str, environment: Mapping[str, str]) -> bool:
-    """Whether the merge request of this job comes from another repository; a deleted one is another."""
+    """Whether the merge request of this job comes from another repository, or from a deleted one."""
     own, source = {
         "github": ("GITHUB_REPOSITORY", "HEAD_REPOSITORY"),
         "gitlab": ("CI_PROJECT_ID", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID"),
@@ -110,13 +110,13 @@ def is_of_fork(forge: str, environment: Mapping[str, str]) -> bool:
 
 
 def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> str:
-    """Puts the comment on the merge request of this job, and says what it did.
+    """Puts the comment on the merge request of this job, and returns a line that says what it did.
 
     Args:
         environment: Variables that the forge sets for its jobs.
-        commit: What the comment is about. At GitHub, where a workflow that runs after another one is not told
-            the number of a fork's pull request, it finds the pull request among the open ones: asked for the
-            pull requests of a commit, GitHub leaves out those of forks.
+        commit: The commit that the comment is about. At GitHub a workflow that runs after another workflow
+            does not get the number of a fork's pull request. So this looks for the commit among the open pull
+            requests. GitHub's own list of a commit's pull requests leaves out forks.
 
     Raises:
         OperationError: When the forge rejects it, or does not answer the last attempt either.
@@ -129,14 +129,13 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
         gone = f"no comment: no open pull request ends with {commit[:12]}"
         return f"{gone}, a newer commit has its own preview"
 
-    # From the beginning: a comment whose answer was lost is found then.
+    # Every attempt starts over, so it sees a comment whose answer was lost.
     return _patiently(attempt)
 
 
 def saved_in_pipeline(environment: Mapping[str, str], longest: int) -> bytes | None:
-    """The file that a preview job of this GitLab pipeline saved; None without one.
-
-    Of a file that is longer than `longest`, the beginning.
+    """The file that a preview job of this GitLab pipeline saved, at most `longest` bytes of it. None without
+    a file.
 
     Args:
         environment: Variables that GitLab sets for its jobs.
@@ -168,7 +167,7 @@ def _patiently(attempt: Callable[[], T]) -> T:
 
 
 def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], str] | None:
-    """Puts a comment on the open pull request whose newest commit this is; None when there is none."""
+    """The function that comments on the open pull request with this newest commit. None without one."""
     api = _Api(
         _variable(environment, "GITHUB_API_URL"),
         {
@@ -193,7 +192,7 @@ def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], s
 
 
 def _at_gitlab(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """Puts a comment on the merge request whose pipeline this is."""
+    """The function that comments on the merge request of this pipeline."""
     api = _gitlab(environment)
     project = _variable(environment, "CI_PROJECT_ID")
     notes = f"/projects/{project}/merge_requests/{_variable(environment, 'CI_MERGE_REQUEST_IID')}/notes"

@@ -1,7 +1,7 @@
-"""Takes secrets out of what is shown to everybody who can read a merge request.
+"""Removes secrets from texts that every reader of a merge request sees.
 
-Secrets that the engine knows are marked, and hidden before any text is made. This is the second line: what a
-program, a provider or an error message brought into the open by mistake.
+The engine marks the secrets that it knows, and they are hidden before any text exists. This module is the
+second line. It hides what a program, a provider or an error message reveals by mistake.
 """
 
 import base64
@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 from engine.secrets import SECRET, scrubbed
 
-# Shorter values are hidden only where they are the whole value: `1` as a secret would blank every number.
+# Shorter values are hidden only if they are the whole value. Otherwise a secret `1` would hide every number.
 _LONG_ENOUGH: Final = 8
 
-# What a token looks like wherever it stands. The patterns of detect-secrets, which looks through commits, do
-# not fit: many need quotes or a word in front, and it knows neither Google's tokens nor the Hub's.
+# Patterns of tokens in any text. The patterns of detect-secrets, which reads commits, do not fit. Many need
+# quotes or a word in front, and it knows neither Google's tokens nor the Hub's.
 _TOKENS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -42,10 +42,11 @@ _TOKENS: Final = tuple(
         r"xox[a-z]-[\w-]{10,}|xapp-\d-[\w-]{10,}",  # Slack
         r"(?<=hooks\.slack\.com/services/)[\w/]{20,}",
         r"(?<![A-Za-z0-9])[rs]k_live_[0-9A-Za-z]{20,}",  # Stripe
-        r"wandb_v\d_\w{40,}",  # Weights & Biases; its older keys look like any digest
+        r"wandb_v\d_\w{40,}",  # Weights & Biases, whose older keys look like any digest
     )
 )
-# Those that are none after a letter, for the start of a line, before which the one above it is.
+# Patterns that must not follow a letter. They are tried at the start of a line that was joined to the line
+# above it.
 _AT_START: Final = tuple(
     re.compile(re.sub(r"\(\?<!.*?\)", "", pattern.pattern))
     for pattern in _TOKENS
@@ -53,13 +54,14 @@ _AT_START: Final = tuple(
 )
 _KEY: Final = r"[\"']?\s*[:=]\s*[\"']?"
 _VALUE: Final = r"(?!\[secret\])[^\s\"'`,;}]"
-# What a secret looks like by what is around it. What is `kept` stays, for the reader to see what was hidden.
+# Patterns of secrets by the text around them. The group `kept` stays, so that the reader sees what was
+# hidden.
 _CONTEXTS: Final = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
         r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
         rf"(?i)(?P<kept>(?:password|passwd|passphrase|pwd){_KEY}){_VALUE}{{4,}}",
-        # Secrets of AWS and of Cloud Storage's HMAC keys; the 40 characters alone may be a digest.
+        # Secrets of AWS and of Cloud Storage's HMAC keys. The 40 characters alone may be a digest.
         rf"(?i)(?P<kept>(?:aws|hmac|secret)[\w .-]{{0,30}}{_KEY})[A-Za-z0-9/+]{{40}}(?![A-Za-z0-9/+=])",
         r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",  # user and password of an address
         r"(?i)(?<=wandb_api_key)\W{1,4}[0-9a-f]{40}",
@@ -67,38 +69,38 @@ _CONTEXTS: Final = tuple(
         r"(?i)authorization\W{1,5}(?:basic|token)\s+[\w.~+/-]{8,}=*",
         r"(?i)(?<=[?&])(?:x-(?:goog|amz)-(?:signature|credential|security-token)|signature|sig|\w*token)=[^&\s\"']+",
         r"(?i)(?<=token=)[\w.~+/-]{8,}=*",
-        # A word alone is what an error says of a token.
+        # A single word is an error's remark on a token, not a token.
         r"(?i)(?P<kept>(?<![a-z])(?:(?:access|auth|bearer|id|identity|refresh|session)[_-]?)?token"
         rf"{_KEY})(?=[^\s\"'`,;}}]*\d|[^\s\"'`,;}}]{{20}}){_VALUE}{{8,}}",
         r"(?P<kept>(?:Account|SharedAccess)Key=)[A-Za-z0-9+/]{40,}={0,2}",  # Azure
         r"(?P<kept>\"auth\"\s*:\s*\")[A-Za-z0-9+/]{8,}={0,2}",  # a registry's user and password, for Docker
     )
 )
-# Properties whose value is a secret whatever it looks like; compared without case, `_`, `-` and `.`.
+# Properties whose value is always a secret. Names are compared without case, `_`, `-` and `.`.
 _SECRET_KEYS: Final = re.compile(
     r"(access|auth|bearer|hf|id|identity|refresh|session)?token|authorization|auths|dockerconfigjson|credentials?"
     r"|(access|account|api|client|hmac|secret|sharedaccess)key|client(keydata|secret)|hmacsecret|kubeconfig"
     r"|passphrase|password|privatekey(data)?|secret(accesskey|data(wo)?|value)|stringdata"
 )
-# Environment variables of containers, and of this process, that hold a secret.
+# Environment variables of containers and of this process that contain a secret.
 _SECRET_VARIABLE: Final = re.compile(
     r"(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?|(?:API|ACCESS|PRIVATE)_?KEY(?:_ID)?|_AUTH(?:_CONFIG)?|_PAT)$",
     re.IGNORECASE,
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,})*={0,2}")
-# In what base64 stands for, a run that is base64 itself. Shorter ones are there by chance.
+# A run of base64 inside decoded base64. Shorter runs occur by chance.
 _BASE64_INSIDE: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-# How often something is encoded at most.
+# How many times a secret may be encoded.
 _DEPTH: Final = 3
 # A line that is broken, with the indentation of the next.
 _LINE_END: Final = re.compile(r"\\?\r?\n[ \t]*")
 
 
 class Redaction:
-    """Replaces secrets by `[secret]`: also those of this process, whatever they look like.
+    """Replaces secrets by `[secret]`, also those of this process's environment.
 
     Args:
-        known: More values that must not come out.
+        known: Further secret values.
     """
 
     def __init__(self, known: Iterable[str] = ()) -> None:
@@ -106,7 +108,7 @@ class Redaction:
         values = {value for each in (*known, *own) for value in (each, each.strip()) if value}
         self._whole = frozenset(values)
         forms = {form for value in values if len(value) >= _LONG_ENOUGH for form in _forms(value)}
-        # The longest first: one secret may hold another.
+        # The longest comes first, because a secret may contain another one.
         self._known = sorted(forms, key=lambda form: (-len(form), form))
 
     def tree(self, value: Any) -> Any:
@@ -125,7 +127,10 @@ class Redaction:
         return _BASE64.sub(self._encoded, "".join((*parts, text[done:])))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where secrets are, each for itself: what one pattern hides may be what another one goes by."""
+        """Positions of secrets.
+
+        Each pattern reads the whole text, because the match of one may be the context of another.
+        """
         for known in self._known:
             yield from (found.span() for found in re.finditer(re.escape(known), text))
         for pattern in (*_TOKENS, *_CONTEXTS):
@@ -134,7 +139,7 @@ class Redaction:
                 yield found.start() + len(kept), found.end()
 
     def _broken(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where secrets are that a line end breaks in two."""
+        """Positions of secrets that a line end breaks in two."""
         lines, places, starts, end = list[str](), list[int](), list[int](), 0
         for found in _LINE_END.finditer(text):
             lines.append(text[end : found.start()])
@@ -151,22 +156,22 @@ class Redaction:
                 yield first, last
 
     def _joined(self, text: str, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Where secrets are in a text whose lines were joined, and began at `starts`."""
+        """Positions of secrets in a text of joined lines, which began at `starts`."""
         for known in self._known:
             yield from (found.span() for found in re.finditer(re.escape(known), text))
         spans = [found.span() for pattern in _TOKENS for found in pattern.finditer(text)]
         spans += [
             found.span() for pattern in _AT_START for start in starts if (found := pattern.match(text, start))
         ]
-        # Without a digit it is two words that were joined.
+        # Without a digit these are two joined words.
         yield from (span for span in spans if any(map(str.isdigit, text[slice(*span)])))
 
     def _encoded(self, found: re.Match[str]) -> str:
-        """`[secret]` for a run of base64 with a secret in it, else the run as it is."""
+        """`[secret]` for a run of base64 that contains a secret, else the run itself."""
         return SECRET if self._has_secret(found[0], _DEPTH) else found[0]
 
     def _has_secret(self, run: str, depth: int) -> bool:
-        """Whether a run of base64 stands for a secret, or for base64 that does."""
+        """Whether a run of base64 decodes to a secret, or to base64 that does."""
         for decoded in _decodings(run):
             if any(self._spans(decoded)):
                 return True
@@ -196,17 +201,17 @@ class Redaction:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How a value is written: as it is, in a JSON text, in an address."""
+    """The forms of a value: plain, in a JSON text, in an address."""
     yield value
     yield json.dumps(value)[1:-1]
     yield quote(value, safe="")
 
 
 def _decodings(run: str) -> Iterator[str]:
-    """What a run of base64 may stand for; it may begin inside a longer run, such as a path."""
+    """The texts that a run of base64 may decode to. It may begin inside a longer run, such as a path."""
     plain = re.sub(r"[\s=]", "", run).translate(str.maketrans("-_", "+/"))
     for start in range(4):
         whole = plain[start:]
-        # One digit left over encodes nothing.
+        # A single remaining digit encodes nothing.
         whole = whole[: len(whole) - 1] if len(whole) % 4 == 1 else whole
         yield base64.b64decode(whole + "=" * (-len(whole) % 4)).decode("latin-1")

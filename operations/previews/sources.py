@@ -1,5 +1,5 @@
-"""The preview of one stack: of one that exists, by the engine and the credentials of the environment;
-of any other without a cloud.
+"""Previews one stack. The engine previews an existing stack with the environment's credentials. Other stacks
+are rehearsed without a cloud.
 """
 
 import json
@@ -18,7 +18,7 @@ from operations.previews import engine_report
 from operations.previews.changes import StackPreview
 from operations.previews.redaction import Redaction
 
-# The end of an automatic name, another one in every rehearsal.
+# The random end of an automatic name, which every rehearsal chooses anew.
 _AUTOMATIC: Final = re.compile(r"(?<=-)[0-9a-f]{7}(?![0-9A-Za-z])")
 
 
@@ -34,26 +34,29 @@ def deployed() -> set[str]:
 
 
 def in_cloud(stack: str) -> StackPreview:
-    """What `pulumi up` would change of a stack that exists."""
+    """What `pulumi up` would change in an existing stack."""
     return replace(_run(stack, ["preview", "--json"]), against="what exists")
 
 
 def drift(stack: str) -> StackPreview:
-    """What has become of a stack since the last `pulumi up`, but for what is in secrets and in buckets."""
+    """What has changed in a stack since the last `pulumi up`, except in secrets and buckets."""
     return replace(_run(stack, drift_arguments()), against="the last `pulumi up`")
 
 
 def drift_arguments() -> list[str]:
-    """The engine's words for `drift`: the identity of previews may not read what is in a sealed thing."""
+    """The engine's arguments for `drift`.
+
+    They exclude sealed resources, whose content the preview identity may not read.
+    """
     sealed = sorted(record.type for record in records.every().values() if record.sealed)
     return ["refresh", "--preview-only", "--json", *(f"--exclude=**${each}::**" for each in sealed)]
 
 
 def rehearsed(stack: str, target: Path) -> StackPreview:
-    """What a merge would change of a stack that is as the target branch has it: that comes up first.
+    """What a merge would change in a stack that the target branch's program has created.
 
     Args:
-        target: Checkout of the target branch; without the stack in it everything is new.
+        target: Checkout of the target branch. If the stack is not in it, everything is new.
     """
     base = [f"--base={target}"] if stack in known_stacks(target) else []
     try:
@@ -65,9 +68,9 @@ def rehearsed(stack: str, target: Path) -> StackPreview:
 
 def _run(stack: str, arguments: list[str]) -> StackPreview:
     engine = lookup.find()
-    # The stack's secret settings must not come out, whoever repeats them.
+    # The stack's secret settings must stay secret in every output.
     settings = engine.call(["config", "--json", "--show-secrets", "--stack", stack], ROOT)
-    # Where this fails the preview fails too, and says why.
+    # If this fails, the preview fails too and says why.
     entries = {} if settings.code else json.loads(settings.stdout)
     secrets = [str(entry["value"]) for entry in entries.values() if entry["secret"] and "value" in entry]
     return engine_report.run(engine, stack, arguments, ROOT, Redaction(secrets))

@@ -1,4 +1,4 @@
-"""Which stacks a change of files can change."""
+"""Decides which stacks a change of files can change."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,28 +8,28 @@ from engine import project
 from engine.checkouts import PACKAGES
 from engine.project import ROOT, known_stacks, project_name
 
-# What the program of every stack is made of; the rest of the repository (documentation, tests, the rehearsal,
-# the operator's commands) does not reach a stack.
+# The program's files. The rest of the repository (documentation, tests, the rehearsal, the operator's
+# commands) does not reach a stack.
 _PROGRAM: Final = ("__main__.py", "Pulumi.yaml", "requirements.txt", *(f"{name}/" for name in PACKAGES))
 
 
 def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
-    """The committed configuration of a stack, by key; the project's own keys without its name."""
+    """The committed configuration of a stack by key. The project's own keys have no prefix."""
     values = project.stack_file(stack, checkout)
     return {key.removeprefix(f"{project_name()}:"): value for key, value in values.items()}
 
 
 def scenarios(checkout: Path = ROOT) -> dict[str, str]:
-    """The stacks of a checkout and the scenario that each runs."""
+    """The stacks of a checkout, with the scenario of each."""
     return {stack: str(stack_file(stack, checkout).get("scenario", "")) for stack in known_stacks(checkout)}
 
 
 def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """The stacks whose inputs are among the files, in the order of their names.
+    """The stacks whose inputs are among the files, sorted by name.
 
-    A stack's file is an input of that stack; a scenario's module and its folder of manifests are inputs of
-    the stacks that run it; everything else that the program is made of is an input of every stack. Files are
-    paths from the root of the repository, stacks have the scenario that they run.
+    A stack's file is an input of that stack. A scenario's module and its folder of manifests are inputs of
+    the stacks that run the scenario. Every other file of the program is an input of every stack. Files are
+    paths from the root of the repository. Stacks map names to scenarios.
     """
     changed: set[str] = set()
     for file in files:

@@ -1,1 +1,1 @@
-"""What a stack's workloads are doing now, and why something of it waits."""
+"""The command `status`: what a stack's workloads do now, and why something waits."""

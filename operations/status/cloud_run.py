@@ -10,7 +10,7 @@ from operations.status.report import Line, Why, line
 _PENDING: Final = ("CONDITION_PENDING", "CONDITION_RECONCILING", "STATE_UNSPECIFIED", None)
 _SUCCEEDED: Final = "CONDITION_SUCCEEDED"
 _FAILED: Final = "CONDITION_FAILED"
-# Of an execution's log: where a traceback and its last line are.
+# Lines of an execution's log to read: a traceback and its last line are among them.
 _LOG_LINES: Final = 50
 
 
@@ -73,7 +73,7 @@ def service(clients: Clients, name: str) -> Line:
 
 
 def _why_failed(clients: Clients, execution: Mapping[str, Any], completed: Mapping[str, Any]) -> Why:
-    """Its log is searched for known words and never shown.
+    """The log is searched for known words and never shown.
 
     Raises:
         CallError: When the log cannot be read.

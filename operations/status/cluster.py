@@ -17,21 +17,21 @@ Object = dict[str, Any]
 
 _CONNECT_S: Final = 5.0
 _READ_S: Final = 20.0
-# After a lost connection and an answer that it is busy, with pauses of 1 and 2 seconds.
+# After a lost connection or a busy answer, with pauses of 1 and 2 seconds.
 _RETRIES: Final = urllib3.Retry(
     total=2, status_forcelist=[429, 500, 502, 503, 504], backoff_factor=0.5, raise_on_status=False
 )
 
 
 class Cluster:
-    """What the API server knows, as JSON: kinds of operators have no classes in the library."""
+    """Objects of the API server as JSON, because the library has no classes for operators' kinds."""
 
     def __init__(self, settings: client.Configuration) -> None:
         settings.retries = _RETRIES
         self._api = client.ApiClient(settings)
 
     def every(self, path: str) -> list[Object]:
-        """The objects at a path such as `/api/v1/nodes`; none where the kind is not served.
+        """The objects at a path such as `/api/v1/nodes`. Empty if the server does not know the kind.
 
         Raises:
             CallError: Without a usable answer.
@@ -46,7 +46,7 @@ class Cluster:
             raise CallError(path, "the answer is not understood: it is no list of objects") from None
 
     def text(self, path: str, **query: str) -> str:
-        """What is at a path, such as a log.
+        """The text at a path, such as a log.
 
         Raises:
             CallError: Without an answer.
@@ -69,10 +69,10 @@ class Cluster:
 
 
 def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
-    """A cluster as GKE describes it, which is shown the operator's token.
+    """The API server of a cluster that GKE describes. It gets the operator's token.
 
     Raises:
-        OperationError: When it has no address.
+        OperationError: When the cluster has no address.
     """
     endpoint = described.get("endpoint")
     authority = (described.get("masterAuth") or {}).get("clusterCaCertificate")
@@ -89,7 +89,7 @@ def from_kubeconfig(file: Path) -> Cluster:
     """The cluster of a kubeconfig's current context.
 
     Raises:
-        OperationError: When the file is none.
+        OperationError: When the file is no kubeconfig.
     """
     settings = client.Configuration()
     try:
@@ -100,7 +100,7 @@ def from_kubeconfig(file: Path) -> Cluster:
 
 
 def _reason(content: str, otherwise: Any) -> str:
-    """The API server's sentence; a proxy in between has none."""
+    """The API server's message. The answer of a proxy has none."""
     try:
         return _first_line(json.loads(content)["message"])
     except ODD_ANSWER:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def follow(looks: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
-    """Shows one look after the other in the same place until it is interrupted."""
+    """Repeats the report in the same place of the terminal until it is interrupted."""
     report = looks()
     try:
         with Live(drawn(report, datetime.now(UTC)), console=console, auto_refresh=False) as live:
@@ -74,7 +74,7 @@ def follow(looks: Callable[[], Report], console: Console, pause: Callable[[float
 
 
 def drawn(report: Report, now: datetime) -> RenderableType:
-    """A report for a person; what to do is said once for all that wait for the same."""
+    """Prints a report for a person. A remedy that several lines share is printed once."""
     title = f"{report.stack}, {now:%Y-%m-%d %H:%M:%S} UTC"
     table = folding(title, "what", "name", "state", "", "why")
     remedies: dict[str, list[Line]] = {}
@@ -96,6 +96,6 @@ def _called(lines: list[Line]) -> str:
 
 
 def _project(state: State) -> str:
-    """The project that the stack is in, as its resources name it."""
+    """The stack's project, from its resources."""
     google = (each.outputs for each in state.resources if each.type.startswith("gcp:"))
     return next((str(outputs["project"]) for outputs in google if outputs.get("project")), "")

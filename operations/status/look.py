@@ -1,4 +1,4 @@
-"""One look at everything of a stack that works."""
+"""Reads the present status of everything that works in a stack."""
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -15,19 +15,19 @@ from operations.status.cluster import Cluster, Object, from_google
 from operations.status.pods import cut_off, nodes, pods
 from operations.status.report import Health, Line, Report, Why
 
-# What this program says of a cluster that GKE does not know.
+# The report's words for a cluster that GKE does not know.
 _GONE: Final = "GONE"
 _KUEUE: Final = "kueue.x-k8s.io"
-# The end of a log, where the reason of a failure is.
+# Lines at the end of a log, where the reason of a failure is.
 _LOG_LINES: Final = "50"
 
 Unseen = list[str]
 
 
 def look(stack: str, state: State, clients: Clients, given: Cluster | None = None) -> Report:
-    """What there is now; what cannot be looked at is named and does not stop the rest.
+    """Returns the status. A part that cannot be read is named in the report and does not stop the rest.
 
-    The cluster may be given, where GKE's own answer does not do.
+    `reached` replaces the cluster's own address if that does not work from here.
     """
     unseen: Unseen = []
     lines: list[Line] = []
@@ -68,7 +68,7 @@ def _described(clients: Clients, resource: Resource) -> dict[str, Any]:
 
 
 def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
-    """The cluster, and each pool of it that is not as it should be."""
+    """Lines for the cluster and for its unhealthy node pools."""
     pools = (pool for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING")
     for kind, each in (("cluster", cluster), *(("node pool", pool) for pool in pools)):
         status = str(each.get("status") or "")
@@ -83,7 +83,7 @@ def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
 
 
 def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iterator[Line]:
-    """The nodes, and what is in the namespaces."""
+    """Lines for the nodes and for the workloads in the namespaces."""
     machines: list[Object] = []
     with _noted("nodes", unseen):
         machines = cluster.every("/api/v1/nodes")
@@ -107,13 +107,13 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
 
 @contextmanager
 def _noted(what: str, unseen: Unseen) -> Generator[None]:
-    """Notes what cannot be had or read, and goes on."""
+    """Notes what cannot be read, and goes on."""
     try:
         yield
     except OperationError as error:
         unseen.append(f"{what}: {error}")
     except ODD_ANSWER as error:
-        # An object without a name, a number that is none: the server is not what we take it for.
+        # For example an object without a name: the server is not a Kubernetes API server.
         unseen.append(f"{what}: the answer is not understood ({type(error).__name__}: {error})")
 
 
@@ -122,7 +122,7 @@ def _path(namespace: str, api: str, plural: str) -> str:
 
 
 def _log(cluster: Cluster, pod: Object, container: str) -> str:
-    """The end of a container's log; empty when it cannot be had."""
+    """The end of a container's log, empty if it cannot be read."""
     metadata = pod["metadata"]
     path = _path(metadata.get("namespace", "default"), "api/v1", f"pods/{metadata['name']}/log")
     running = (pod.get("status") or {}).get("phase") == "Running"

@@ -1,4 +1,4 @@
-"""What a training run has logged: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
+"""Reads the log of a training run: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
 
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
-# Written last: the run is finished (workloads/finetune/checkpoint.py).
+# A run writes this file last, so the run is finished (workloads/finetune/checkpoint.py).
 _COMPLETE: Final = "COMPLETE.json"
 
 Point = tuple[int, float]
@@ -20,10 +20,10 @@ Point = tuple[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """A run so far, by its folder, with the figures of its newest answers to held-out rows, if any.
+    """The progress of a run, with the figures of its newest answers to held-out rows, if any.
 
-    `written` is None where the bucket does not say when its file was. `not_good` says why a finished run is
-    not, and is empty where it is.
+    `written` is None if the bucket does not say when the file was written. `not_good` says why a finished run
+    is not good, else it is empty.
     """
 
     run: str
@@ -36,7 +36,7 @@ class Progress:
     written: datetime | None
 
     def line(self, now: datetime) -> str:
-        """For people. Whatever the training did not log is left out."""
+        """The progress in words. It leaves out what the training did not log."""
         steps = self.last.get("steps")
         parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
@@ -56,7 +56,7 @@ class Progress:
 
 
 def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
-    """The progress of the run whose file a stack's output `readMetrics` prints; None before its first step.
+    """The progress of the run whose file the stack's output `readMetrics` names. None before its first step.
 
     Raises:
         CallError: When the bucket cannot be read.
@@ -73,7 +73,7 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         try:
             tree = json.loads(text).items()
             lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
-            int(lines[-1]["step"])  # it is there, and no infinity
+            int(lines[-1]["step"])  # a number, not missing and not infinite
         except ODD_ANSWER:
             raise OperationError(f"{run}: line {number} is not what the training writes") from None
     written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")

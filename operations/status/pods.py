@@ -1,4 +1,4 @@
-"""Pods and nodes: how each is, and why it is not running."""
+"""The status of pods and nodes, and why one does not run."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,16 +12,16 @@ from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 MACHINE: Final = "node.kubernetes.io/instance-type"
-# Stays on a pod of a Job until the Job has counted how it ended.
+# A Job's pod has this finalizer until the Job has counted how the pod ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
 Log = Callable[[Object, str], str]
-# What an event of some reason means, given its message.
+# Returns the meaning of an event from its message.
 _Meanings = Mapping[str, Callable[[str], Why]]
 
 
 def nodes(found: Sequence[Object]) -> Iterator[Line]:
-    """A line for each pool and machine type."""
+    """A line for each node pool and machine type."""
     pools: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
     for node in found:
         labels = node["metadata"].get("labels") or {}
@@ -46,7 +46,7 @@ def cut_off(nodes: Sequence[Object]) -> frozenset[str]:
 def pods(
     found: Sequence[Object], events: Sequence[Object], log: Log, silent_nodes: frozenset[str] = frozenset()
 ) -> Iterator[Line]:
-    """A line for each pod, by the events of its namespace and the end of an ended container's log.
+    """A line for each pod, from the events of its namespace and the end of an ended container's log.
 
     A pod that is being deleted may wait for one of `silent_nodes`.
     """
@@ -63,7 +63,7 @@ def holds(tree: Mapping[str, Any], condition: str) -> bool:
 
 
 def condition_of(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A condition of an object's status; empty when it has none of that type."""
+    """A condition of an object's status, empty if it has none of that type."""
     conditions = (tree.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == name), {})
 
@@ -89,7 +89,7 @@ def _pod(pod: Object, events: Sequence[Object], log: Log, silent_nodes: frozense
 
 
 def _why_ending(pod: Object, silent_nodes: frozenset[str]) -> Why | None:
-    """Why a Job's pod does not go: nobody can say how it ended, and the Job makes no other one before."""
+    """Why a Job's pod stays on a dead node. Without a word on its end the Job makes no other pod."""
     node = (pod.get("spec") or {}).get("nodeName", "")
     if node not in silent_nodes or _JOB_TRACKING not in (pod["metadata"].get("finalizers") or ()):
         return None
@@ -99,7 +99,7 @@ def _why_ending(pod: Object, silent_nodes: frozenset[str]) -> Why | None:
 
 
 def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | None:
-    """Why a container waits; None when that is just how containers start."""
+    """Why a container waits, None if it is just starting."""
     for container in containers:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") == "CrashLoopBackOff":
@@ -112,7 +112,7 @@ def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | N
 
 
 def _why_pending(pod: Object, events: Sequence[Object]) -> Why:
-    """The autoscaler's newest word weighs more than the scheduler's, which only knows the nodes there are."""
+    """The autoscaler's newest event counts more than the scheduler's, which knows only the existing nodes."""
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled.get("reason") == "SchedulingGated":
         return Why(text="waits in the queue: Kueue has not admitted it", bad=False)
@@ -136,7 +136,7 @@ _SCALING: Final[_Meanings] = {
 
 
 def _newest(events: Sequence[Object], meanings: _Meanings) -> Why | None:
-    """What the newest event that means something means."""
+    """The meaning of the newest event that has one."""
     known = (each for each in events if each.get("reason") in meanings)
     return next((meanings[each["reason"]](each.get("message") or "") for each in known), None)
 
@@ -154,7 +154,7 @@ def _why_failed(pod: Object, containers: Sequence[Object], log: Log) -> Why:
 
 
 def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Log) -> Why:
-    """Why a container ended. Its log is searched for known words and never shown: it is not ours to print."""
+    """Why a container ended. Its log is searched for known words and never shown: it is the user's."""
     code = ended.get("exitCode", 0)
     if ended.get("reason") == "OOMKilled":
         return Why(text="it needed more memory than its limit", remedy="raise memory in the manifest")
@@ -171,7 +171,7 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
 
 
 def _time(event: Object) -> str:
-    """When an event happened last; RFC 3339 in UTC sorts as text."""
+    """When an event happened last, as RFC 3339 in UTC, which sorts as text."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return next((time for time in times if time), event["metadata"].get("creationTimestamp") or "")

@@ -8,7 +8,7 @@ from operations.status.metrics import Progress
 
 
 class Health(StrEnum):
-    """Whether somebody must look at something."""
+    """Whether a person must look at it."""
 
     GOOD = "good"
     WAITING = "waiting"
@@ -17,7 +17,7 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Why:
-    """Why something waits or has failed, and what to do; `bad` when it does not pass by itself."""
+    """Why something waits or has failed, and what to do. `bad` means that it does not pass by itself."""
 
     text: str
     remedy: str = ""
@@ -26,7 +26,7 @@ class Why:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One thing, such as a `pod`, how it is in a word or two, and why it waits or has failed."""
+    """The status of one object, such as a `pod`, in a word or two, and why it waits or has failed."""
 
     kind: str
     name: str
@@ -39,7 +39,7 @@ class Line:
 def line(
     kind: str, name: str, state: str, *details: str, waits: bool = False, why: Why | None = None
 ) -> Line:
-    """A line for something that is well unless it waits, or there is a reason why it is not."""
+    """A line whose level follows from waiting and from the reason."""
     health = Health.BAD if why and why.bad else Health.WAITING if why or waits else Health.GOOD
     return Line(
         kind=kind, name=name, state=state, detail=", ".join(filter(None, details)), health=health, why=why
@@ -48,7 +48,7 @@ def line(
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One look: everything in the order in which it is shown, and what could not be looked at, and why."""
+    """The lines of a report in their order, and the parts that could not be read, with reasons."""
 
     stack: str
     lines: tuple[Line, ...]
@@ -57,5 +57,5 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """1 when something needs somebody, 2 when something could not be looked at, else 0."""
+        """The exit status: 1 if something needs a person, 2 if something could not be read, else 0."""
         return exit_status(any(line.health is Health.BAD for line in self.lines), self.unseen)

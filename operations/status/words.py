@@ -1,4 +1,4 @@
-"""Plain words for what Kubernetes, GKE, Cloud Run and training say when something waits or fails."""
+"""Plain words for messages of Kubernetes, GKE, Cloud Run and trainings when something waits or fails."""
 
 import re
 from functools import cache
@@ -11,24 +11,24 @@ from operations.status.report import Why
 
 @cache
 def _known() -> list[tuple[re.Pattern[str], Why]]:
-    """What is looked for, and what it means: words.yaml."""
+    """The patterns of words.yaml and their meanings."""
     entries = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
     return [(re.compile(each.pop("said"), re.IGNORECASE), Why(**each)) for each in entries]
 
 
 def plain(*said: str) -> Why | None:
-    """The plain words for any of what was said; None when none of it is known."""
+    """The plain words for the first known message, None if no message is known."""
     found = (why for text in said for pattern, why in _known() if pattern.search(text))
     return next(found, None)
 
 
 def explain(*said: str, otherwise: str = "{}", remedy: str = "", bad: bool = True) -> Why:
-    """The plain words for any of what was said, or else its first sentence in the words of `otherwise`."""
+    """The plain words for the first known message, or else its first sentence, put into `otherwise`."""
     return plain(*said) or Why(text=otherwise.format(first_sentence(*said)), remedy=remedy, bad=bad)
 
 
 def unschedulable(message: str) -> Why:
-    """Why the scheduler finds no node, from its message: `0/3 nodes are available: ...`."""
+    """Why the scheduler has no node for a pod, from its message: `0/3 nodes are available: ...`."""
     short = re.findall(r"Insufficient ([\w/-]+(?:\.[\w/-]+)*)", message)
     if short:
         return Why(text=f"no node has enough {' and '.join(dict.fromkeys(short))} free", bad=False)
@@ -40,7 +40,7 @@ def unschedulable(message: str) -> Why:
 
 
 def no_node_to_make(message: str) -> Why:
-    """Why the cluster makes no node, from the autoscaler's message: `pod didn't trigger scale-up: ...`."""
+    """Why the cluster adds no node, from the autoscaler's message: `pod didn't trigger scale-up: ...`."""
     if "max node group size reached" in message or "max cluster" in message:
         return plain(message) or Why(text="its node pool is at its largest", remedy="raise nodes")
     if "in backoff after failed scale-up" in message:

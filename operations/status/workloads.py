@@ -1,4 +1,4 @@
-"""Jobs, servers and Ray, and what Kueue has decided about them."""
+"""The status of Jobs, servers and Ray, and Kueue's decisions about them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def ray_cluster(tree: Object) -> Line:
     return line("Ray cluster", _name(tree), state, f"{ready} of {wanted} workers ready", waits=waits)
 
 
-# By the type token of what a stack declares; a RayJob makes a cluster that no state has.
+# By the type token of the resource in the state. A RayJob creates a Ray cluster that no state has.
 KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
     "kubernetes:batch/v1:Job": job,
     "kubernetes:apps/v1:Deployment": server,
@@ -88,7 +88,7 @@ def queue(found: Sequence[Object]) -> Iterator[Line]:
         if workload in pending:
             state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):
-            # Kueue takes the quota back when the pods have gone, which training gives its time to save.
+            # Kueue gets the quota back when the pods have gone. A training needs that time to save.
             text = "pre-empted by a higher priority" if _preempted(workload) else "evicted"
             state, why = "stopping", Why(text=text, bad=False)
         else:
@@ -131,7 +131,7 @@ def _job_failed(condition: Mapping[str, Any]) -> Why:
 
 
 def _order(workload: Object) -> tuple[int, str, str]:
-    """Kueue's own order: priority, then how long it has waited since it was made or evicted."""
+    """Kueue's own order: priority, then the time since it was created or evicted."""
     evicted = condition_of(workload, "Evicted")
     since = evicted.get("lastTransitionTime") if evicted.get("status") == "True" else None
     created = workload["metadata"].get("creationTimestamp") or ""
