@@ -17,7 +17,7 @@ from rehearsal.session import Rehearsal
 from stacks.reader import keys_of
 from tests.once import kept_open, once
 
-# With the setting `imageUri` a stack builds no image. tests/stacks/test_runs.py tests image builds.
+# With the setting `imageUri` a stack builds no image. tests/stacks/test_run_images.py tests image builds.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
 
 

@@ -11,8 +11,9 @@ from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.stacks.test_runs import AWAITABLE, ON_GKE
 
+ON_GKE: Final = plans.stacks_with("recipe", "clusterName")
+AWAITABLE: Final = plans.stacks_with("waitForTraining")
 PRINTED_IN: Final = ("README.md", "docs", "components", "stacks", "operations", "workloads")
 # Commands with options that are printed as a cure, and where a test runs them.
 TRIED: Final = {

@@ -1,0 +1,131 @@
+"""The image of a stack that trains: given or built, and what is built again."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import stacks
+from engine.project import ROOT
+from rehearsal.session import Rehearsal
+from stacks import pins
+from tests import plans
+from tests.checkout import copy_of_program
+
+STACKS = plans.stacks_with("recipe")
+# What an edit of the training code may change: the code, what trains, and what serves the trained model.
+CODE = (
+    ":ConfigMap",
+    ":BucketObject",
+    ":RayJob",
+    ":batch/v1:Job",
+    "cloudrunv2/job:Job",
+    "cloudrun:Execution",
+    "cloudrunv2/service:Service",
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the program that a test may edit."""
+    return copy_of_program(tmp_path)
+
+
+def edit(checkout: Path, *files: str) -> None:
+    """Adds a line to files below workloads/: a statement, or a requirement."""
+    for file in files:
+        path = checkout / "workloads" / file
+        line = "one-line==1\n" if file.endswith(".txt") else "ONE_LINE = 1\n"
+        path.write_text(path.read_text() + line)
+
+
+@pytest.mark.parametrize("recipe", ["gemma-3.1-mine", "4b-vision"])
+def test_a_recipe_may_have_any_name_that_a_file_may_have(recipe: str, checkout: Path) -> None:
+    recipes = checkout / "workloads" / "finetune" / "recipes"
+    (recipes / "gemma-3-4b-vision.yaml").rename(recipes / f"{recipe}.yaml")
+    with Rehearsal("a4-ray", {"recipe": recipe}, checkout=checkout) as rehearsal:
+        assert plans.only(rehearsal.preview(), ":ray.io/v1:RayJob")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_image_of_the_settings_is_not_built(stack: str) -> None:
+    plan = plans.standing_plan(plans.standing(stack))
+    assert plans.IMAGE in plans.text(plan)
+    assert not plans.of_type(plan, ":Build") + plans.of_type(plan, ":Repository")
+    assert "cloudbuild" not in plans.text(plan)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nodes_may_pull_an_image_of_artifact_registry(stack: str) -> None:
+    """For another image they need no role: test_runs.py."""
+    plan = plans.standing_plan(plans.standing(stack))
+    has_nodes = bool(plans.of_type(plan, "container/cluster:Cluster"))
+    members = plans.of_type(plan, ":RepositoryIamMember")
+    assert [member.inputs["repository"] for member in members] == (["images"] if has_nodes else [])
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
+def test_other_code_runs_again_without_a_build_and_other_libraries_with_one(
+    stack: str, checkout: Path
+) -> None:
+    with Rehearsal(stack, checkout=checkout) as rehearsal:
+        rehearsal.up()
+        first = plans.standing_plan(rehearsal)
+        image = rf"us-\w+-docker\.pkg\.dev/rehearsal-project/images-{stack}/\w+@sha256:[0-9a-f]{{64}}"
+        assert re.search(image, str(plans.training(first).inputs))
+        assert plans.of_type(first, ":Build")[0] in plans.awaited(first, plans.training(first))
+
+        edit(checkout, "finetune/training.py", "maxtext/maxtext_driver/worker.py")
+        other_code = rehearsal.preview()
+        changed = [resource for resource in other_code.resources if resource.op != "same"]
+        assert not [resource.name for resource in changed if not resource.type.endswith(CODE)]
+
+        edit(checkout, "finetune/requirements.txt", "maxtext/requirements.txt")
+        other_libraries = rehearsal.preview()
+        assert [build.name for build in plans.of_type(other_libraries, ":Build") if build.op != "same"]
+    first_runs, code_runs, library_runs = map(plans.runs, (first, other_code, other_libraries))
+    assert first_runs
+    assert code_runs - first_runs
+    assert library_runs - first_runs - code_runs
+
+
+def test_an_image_is_built_once_and_again_for_other_libraries(checkout: Path) -> None:
+    with Rehearsal("a4-ray", checkout=checkout) as rehearsal:
+        rehearsal.up()
+        members = plans.of_type(plans.standing_plan(rehearsal), ":RepositoryIamMember")
+        edit(checkout, "finetune/training.py")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 1
+        edit(checkout, "finetune/requirements.txt")
+        rehearsal.up()
+        assert len(rehearsal.builds.builds) == 2
+        assert rehearsal.preview().changed == 0
+    # The module is not that of the other checkout.
+    assert sys.modules["stacks"] is stacks
+    # The cluster's nodes read the repository. Only the build writes into it.
+    roles = {
+        (member.inputs["repository"], member.inputs["role"], account_of(member.inputs["member"]))
+        for member in members
+    }
+    assert roles == {
+        ("images-a4-ray", "roles/artifactregistry.reader", "serviceAccount:a4-ray-nodes"),
+        ("images-a4-ray", "roles/artifactregistry.writer", "serviceAccount:a4-ray-builder"),
+    }
+
+
+def account_of(member: str) -> str:
+    """`serviceAccount:NAME` of a member, without the suffix that Pulumi adds to the name."""
+    return member.split("@")[0].rpartition("-")[0]
+
+
+@pytest.mark.parametrize(("setting", "enablement"), [("false", "DISABLED"), ("true", "INHERITED")])
+def test_scanning_is_a_setting(setting: str, enablement: str) -> None:
+    repository = plans.only(plans.shipped("a4-ray", scanImages=setting), ":Repository")
+    assert repository.inputs["vulnerabilityScanningConfig"] == {"enablementConfig": enablement}
+
+
+@pytest.mark.parametrize("workload", ["finetune", "maxtext"])
+def test_operators_run_the_version_of_ray_that_the_image_has(workload: str) -> None:
+    requirements = (ROOT / "workloads" / workload / "requirements.txt").read_text()
+    assert re.search(rf"^ray(\[[a-z,]+\])?=={re.escape(pins.RAY_VERSION)}\b", requirements, re.MULTILINE)
