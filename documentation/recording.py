@@ -4,6 +4,7 @@ The picture is 830 pixels wide, the width that a forge gives it, and follows the
 A viewer that shows no animation, and a reader who wants none, sees the last screen.
 """
 
+import argparse
 import os
 import re
 import subprocess
@@ -11,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from html import escape, unescape
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len
@@ -151,10 +151,15 @@ def _shift(shown: int) -> int:
     return (_ROWS - shown) * _LINE
 
 
-def main(picture: Path = PICTURE) -> None:
+def main() -> None:
     """Runs the rehearsal and writes the picture."""
-    picture.write_text(draw(record(STACK)), encoding="utf-8")
-    print(f"{picture}: written")
+    parser = argparse.ArgumentParser(
+        prog="python -m documentation.recording",
+        description=f"Rehearses {STACK} and writes what it prints to {PICTURE.relative_to(ROOT)}.",
+    )
+    parser.parse_args()
+    PICTURE.write_text(draw(record(STACK)), encoding="utf-8")
+    print(f"{PICTURE}: written")
 
 
 if __name__ == "__main__":

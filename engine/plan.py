@@ -121,17 +121,22 @@ def dependencies(state: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def changed_paths(olds: Any, news: Any, path: str = "") -> Iterator[str]:
-    """Paths, such as `nodeConfig.taints[0].key`, at which two trees of values differ."""
-    if isinstance(olds, Mapping) and isinstance(news, Mapping):
-        for key in sorted({*olds, *news}):
+def changes(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The paths at which two trees of values differ, such as `nodeConfig.taints[0].key`, with both values."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
             if not key.startswith("__"):
-                yield from changed_paths(olds.get(key), news.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(olds, list) and isinstance(news, list) and len(olds) == len(news):
-        for index, (old, new) in enumerate(zip(olds, news, strict=True)):
-            yield from changed_paths(old, new, f"{path}[{index}]")
-    elif olds != news:
-        yield path
+                yield from changes(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
+            yield from changes(old_item, new_item, f"{path}[{index}]")
+    elif old != new:
+        yield path, old, new
+
+
+def changed_paths(old: Any, new: Any) -> Iterator[str]:
+    """The paths at which two trees of values differ."""
+    return (path for path, _, _ in changes(old, new))
 
 
 def short_type(type_token: str) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from bootstrap import program, roles
 from bootstrap.settings import Settings
 from cloud import iam, records
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks
 from stacks.reader import ConfigReader, SettingsError
+from tests import inventory
 
 VALUES = {
     "gcp:project": "my-project",
@@ -88,11 +88,11 @@ def test_there_is_no_key_of_an_account(declared: Declared) -> None:
 
 
 def test_what_previews_can_only_look(declared: Declared) -> None:
-    given = declared.project_roles("llm-preview-account")
-    assert given == set(roles.PREVIEW)
-    for role in given:
+    preview_roles = declared.project_roles("llm-preview-account")
+    assert preview_roles == set(roles.PREVIEW)
+    for role in preview_roles:
         assert re.search(r"(viewer|Viewer|reader|securityReviewer)$", role), role
-    assert not given & {"roles/viewer", "roles/storage.objectViewer"}
+    assert not preview_roles & {"roles/viewer", "roles/storage.objectViewer"}
 
 
 def test_what_previews_reads_no_secret_and_becomes_nobody_else(declared: Declared) -> None:
@@ -123,16 +123,12 @@ def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Dec
 
 
 def test_the_deploy_identity_gives_no_role_but_those_that_stacks_give(declared: Declared) -> None:
-    rows = [
-        row
-        for file in (ROOT / "tests/inventories").glob("*.yaml")
-        for row in yaml.safe_load(file.read_text())
-    ]
-    given = {row["inputs"]["role"] for row in rows if row["type"] == PROJECT_ROLE}
-    assert given == set(roles.GRANTED)
+    rows = [item for stack in known_stacks() for item in inventory.written(stack).items()]
+    granted = {row["inputs"]["role"] for key, row in rows if key.startswith(f"{PROJECT_ROLE} ")}
+    assert granted == set(roles.GRANTED)
     granter = declared.of_type(PROJECT_ROLE)["llm-deploy-granter"]
     assert granter["role"] == "roles/resourcemanager.projectIamAdmin"
-    for role in given:
+    for role in granted:
         assert f"'{role}'" in granter["condition"]["expression"]
     assert "hasOnly" in granter["condition"]["expression"]
 

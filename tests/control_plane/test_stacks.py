@@ -20,7 +20,7 @@ from tests.rehearsal.small import SETTINGS, make_cluster
 STACKS = [
     stack
     for stack in plans.STACKS
-    if any(row["type"].startswith("kubernetes:") for row in inventory.written(stack))
+    if any(type_token.startswith("kubernetes:") for type_token in inventory.types(stack))
 ]
 
 

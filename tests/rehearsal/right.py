@@ -1,7 +1,13 @@
-"""Inputs of every resource type that has rules, as the reviewed plans of the stacks have them."""
+"""Inputs of every resource type that has rules, as the stacks' plans have them.
 
+Only tests read them: the plans are made when the first test asks, and not when tests are collected.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
+from engine.secrets import SIGNATURE
 from tests import inventory, plans
 
 NETWORK = "gcp:compute/network:Network"
@@ -32,54 +38,104 @@ RAY_JOB = "kubernetes:ray.io/v1:RayJob"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 LOCAL_QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"
 
-# Parts of names and texts that an inventory leaves out.
-_LEFT_OUT = {"<digest>": "0" * 8, "<random>": "0" * 7, "<stack>": "mine"}
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    for mark, text in _LEFT_OUT.items() if isinstance(value, str) else ():
-        value = value.replace(mark, text)
-    return value
-
-
-_ROWS = [row for stack in plans.STACKS for row in inventory.written(stack)]
-
-
-def shipped(name: str) -> dict[str, Any]:
-    """Inputs of the resource of a shipped stack with this logical name."""
-    (inputs,) = (row["inputs"] for row in _ROWS if row["name"] == name and ":components:" not in row["type"])
-    return _whole(inputs)
-
-
-# A TPU slice of four machines, besides the pool in RIGHT.
-SLICE_POOL = shipped("tpu-maxtext-slice-pool")
-_POOL, _JOB, _RAY_JOB = map(shipped, ("l4-kueue-l4-pool", "l4-kueue-job", "a4-ray-ray-job"))
 _RESERVED = {
     "consumeReservationType": "SPECIFIC_RESERVATION",
     "key": "compute.googleapis.com/reservation-name",
     "values": ["r"],
 }
-# Type and inputs of everything in the stacks' plans that a platform has.
-ROWS: list[tuple[str, dict[str, Any]]] = [
-    (row["type"], _whole(row["inputs"])) for row in _ROWS if row["type"].startswith(("gcp:", "kubernetes:"))
-]
-# Inputs that everything must let through, by type.
-RIGHT: dict[str, dict[str, Any]] = {
-    **dict(ROWS),
-    CLUSTER: shipped("a4-ray-cluster"),
-    NODE_POOL: {
-        **_POOL,
-        "name": "pool",
-        "nodeConfig": {**_POOL["nodeConfig"], "reservationAffinity": _RESERVED},
+# A TPU slice of four machines, besides the pool in RIGHT.
+SLICE_POOL: dict[str, Any] = {
+    "cluster": "c",
+    "location": "us-east5-b",
+    "nodeLocations": ["us-east5-b"],
+    "nodeCount": 4,
+    "placementPolicy": {"type": "COMPACT", "tpuTopology": "4x4"},
+    "nodeConfig": {
+        "machineType": "ct6e-standard-4t",
+        "diskType": "hyperdisk-balanced",
+        "diskSizeGb": 200,
+        "advancedMachineFeatures": {"threadsPerCore": 1},
+        "reservationAffinity": {"consumeReservationType": "NO_RESERVATION"},
+        "serviceAccount": "nodes@my-project.iam.gserviceaccount.com",
     },
-    OBJECT: {"bucket": "b", "name": "o", "content": "text"},
-    RUN_JOB: {**shipped("cloudrun-vllm-job"), "name": "tune"},
-    JOB: _JOB,
-    POD: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **_JOB["spec"]["template"]},
-    RAY_JOB: _RAY_JOB,
-    RAY_CLUSTER: {**_RAY_JOB, "kind": "RayCluster", "spec": _RAY_JOB["spec"]["rayClusterSpec"]},
+    "upgradeSettings": {"maxSurge": 0, "maxUnavailable": 1},
 }
+# A release of Kueue.
+KUEUE_RELEASE: dict[str, Any] = {
+    "chart": "oci://registry.k8s.io/kueue/charts/kueue",
+    "version": "0.19.2",
+    "name": "kueue",
+    "namespace": "kueue-system",
+}
+
+
+@cache
+def rows() -> list[tuple[str, dict[str, Any]]]:
+    """Type and inputs of every resource in the stacks' plans that a provider creates."""
+    planned = [
+        resource
+        for stack in plans.STACKS
+        for resource in sorted(plans.shipped(stack).resources, key=lambda resource: resource.name)
+    ]
+    providers = ("gcp:", "kubernetes:")
+    return [
+        (resource.type, _without_marks(resource.inputs))
+        for resource in planned
+        if resource.type.startswith(providers)
+    ]
+
+
+def types(package: str) -> list[str]:
+    """The types of a package, such as `gcp`, in the stacks' inventories."""
+    known = set().union(*map(inventory.types, plans.STACKS))
+    return sorted(type_token for type_token in known if type_token.startswith(f"{package}:"))
+
+
+def shipped(stack: str, name: str) -> dict[str, Any]:
+    """Inputs of the resource of a stack with this logical name."""
+    return _without_marks(plans.named(plans.shipped(stack), name).inputs)
+
+
+def _without_marks(value: Any) -> Any:
+    """A copy of a value in which files are plain paths, without the engine's marks."""
+    if isinstance(value, dict):
+        marks = (SIGNATURE, "hash") if SIGNATURE in value else ()
+        return {key: _without_marks(item) for key, item in value.items() if key not in marks}
+    return [_without_marks(item) for item in value] if isinstance(value, list) else value
+
+
+class _Inputs(Mapping[str, dict[str, Any]]):
+    """Inputs that every rule must accept, by type."""
+
+    _MORE = (OBJECT, POD, RAY_CLUSTER)
+
+    def __getitem__(self, type_token: str) -> dict[str, Any]:
+        return _right()[type_token]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*types("gcp"), *types("kubernetes"), *self._MORE]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@cache
+def _right() -> dict[str, dict[str, Any]]:
+    pool = shipped("l4-kueue", "l4-kueue-l4-pool")
+    job = shipped("l4-kueue", "l4-kueue-job")
+    ray_job = shipped("a4-ray", "a4-ray-ray-job")
+    node_config = {**pool["nodeConfig"], "reservationAffinity": _RESERVED}
+    return {
+        **dict(rows()),
+        CLUSTER: shipped("a4-ray", "a4-ray-cluster"),
+        NODE_POOL: {**pool, "name": "pool", "nodeConfig": node_config},
+        OBJECT: {"bucket": "b", "name": "o", "content": "text"},
+        RUN_JOB: {**shipped("cloudrun-vllm", "cloudrun-vllm-job"), "name": "tune"},
+        JOB: job,
+        POD: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **job["spec"]["template"]},
+        RAY_JOB: ray_job,
+        RAY_CLUSTER: {**ray_job, "kind": "RayCluster", "spec": ray_job["spec"]["rayClusterSpec"]},
+    }
+
+
+RIGHT = _Inputs()

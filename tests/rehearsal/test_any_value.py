@@ -15,14 +15,8 @@ from tests.rehearsal.asking import Platform
 VALUES = ("many", None, ["many"], -1, UNKNOWN)
 # The plans of the stacks have no pool that is scaled, nor every property that there is.
 MORE = {
-    right.NODE_POOL: {
-        **right.SLICE_POOL,
-        "autoscaling": {"totalMinNodeCount": 0, "totalMaxNodeCount": 4, "minNodeCount": 0},
-    },
-    right.BUCKET: {
-        **right.RIGHT[right.BUCKET],
-        "lifecycleRules": [{"action": {"type": "SetStorageClass", "storageClass": "NEARLINE"}}],
-    },
+    right.NODE_POOL: {"autoscaling": {"totalMinNodeCount": 0, "totalMaxNodeCount": 4, "minNodeCount": 0}},
+    right.BUCKET: {"lifecycleRules": [{"action": {"type": "SetStorageClass", "storageClass": "NEARLINE"}}]},
 }
 
 
@@ -46,9 +40,10 @@ def put(node: Any, place: tuple[str | int, ...], value: Any) -> Any:
 
 def variants(type_token: str) -> Iterator[dict[str, Any]]:
     """The inputs of all resources of a type, with one value changed; the like of a place counts once."""
-    rows = [*(inputs for found, inputs in right.ROWS if found == type_token), MORE.get(type_token, {})]
+    planned = [inputs for row_type, inputs in right.rows() if row_type == type_token]
+    more = {**planned[-1], **MORE.get(type_token, {})}
     seen = set()
-    for inputs in rows:
+    for inputs in [*planned, more]:
         for place in places(inputs):
             like = tuple("[]" if isinstance(step, int) else step for step in place)
             if like not in seen:
@@ -56,7 +51,7 @@ def variants(type_token: str) -> Iterator[dict[str, Any]]:
                 yield from (put(inputs, place, value) for value in VALUES)
 
 
-@pytest.mark.parametrize("type_token", sorted({found for found, _ in right.ROWS if found.startswith("gcp:")}))
+@pytest.mark.parametrize("type_token", right.types("gcp"))
 def test_google_s_provider_accepts_or_rejects_any_value_anywhere(type_token: str) -> None:
     platform, cls = Platform(), args_class(type_token)
     assert cls
@@ -68,7 +63,7 @@ def test_google_s_provider_accepts_or_rejects_any_value_anywhere(type_token: str
             platform.check(type_token, "x", {**given, name: value})
 
 
-@pytest.mark.parametrize("type_token", sorted({found for found, _ in right.ROWS if found.startswith("kube")}))
+@pytest.mark.parametrize("type_token", right.types("kubernetes"))
 def test_a_kubernetes_object_is_accepted_or_rejected_with_any_value_anywhere(type_token: str) -> None:
     for inputs in variants(type_token):
         resource = Planned(

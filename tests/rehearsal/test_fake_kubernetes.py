@@ -11,6 +11,7 @@ from tests.rehearsal.right import (
     CLUSTER,
     CONFIG_MAP,
     JOB,
+    KUEUE_RELEASE,
     LOCAL_QUEUE,
     NODE_POOL,
     RAY_JOB,
@@ -84,7 +85,7 @@ def test_objects_need_a_cluster_that_answers_at_its_address(
     ("type_token", "inputs"),
     [
         (CONFIG_MAP, kube("v1", "ConfigMap", "code", "elsewhere")),
-        (RELEASE, {**RIGHT[RELEASE], "namespace": "elsewhere"}),
+        (RELEASE, {**KUEUE_RELEASE, "namespace": "elsewhere"}),
     ],
 )
 def test_objects_and_releases_need_their_namespace(

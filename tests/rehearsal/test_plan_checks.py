@@ -11,11 +11,11 @@ from rehearsal.rules import pods
 from tests.rehearsal.right import (
     CLUSTER,
     KUBE_SECRET,
+    KUEUE_RELEASE,
     NAMESPACE,
     NETWORK,
     NODE_POOL,
     POD,
-    RIGHT,
     SERVICE,
     SLICE_POOL,
     SUBNETWORK,
@@ -100,8 +100,7 @@ APIS = (CONTAINER, api("containerfilesystem"))
 NET = {"name": "net"}
 FROM_SECRET = {"name": "T", "valueFrom": {"secretKeyRef": {"name": "token", "key": "t"}}}
 READS_SECRET = pod(containers=[{"name": "main", "env": [FROM_SECRET]}])
-RELEASE = planned("kubernetes:helm.sh/v3:Release", "kueue", {**RIGHT["kubernetes:helm.sh/v3:Release"]}, "ns")
-RELEASE.inputs["namespace"] = "ray"
+RELEASE = planned("kubernetes:helm.sh/v3:Release", "kueue", {**KUEUE_RELEASE, "namespace": "ray"}, "ns")
 LOW = of_kueue("WorkloadPriorityClass", "low", "kueue", value=1)
 CLUSTER_QUEUE = of_kueue("ClusterQueue", "llm", "kueue", spec={})
 LOCAL_QUEUE = of_kueue("LocalQueue", "llm", "ns", "ClusterQueue-llm", spec={"clusterQueue": "llm"})

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
+from engine.plan import Planned
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
 from rehearsal.fake_provider import spoil
 from rehearsal.faults import KINDS, PARTIAL, Operation, kinds_of
 from rehearsal.session import Rehearsal
-from tests import inventory, plans
+from tests import plans
 
 # Stack, logical name, operation.
 Place = tuple[str, str, Operation]
@@ -29,16 +30,17 @@ AUTOMATIC: Final = re.compile(r"-[0-9a-f]{7,8}$")
 
 
 @cache
-def rows(stack: str) -> list[dict[str, Any]]:
-    """The rows of a stack's inventory that a provider creates."""
-    parts = ("pulumi:", "llm-stacks:components:")
-    return [row for row in inventory.written(stack) if not row["type"].startswith(parts)]
+def resources(stack: str) -> list[Planned]:
+    """The resources of a stack that a provider creates, in an order that does not depend on the engine."""
+    planned = plans.resources_of(plans.shipped(stack))
+    created = [resource for resource in planned if not resource.type.startswith("pulumi:")]
+    return sorted(created, key=lambda resource: (resource.type, resource.name))
 
 
-def is_updatable(row: Mapping[str, Any]) -> bool:
+def is_updatable(resource: Planned) -> bool:
     """Whether an `up` updates the resource after somebody has changed it by hand."""
-    is_dynamic = row["type"].startswith("pulumi-python:")
-    return not is_dynamic and spoil(Item(row["type"], "", row["name"], row["inputs"], {}))
+    is_dynamic = resource.type.startswith("pulumi-python:")
+    return not is_dynamic and spoil(Item(resource.type, "", resource.name, resource.inputs, {}))
 
 
 @cache
@@ -46,13 +48,13 @@ def places_by_type() -> dict[str, list[Place]]:
     """Where resources of a type can fail."""
     places: dict[str, list[Place]] = defaultdict(list)
     for stack in plans.STACKS:
-        for row in rows(stack):
-            place = places[row["type"]]
-            place.append((stack, row["name"], "creation"))
-            if is_updatable(row):
-                place.append((stack, row["name"], "update"))
-            if "deletedWith" not in row:
-                place.append((stack, row["name"], "deletion"))
+        for resource in resources(stack):
+            place = places[resource.type]
+            place.append((stack, resource.name, "creation"))
+            if is_updatable(resource):
+                place.append((stack, resource.name, "update"))
+            if "deletedWith" not in resource.options:
+                place.append((stack, resource.name, "deletion"))
     return places
 
 
@@ -134,7 +136,7 @@ def run(rehearsal: Rehearsal, operation: Callable[[], object]) -> str:
 def test_every_type_meets_every_kind_of_fault(
     faults: dict[Place, list[str]], pytestconfig: pytest.Config
 ) -> None:
-    types = {(stack, row["name"]): row["type"] for stack in plans.STACKS for row in rows(stack)}
+    types = {(stack, resource.name): resource.type for stack in plans.STACKS for resource in resources(stack)}
     kinds_by_type: dict[str, set[str]] = defaultdict(set)
     for (stack, name, _), kinds in faults.items():
         kinds_by_type[types[stack, name]].update(kinds)

@@ -14,9 +14,7 @@ from workloads.ending.exit_codes import EXIT_CODES, Retry
 
 ON_GKE: Final = plans.stacks_with("recipe", "clusterName")
 JOB: Final = "kubernetes:batch/v1:Job"
-ON_GKE_BY_JOB: Final = [
-    stack for stack in ON_GKE if any(row["type"] == JOB for row in inventory.written(stack))
-]
+ON_GKE_BY_JOB: Final = [stack for stack in ON_GKE if JOB in inventory.types(stack)]
 # Ray counts its own retries.
 ON_GKE_BY_RAY: Final = [stack for stack in ON_GKE if stack not in ON_GKE_BY_JOB]
 AWAITABLE: Final = plans.stacks_with("waitForTraining")
