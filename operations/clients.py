@@ -89,7 +89,7 @@ class Clients:
         """The entries on all pages of a list. For an `aggregatedList`, the entries of all scopes. Arguments
         and errors are as in `call`.
         """
-        key, found = discovery(api).listed(method), []
+        key, entries = discovery(api).listed(method), []
         tokens: set[str] = set()
         while True:
             answer = self.call(api, method, **arguments)
@@ -102,10 +102,10 @@ class Clients:
                     if (scope.get("warning") or {}).get("code") == "UNREACHABLE":
                         self.unreached.add(name.rpartition("/")[2])
                 page = [item for scope in page.values() for item in scope.get(collection, ())]
-            found += page
+            entries += page
             token = answer.get("nextPageToken")
             if not token:
-                return found
+                return entries
             if token in tokens:
                 reason = f"the list does not end: {self._host(api)} names a page again that it has sent"
                 raise CallError(f"{discovery(api).document['name']}.{method}", reason)

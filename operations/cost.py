@@ -111,12 +111,12 @@ def run(options: argparse.Namespace) -> int:
             raise OperationError(
                 f"--hours {options.hours:g}: stack {options.stack} trains nothing; leave it out"
             )
-        found = _estimate(planned, options, prices)
+        estimate = _estimate(planned, options, prices)
     if options.json:
-        print(json.dumps({"currency": "USD", **asdict(found)}, indent=2, default=str))
+        print(json.dumps({"currency": "USD", **asdict(estimate)}, indent=2, default=str))
     else:
-        _show(found, Console(width=None if sys.stdout.isatty() else 120))
-    return 2 if found.trouble else 0
+        _show(estimate, Console(width=None if sys.stdout.isatty() else 120))
+    return 2 if estimate.trouble else 0
 
 
 def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | None) -> Estimate:
@@ -144,8 +144,8 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
     hours_from, limit = "--hours", planned.setting("maxRunHours")
     if hours is None and limit:
         hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
-    lines = [_line(each, prices(each.key, each.unit), hours) for each in quantities(planned)]
-    used = ((each, prices(each.key, each.unit)) for each in by_use(planned))
+    lines = [_line(item, prices(item.key, item.unit), hours) for item in quantities(planned)]
+    used = ((item, prices(item.key, item.unit)) for item in by_use(planned))
     amounts = {column: [line.dollars[column] for line in lines] for column in _COLUMNS}
     return Estimate(
         stack=planned.stack,
@@ -157,14 +157,14 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         lines=lines,
         by_use=[
             {
-                **{"key": each.key, "what": each.what, "unit": each.unit},
+                **{"key": item.key, "what": item.what, "unit": item.unit},
                 **{"price": price.dollars, "source": price.source, "listed": price.listed},
             }
-            for each, price in used
+            for item, price in used
         ],
         totals={
-            column: {"dollars": sum(filter(None, found), 0.0), "lines_without_price": found.count(None)}
-            for column, found in amounts.items()
+            column: {"dollars": sum(filter(None, dollars), 0.0), "lines_without_price": dollars.count(None)}
+            for column, dollars in amounts.items()
         },
     )
 
@@ -184,27 +184,27 @@ def _line(quantity: Quantity, price: Price, hours: float | None) -> Line:
     )
 
 
-def _show(found: Estimate, console: Console) -> None:
+def _show(estimate: Estimate, console: Console) -> None:
     heads = {
         "per_hour": "per hour",
-        _RUN: f"per run of {found.hours:g} h" if found.hours else "per run",
+        _RUN: f"per run of {estimate.hours:g} h" if estimate.hours else "per run",
         "per_month": "a month forgotten",
     }
-    table = Table(title=f"cost of {found.stack} in {found.region}, US dollars", title_justify="left")
+    table = Table(title=f"cost of {estimate.stack} in {estimate.region}, US dollars", title_justify="left")
     table.add_column("what", overflow="fold", ratio=3)
-    for name in ("in an hour", "unit", "price", *(heads[column] for column in found.columns)):
+    for name in ("in an hour", "unit", "price", *(heads[column] for column in estimate.columns)):
         table.add_column(name, justify="left" if name == "unit" else "right")
-    for line in found.lines:
-        amounts = (_text(line.dollars[column], 2) for column in found.columns)
+    for line in estimate.lines:
+        amounts = (_text(line.dollars[column], 2) for column in estimate.columns)
         table.add_row(
             cell(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
         )
-    for used in found.by_use:
+    for used in estimate.by_use:
         table.add_row(cell(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]))
     table.add_section()
-    table.add_row("together", "", "", "", *(_total(**found.totals[column]) for column in found.columns))
+    table.add_row("together", "", "", "", *(_total(**estimate.totals[column]) for column in estimate.columns))
     console.print(table)
-    for note in _notes(found):
+    for note in _notes(estimate):
         console.print(cell(note))
 
 
@@ -222,41 +222,41 @@ def _price(dollars: float | None, listed: ListPrice | None) -> str:
     return _text(dollars, 5) + ("*" if listed else "")
 
 
-def reserved(found: Estimate) -> float | None:
+def reserved(estimate: Estimate) -> float | None:
     """On-demand list price of an hour of what reservations pay for, None without a reservation."""
-    prices = [(line.most, in_place_of_a_reservation(line.key)) for line in found.lines]
+    prices = [(line.most, in_place_of_a_reservation(line.key)) for line in estimate.lines]
     dollars = [amount * price.dollars for amount, price in prices if price]
     return sum(dollars) if dollars else None
 
 
-def about_list_prices(found: Estimate) -> str:
+def about_list_prices(estimate: Estimate) -> str:
     """Day and region of the list prices in an estimate. Empty if it has none."""
-    listed = [*(line.listed for line in found.lines), *(used["listed"] for used in found.by_use)]
-    listed += [in_place_of_a_reservation(line.key) for line in found.lines]
-    days = sorted({each.day for each in listed if each})
+    listed = [*(line.listed for line in estimate.lines), *(used["listed"] for used in estimate.by_use)]
+    listed += [in_place_of_a_reservation(line.key) for line in estimate.lines]
+    days = sorted({price.day for price in listed if price})
     if not days:
         return ""
-    regions = sorted({each.region for each in listed if each} - {"all"})
+    regions = sorted({price.region for price in listed if price} - {"all"})
     when = f"of {days[0]}" if len(days) == 1 else f"of {days[0]} to {days[-1]}"
     return f"Google's public list prices {when}" + (f", in {' and '.join(regions)}" if regions else "")
 
 
-def _notes(found: Estimate) -> list[str]:
-    notes = [f"The Cloud Billing Catalog gave no prices: {found.trouble}"] if found.trouble else []
-    if listed := about_list_prices(found):
+def _notes(estimate: Estimate) -> list[str]:
+    notes = [f"The Cloud Billing Catalog gave no prices: {estimate.trouble}"] if estimate.trouble else []
+    if listed := about_list_prices(estimate):
         notes.append(f"* {listed}, not those of your account; other regions differ, by a tenth and more.")
-    if (dollars := reserved(found)) is not None:
+    if (dollars := reserved(estimate)) is not None:
         notes.append(
             "A reservation is billed by its contract, used or not. What is used of it here would cost "
             f"{dollars:,.2f} per hour at the list price on demand."
         )
-    if found.hours:
-        notes.append(f"The hours of a run are from {found.hours_from}.")
-    elif found.has_runs:
+    if estimate.hours:
+        notes.append(f"The hours of a run are from {estimate.hours_from}.")
+    elif estimate.has_runs:
         notes.append("How long a run takes is not known: give --hours, or set maxRunHours.")
-    ended = "its training has ended, " if found.has_runs else ""
+    ended = "its training has ended, " if estimate.has_runs else ""
     notes.append(f"A month forgotten: the stack is up, {ended}nobody sends requests.")
-    missing = (line for line in found.lines if line.price is None)
+    missing = (line for line in estimate.lines if line.price is None)
     notes += dict.fromkeys(f"No price for {line.what} ({line.key}): {line.source}." for line in missing)
     notes.append("List prices, without free amounts, discounts, taxes and what is billed by use.")
     return notes

@@ -31,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
     """Prints the drift of every stack. Returns 1 if there is some."""
     chosen = options.stack or sources.deployed() & set(known_stacks())
     stacks = tuple(_with_policies(sources.drift(stack)) for stack in sorted(chosen))
-    found = Previews(commit=checkout.head(ROOT), stacks=stacks)
-    print(comment.render(found, LIMITS["github"], title="What has changed in the cloud"), end="")
-    return 1 if found.failed or any(preview.changes or preview.warnings for preview in stacks) else 0
+    previews = Previews(commit=checkout.head(ROOT), stacks=stacks)
+    print(comment.render(previews, LIMITS["github"], title="What has changed in the cloud"), end="")
+    return 1 if previews.failed or any(preview.changes or preview.warnings for preview in stacks) else 0
 
 
 def _with_policies(preview: StackPreview) -> StackPreview:

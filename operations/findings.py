@@ -48,14 +48,16 @@ class Finding:
 fine, warning, problem, unknown = (partial(Finding, level) for level in Level)
 
 
-def exit_status(found: object, unseen: object) -> int:
+def exit_status(problems: object, unseen: object) -> int:
     """The exit status: 1 with a problem, else 2 with an unanswered question, else 0."""
-    return 1 if found else 2 if unseen else 0
+    if problems:
+        return 1
+    return 2 if unseen else 0
 
 
-def as_json(found: Sequence[Any], **more: str) -> str:
+def as_json(rows: Sequence[Any], **more: str) -> str:
     """Findings, or another command's rows, as JSON."""
-    return json.dumps({**more, "findings": [asdict(each) for each in found]}, indent=2)
+    return json.dumps({**more, "findings": [asdict(row) for row in rows]}, indent=2)
 
 
 def folding(title: str, *heads: str, lines: bool = False) -> Table:
@@ -93,5 +95,8 @@ def show(
         shown, counts[level] = topic, counts[level] + 1
     console.print(table)
     plural = (Level.WARNING, Level.PROBLEM)
-    texts = (f"{counts[each]} {each}{'s' * (each in plural and counts[each] != 1)}" for each in colours)
-    console.print(", ".join(texts))
+    totals = []
+    for level in colours:
+        ending = "s" if level in plural and counts[level] != 1 else ""
+        totals.append(f"{counts[level]} {level}{ending}")
+    console.print(", ".join(totals))

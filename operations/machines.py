@@ -149,10 +149,10 @@ class Machines:
 
 def machines_of(plan: StackPlan) -> list[Machines]:
     """The machines of the plan's node pools, and those that Autopilot creates for its pods."""
-    found = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
+    machines = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
     if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
-        found += [made for pods in pods_of(plan) if (made := _for_pods(pods))]
-    return found
+        machines += filter(None, map(_for_pods, pods_of(plan)))
+    return machines
 
 
 def first_pools_of(plan: StackPlan) -> list[Machines]:

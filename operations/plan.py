@@ -62,22 +62,22 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         OperationError: When the configuration is incomplete, or the program rejects it.
     """
     project.require_stack(stack)
-    found = configuration(stack, dict(parse_override(text) for text in overrides))
+    values = configuration(stack, dict(parse_override(text) for text in overrides))
     # Only the owner of the stack knows these values, and a command that asks Google must not invent them.
     # A secret's value is not in the plan, so a fake one does no harm.
-    missing = [key for key in found.fake if key not in found.secret]
+    missing = [key for key in values.fake if key not in values.secret]
     if missing:
         keys = (key.removeprefix(f"{project_name()}:") for key in missing)
         commands = "; ".join(f"pulumi config set {key} VALUE --stack {stack}" for key in keys)
         raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
     planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
-    texts = {key: as_text(value) for key, value in {**found.plain, **found.secret}.items()}
+    texts = {key: as_text(value) for key, value in {**values.plain, **values.secret}.items()}
     settings = stacks.settings(stack, project_name(), texts)
     return StackPlan(
         stack=stack,
-        project=str(found.plain["gcp:project"]),
-        region=str(found.plain.get("gcp:region", "")),
-        configuration=found.plain,
+        project=str(values.plain["gcp:project"]),
+        region=str(values.plain.get("gcp:region", "")),
+        configuration=values.plain,
         # The engine's order varies.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
@@ -109,6 +109,6 @@ def rehearsed(stack: str, *options: str) -> str:
             process.terminate()
             raise
     if process.returncode:
-        said = errors.strip() or f"python -m rehearsal {stack} {ending(process.returncode)}"
-        raise OperationError(said.removeprefix(f"rehearsal {stack}: "))
+        reason = errors.strip() or f"python -m rehearsal {stack} {ending(process.returncode)}"
+        raise OperationError(reason.removeprefix(f"rehearsal {stack}: "))
     return report

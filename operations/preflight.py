@@ -60,18 +60,18 @@ def run(options: argparse.Namespace) -> int:
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned = plan.load(options.stack, options.set)
         clients = clients_of(planned.stack, planned.project, options.endpoint)
-        found = []
+        results = []
         for topic in CHECKS:
             status.update(f"checking {topic}")
-            found += check(topic, planned, clients)
+            results += check(topic, planned, clients)
     if options.json:
-        print(findings.as_json(found, stack=planned.stack, project=planned.project, region=planned.region))
+        print(findings.as_json(results, stack=planned.stack, project=planned.project, region=planned.region))
     else:
         title = f"preflight of {planned.stack} in {planned.project}, {planned.region}"
         console = Console(width=None if sys.stdout.isatty() else 110)
-        rows = ((each.topic, each.level, each.what, each.remedy) for each in found)
+        rows = ((finding.topic, finding.level, finding.what, finding.remedy) for finding in results)
         findings.show(rows, title, console, "check", "found", "what to do", colours=findings.COLOURS)
-    levels = {finding.level for finding in found}
+    levels = {finding.level for finding in results}
     return findings.exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)
 
 
@@ -81,9 +81,9 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
     Raises:
         OperationError: When Google does not answer at all.
     """
-    found: list[Finding] = []
+    results: list[Finding] = []
     try:
-        found.extend(CHECKS[topic](planned, clients))
+        results.extend(CHECKS[topic](planned, clients))
     except CallError as error:
         if topic == "project" and not error.status:
             raise OperationError(f"Google could not be asked: {error}") from None
@@ -96,5 +96,5 @@ def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:
         elif error.forbidden:
             role = "roles/compute.viewer" if error.method.startswith("compute.") else "roles/viewer"
             remedy = f"ask for {role} on the project, then again"
-        found.append(findings.unknown(what, remedy))
-    return [replace(finding, topic=topic) for finding in found]
+        results.append(findings.unknown(what, remedy))
+    return [replace(finding, topic=topic) for finding in results]

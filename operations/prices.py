@@ -99,11 +99,11 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
         service, description = described
         pattern = re.compile(description, re.IGNORECASE)
         skus = [sku for sku in sold(service) if pattern.fullmatch(sku.get("description", ""))]
-        found = {rate: sku for sku in skus if (rate := _rate(sku, unit)) is not None}
-        if len(found) != 1:
-            why = f"{len(found)} prices match" if found else "no SKU matches"
+        rates = {rate: sku for sku in skus if (rate := _rate(sku, unit)) is not None}
+        if len(rates) != 1:
+            why = f"{len(rates)} prices match" if rates else "no SKU matches"
             return Price(None, f"{why} in the catalog for {region}")
-        ((rate, sku),) = found.items()
+        ((rate, sku),) = rates.items()
         return Price(rate, f"SKU {sku.get('skuId', '')} {sku['description']}")
 
     return price
@@ -120,10 +120,10 @@ def or_list_prices(prices: Prices) -> Prices:
     """Prices that fall back to the list price."""
 
     def price(key: str, unit: str) -> Price:
-        found = prices(key, unit)
+        first = prices(key, unit)
         listed = list_prices().get(key)
-        if found.dollars is not None or not listed:
-            return found
+        if first.dollars is not None or not listed:
+            return first
         return Price(
             listed.dollars, f"list price of {listed.day} in {listed.region}: {listed.source}", listed
         )
@@ -143,8 +143,8 @@ def known() -> dict[str, Sku | None]:
     services = yaml.safe_load(Path(__file__).with_name("prices.yaml").read_text())
     skus = {key: (service, text) for service, listed in services.items() for key, text in listed.items()}
     spot = (key.removesuffix(".spot") for key in skus if key.endswith(".spot"))
-    billed = (each for record in records.every().values() for each in record.billed)
-    own = {each.key: (each.service, each.description) for each in billed}
+    billed = (item for record in records.every().values() for item in record.billed)
+    own = {item.key: (item.service, item.description) for item in billed}
     return {**skus, **{f"{key}.reservation": None for key in spot}, **own}
 
 

@@ -65,11 +65,11 @@ def run(options: argparse.Namespace) -> int:
 def _preview(engine: Engine, stack: str, copy: Path) -> StackPreview:
     """Plans a new stack, with fake values for missing settings."""
     print(f"provider-check: {stack}", file=sys.stderr)
-    found = configuration(stack, {}, copy)
-    (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": found.plain}))
+    values = configuration(stack, {}, copy)
+    (copy / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": values.plain}))
     backend = {"PULUMI_BACKEND_URL": f"file://{copy}/.state", "PULUMI_CONFIG_PASSPHRASE": "provider-check"}
     engine.output(["stack", "init", stack, "--secrets-provider", "passphrase"], copy, backend)
-    for key, value in found.secret.items():
+    for key, value in values.secret.items():
         engine.output(["config", "set", "--secret", key, "--stack", stack], copy, backend, value)
-    redaction = Redaction(found.secret.values())
+    redaction = Redaction(values.secret.values())
     return engine_report.run(engine, stack, ["preview", "--json"], copy, redaction, {**backend, **_ALONE})

@@ -40,45 +40,45 @@ class Quantity:
 def quantities(plan: StackPlan) -> list[Quantity]:
     """Everything that is billed by time. Equal items are added up."""
     totals: dict[tuple[str, str, str], Quantity] = {}
-    for each in _all(plan):
-        key = (each.key, each.what, each.unit)
-        same = totals.get(key, replace(each, most=0, run=0, kept=0))
+    for quantity in _all(plan):
+        key = (quantity.key, quantity.what, quantity.unit)
+        same = totals.get(key, replace(quantity, most=0, run=0, kept=0))
         totals[key] = replace(
-            same, most=same.most + each.most, run=same.run + each.run, kept=same.kept + each.kept
+            same, most=same.most + quantity.most, run=same.run + quantity.run, kept=same.kept + quantity.kept
         )
-    return [each for each in totals.values() if each.most]
+    return [quantity for quantity in totals.values() if quantity.most]
 
 
 def by_use(plan: StackPlan) -> list[Billed]:
     """Items that are billed by use. No plan knows their amounts."""
-    return list(dict.fromkeys(each for each in _billed(plan) if each.unit != _BY_TIME))
+    return list(dict.fromkeys(item for item in _billed(plan) if item.unit != _BY_TIME))
 
 
 def _billed(plan: StackPlan) -> Iterator[Billed]:
     """The price items of the plan's resources themselves."""
     for resource in plan.resources:
         record = records.every().get(resource.type)
-        yield from (each for each in (record.billed if record else ()) if each.when(resource.inputs))
+        yield from (item for item in (record.billed if record else ()) if item.when(resource.inputs))
 
 
 def _all(plan: StackPlan) -> Iterator[Quantity]:
     machines = machines_of(plan)
-    for each in machines:
-        yield from _of_machines(each)
-    billed = {each.resource for each in machines}
-    autopilot = any(each.inputs.get("enableAutopilot") for each in plan.of_type(CLUSTER.type))
+    for group in machines:
+        yield from _of_machines(group)
+    billed = {group.resource for group in machines}
+    autopilot = any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type))
     for pods in (*(pods_of(plan) if autopilot else ()), *cloud_run_of(plan)):
         if not (pods.resource in billed and pods.accelerators):
             yield from _of_pods(pods)
     for _ in plan.of_type(NAT.type):
         # Google bills a gateway for every machine that uses it.
-        most = min(_MOST_GATEWAYS, sum(each.most for each in machines))
-        kept = min(_MOST_GATEWAYS, sum(each.kept for each in machines))
+        most = min(_MOST_GATEWAYS, sum(group.most for group in machines))
+        kept = min(_MOST_GATEWAYS, sum(group.kept for group in machines))
         what = "Cloud NAT, by machine"
         yield Quantity(key="nat.gateway", what=what, unit=_BY_TIME, most=most, run=most, kept=kept)
-    for each in _billed(plan):
-        if each.unit == _BY_TIME:
-            yield Quantity(key=each.key, what=each.what, unit=each.unit, most=1, run=1, kept=1)
+    for item in _billed(plan):
+        if item.unit == _BY_TIME:
+            yield Quantity(key=item.key, what=item.what, unit=item.unit, most=1, run=1, kept=1)
 
 
 def _of_each(of: Machines | Pods, key: str, what: str, unit: str, amount: float) -> Quantity:
@@ -119,5 +119,5 @@ def _of_pods(pods: Pods) -> Iterator[Quantity]:
         ("storage", f"{where}.storage", "GiB-hour", pods.storage_gib),
         ("GPU", "run.gpu.nvidia-l4", "GPU-hour", pods.accelerators if name else 0),
     ):
-        found = _of_each(pods, key, f"{title}: {part}", unit, amount)
-        yield replace(found, run=found.kept) if name == "service" else found
+        quantity = _of_each(pods, key, f"{title}: {part}", unit, amount)
+        yield replace(quantity, run=quantity.kept) if name == "service" else quantity

@@ -63,8 +63,8 @@ class Resource:
     @property
     def has_random_name(self) -> bool:
         """Whether Pulumi invented its name: the logical name, perhaps cut, and seven random digits."""
-        found = re.fullmatch(f"(.+){RANDOM_SUFFIX}", self.physical_name.partition("@")[0])
-        return bool(found and self.name.startswith(found[1]))
+        match = re.fullmatch(f"(.+){RANDOM_SUFFIX}", self.physical_name.partition("@")[0])
+        return bool(match and self.name.startswith(match[1]))
 
     @property
     def _parts(self) -> Mapping[str, str]:
@@ -103,15 +103,15 @@ def parse(text: str | bytes, source: str) -> State:
     try:
         tree = json.loads(text)
         deployment = tree["deployment"] if "deployment" in tree else tree["checkpoint"].get("latest")
-        found = [_resource(each) for each in (deployment or {}).get("resources") or ()]
+        resources = [_resource(entry) for entry in (deployment or {}).get("resources") or ()]
     except ODD_ANSWER as error:
         reason = f"{type(error).__name__}: {error}"
         raise OperationError(
             f"{source} is no exported state ({reason}); make one with `pulumi stack export`"
         ) from None
-    stack = (each.outputs for each in found if each.type == _STACK)
+    stack = (resource.outputs for resource in resources if resource.type == _STACK)
     return State(
-        resources=tuple(each for each in found if each.type != _STACK),
+        resources=tuple(resource for resource in resources if resource.type != _STACK),
         outputs={key: text for key, text in next(stack, {}).items() if isinstance(text, str)},
     )
 
@@ -182,7 +182,7 @@ class Backend:
     def _history(self, clients: Clients) -> Iterator[State]:
         updates = self._parsed("stack", "history", "--json", "--stack", self._stack)
         # Backends without an API give every update the version 0, which would export the newest state.
-        versions = sorted((each["version"] for each in updates if each.get("version")), reverse=True)
+        versions = sorted((update["version"] for update in updates if update.get("version")), reverse=True)
         if not versions:
             yield from self._checkpoints(clients)
         for version in versions:
@@ -201,7 +201,7 @@ class Backend:
             bucket, _, prefix = place.partition("?")[0].partition("/")
             start = f"{prefix.strip('/')}/{folder}".lstrip("/")
             listed = clients.every("storage.v1", "objects.list", bucket=bucket, prefix=start)
-            for name in sorted((each["name"] for each in listed), reverse=True):
+            for name in sorted((entry["name"] for entry in listed), reverse=True):
                 if name.endswith(_CHECKPOINT):
                     yield parse(clients.read(bucket, name) or b"{}", f"gs://{bucket}/{name}")
         else:

@@ -165,10 +165,11 @@ def _listed(*answers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | None:
     """The smallest limit for the region that Service Usage lists, None if it lists none."""
     wanted = {"region": region} | (dict([quota.family]) if quota.family else {})
-    found = []
+    allowed = []
     for metric in metrics:
-        limits = metric.get("consumerQuotaLimits", ())
-        for limit in limits if metric.get("metric") == f"{quota.service}/{quota.metric}" else ():
+        if metric.get("metric") != f"{quota.service}/{quota.metric}":
+            continue
+        for limit in metric.get("consumerQuotaLimits", ()):
             # The bucket with the most matching dimensions and no other dimension.
             buckets = [
                 (len(bucket.get("dimensions", {})), int(bucket["effectiveLimit"]))
@@ -177,8 +178,8 @@ def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | 
             ]
             if buckets and not _OTHER_UNITS.search(limit.get("unit", "")):
                 most = max(buckets)[1]
-                found.append(most if most >= 0 else _NO_LIMIT)
-    return min(found, default=None)
+                allowed.append(most if most >= 0 else _NO_LIMIT)
+    return min(allowed, default=None)
 
 
 def _judged(plan: StackPlan, quota: Quota, need: int, limit: float | None, usage: float | None) -> Finding:
@@ -240,14 +241,14 @@ def _of_reservation(
             "projects that it is shared with",
         )
         return
-    found = {last(each.get("zone")): each for each in listed if each.get("name") == name}
-    here = {zone: each for zone, each in found.items() if zone.rpartition("-")[0] == plan.region}
-    for zone, each in here.items():
-        yield from _fit(plan, machines, owner, zone, each)
-    if found and not here:
+    by_zone = {last(entry.get("zone")): entry for entry in listed if entry.get("name") == name}
+    here = {zone: entry for zone, entry in by_zone.items() if zone.rpartition("-")[0] == plan.region}
+    for zone, entry in here.items():
+        yield from _fit(plan, machines, owner, zone, entry)
+    if by_zone and not here:
         yield problem(
             f"there is no reservation {name} in project {owner} in region {plan.region}, "
-            f"but in {', '.join(found)}",
+            f"but in {', '.join(by_zone)}",
             f"pulumi config set gcp:region REGION --stack {plan.stack}",
         )
     elif not here:
@@ -259,18 +260,18 @@ def _of_reservation(
 
 
 def _fit(
-    plan: StackPlan, machines: Machines, owner: str, zone: str, found: dict[str, Any]
+    plan: StackPlan, machines: Machines, owner: str, zone: str, entry: dict[str, Any]
 ) -> Iterator[Finding]:
-    reservation = f"reservation {found['name']}"
-    at = f"{found['name']} --zone {zone} --project {owner}"
+    reservation = f"reservation {entry['name']}"
+    at = f"{entry['name']} --zone {zone} --project {owner}"
     describe = f"gcloud compute reservations describe {at}"
-    specific = found.get("specificReservation") or {}
+    specific = entry.get("specificReservation") or {}
     shape = last(specific.get("instanceProperties", {}).get("machineType"))
     free = int(specific.get("count", 0)) - int(specific.get("inUseCount", 0))
     faults = []
-    if found.get("status") != "READY":
-        faults.append(problem(f"{reservation} is {found.get('status')}", describe))
-    if owner != plan.project and not _shared_with(found, plan.project):
+    if entry.get("status") != "READY":
+        faults.append(problem(f"{reservation} is {entry.get('status')}", describe))
+    if owner != plan.project and not _shared_with(entry, plan.project):
         faults.append(
             problem(
                 f"{reservation} of project {owner} is not shared with {plan.project}",
@@ -288,7 +289,7 @@ def _fit(
     if not specific:
         text = f"{reservation} does not reserve machines of one type; whether {machines.most} "
         faults.append(warning(f"{text}{machines.type_name} fit is not known", describe))
-    elif not found.get("specificReservationRequired"):
+    elif not entry.get("specificReservationRequired"):
         text = f"{reservation} is open to every machine of its type, and others may take it first"
         faults.append(warning(text, "make one with --require-specific-reservation"))
     if specific and shape != machines.type_name:
@@ -301,12 +302,12 @@ def _fit(
     elif specific and free < machines.most:
         text = f"{reservation} has {free} free machines, and {machines.resource} needs {machines.most}"
         faults.append(problem(text, "end what uses it, or ask for fewer nodes"))
-    yield from faults or [fine(f"{found['name']} in {zone}: {free} {shape} free")]
+    yield from faults or [fine(f"{entry['name']} in {zone}: {free} {shape} free")]
 
 
 def _shared_with(reservation: dict[str, Any], project: str) -> bool:
     settings = reservation.get("shareSettings", {})
     # Keys are ids or numbers of projects. The values have the ids.
     shared = settings.get("projectMap", {})
-    named = {*shared, *(each.get("projectId") for each in shared.values())}
+    named = {*shared, *(entry.get("projectId") for entry in shared.values())}
     return settings.get("shareType") == "ORGANIZATION" or project in named

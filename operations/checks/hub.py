@@ -73,14 +73,14 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
     """Kind (`model` or `dataset`), name and revision of everything in the plan's commands, once each."""
-    found: dict[tuple[str, str, str | None], None] = {}
+    named: dict[tuple[str, str, str | None], None] = {}
     sources = plan.recipe.sources.values() if plan.recipe else ()
-    found.update(((source.kind, source.name, source.revision), None) for source in sources)
+    named.update(((source.kind, source.name, source.revision), None) for source in sources)
     for command in _commands(plan):
         # The model that vLLM serves, if it is on the Hub and not a directory.
         served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?: --revision=(\S+))?(?= |$)", command)
-        found |= {("model", name, revision or None): None for name, revision in served}
-    return list(found)
+        named |= {("model", name, revision or None): None for name, revision in served}
+    return list(named)
 
 
 def _commands(plan: StackPlan) -> Iterator[str]:
@@ -108,9 +108,9 @@ def _readable(
     except HfHubHTTPError as error:
         if isinstance(error, GatedRepoError) or error.response.status_code == 403:
             # The Hub's message tells a missing licence from a token that may not read gated models.
-            said = " ".join((error.server_message or f"not open to {owner}").split())
+            reason = " ".join((error.server_message or f"not open to {owner}").split())
             return problem(
-                f"{kind} {name}: {said}",
+                f"{kind} {name}: {reason}",
                 f"as {owner}, accept its licence at {page}; a fine-grained token needs the permission for "
                 "public gated repositories too: https://huggingface.co/settings/tokens",
             )

@@ -96,6 +96,6 @@ def _ask(clients: Clients, host: str, image: str) -> requests.Response:
     answer = requests.get(realm, params=challenge, timeout=_TIMEOUT_S)
     if not answer.ok:
         return answer
-    given = answer.json()
-    headers["Authorization"] = f"Bearer {given.get('token') or given.get('access_token')}"
+    tokens = answer.json()
+    headers["Authorization"] = f"Bearer {tokens.get('token') or tokens.get('access_token')}"
     return requests.head(url, headers=headers, timeout=_TIMEOUT_S)

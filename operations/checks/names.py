@@ -28,7 +28,7 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         kind = ListedKind(listing=record.listing, type=record.type)
         id_, _ = record.after_creation(name, resource.inputs, plan.project)
         try:
-            found = kind.get(clients, plan.project, plan.region, id_.rpartition("/")[2])
+            existing = kind.get(clients, plan.project, plan.region, id_.rpartition("/")[2])
         except CallError as error:
             # All of Google shares the names of buckets: a bucket of somebody else is forbidden, not missing.
             if record is BUCKET and error.forbidden and not error.disabled:
@@ -43,7 +43,7 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             continue
         what = f"{resource.type.rpartition(':')[2].lower()} {name} is there already"
         own = resource.inputs.get("labels") or resource.inputs.get("resourceLabels") or {}
-        if found.labels.get("stack") == own.get("stack"):
+        if existing.labels.get("stack") == own.get("stack"):
             yield warning(
                 f"{what}, with the label of this stack",
                 f"fine if the stack is up; else something was left behind: "

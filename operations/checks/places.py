@@ -84,8 +84,8 @@ def zones_with(clients: Clients, collection: str, project: str, name: str) -> se
     listed = clients.every(
         "compute.v1", f"{collection}.aggregatedList", project=project, filter=f'name = "{name}"'
     )
-    same = (each for each in listed if each.get("name") == name and "deprecated" not in each)
-    return {last(each.get("zone")) for each in same}
+    same = (entry for entry in listed if entry.get("name") == name and "deprecated" not in entry)
+    return {last(entry.get("zone")) for entry in same}
 
 
 def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -104,7 +104,9 @@ def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str) -> Iterator[Finding]:
     where = f"--region {region} --project {project}"
     try:
-        found = clients.call("compute.v1", "subnetworks.get", project=project, region=region, subnetwork=name)
+        subnet = clients.call(
+            "compute.v1", "subnetworks.get", project=project, region=region, subnetwork=name
+        )
     except CallError as error:
         if not error.missing:
             raise
@@ -115,7 +117,7 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
         )
         return
     faults = []
-    if not found.get("privateIpGoogleAccess"):
+    if not subnet.get("privateIpGoogleAccess"):
         text = f"subnet {name} has no Private Google Access, and Cloud Storage is reached through it"
         faults.append(
             problem(
@@ -123,7 +125,7 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
                 f"gcloud compute networks subnets update {name} {where} --enable-private-ip-google-access",
             )
         )
-    size = ip_network(found.get("ipCidrRange", "0.0.0.0/32")).prefixlen
+    size = ip_network(subnet.get("ipCidrRange", "0.0.0.0/32")).prefixlen
     if size > _LARGEST_PREFIX:
         faults.append(
             problem(
@@ -133,9 +135,9 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
             )
         )
     # All traffic goes through the subnet, also to the Hugging Face Hub.
-    network = last(found.get("network"))
+    network = last(subnet.get("network"))
     routers = clients.every("compute.v1", "routers.list", project=project, region=region)
-    if not any(each.get("nats") for each in routers if last(each.get("network")) == network):
+    if not any(router.get("nats") for router in routers if last(router.get("network")) == network):
         faults.append(
             problem(
                 f"network {network} has no Cloud NAT in {region}: the job does not reach the Hugging Face "
@@ -145,4 +147,4 @@ def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str
                 "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges",
             )
         )
-    yield from faults or [fine(f"subnet {name} ({found.get('ipCidrRange')}) has room and a way out")]
+    yield from faults or [fine(f"subnet {name} ({subnet.get('ipCidrRange')}) has room and a way out")]

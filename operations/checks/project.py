@@ -18,7 +18,7 @@ _PER_CALL: Final = 100
 def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks that the project exists, is open to the credentials and has billing."""
     try:
-        found = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}")
+        project = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}")
     except CallError as error:
         if error.disabled or not (error.forbidden or error.missing):
             raise
@@ -28,13 +28,13 @@ def check_project(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             "gcloud auth application-default login as somebody who may use it",
         )
         return
-    if found.get("state") != "ACTIVE":
+    if project.get("state") != "ACTIVE":
         yield problem(
-            f"project {plan.project} is {found.get('state', 'in no state')}",
+            f"project {plan.project} is {project.get('state', 'in no state')}",
             f"gcloud projects undelete {plan.project}, or choose another project",
         )
         return
-    yield fine(f"{plan.project} ({str(found.get('name', '')).removeprefix('projects/')}) is active")
+    yield fine(f"{plan.project} ({str(project.get('name', '')).removeprefix('projects/')}) is active")
     info = clients.call("cloudbilling.v1", "projects.getBillingInfo", name=f"projects/{plan.project}")
     if info.get("billingEnabled"):
         yield fine("billing is enabled")
@@ -65,10 +65,10 @@ def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 def needed(plan: StackPlan) -> dict[str, str]:
     """The permissions that the plan's resources need, with the role that contains each."""
     known = records.every()
-    found = [known[each.type] for each in plan.resources if each.type in known]
+    used = [known[resource.type] for resource in plan.resources if resource.type in known]
     open_to_all = any(service.inputs.get("invokerIamDisabled") for service in plan.of_type(run.SERVICE.type))
     return {
-        **{permission: record.role for record in found for permission in record.permissions},
+        **{permission: record.role for record in used for permission in record.permissions},
         # Every scenario starts nodes, builds or instances as an account that it creates.
         **iam.ACT_AS,
         # https://docs.cloud.google.com/run/docs/authenticating/public

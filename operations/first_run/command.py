@@ -11,7 +11,7 @@ from operations import findings, plan
 from operations.credentials import clients_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.first_run.assumptions import Assumption, assumptions
-from operations.first_run.measurements import MEASUREMENTS, Ground
+from operations.first_run.measurements import MEASUREMENTS, LiveStack
 from operations.options import add_kubeconfig, add_shared
 from operations.previews.redaction import Redaction
 from operations.state import Backend
@@ -57,34 +57,37 @@ def run(options: argparse.Namespace) -> int:
     """Shows every assumption. Returns 1 if one differs, 2 if one could not be measured, else 0."""
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned, state = plan.load(options.stack), Backend(options.stack).now()
-        given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
+        reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
         clients = clients_of(planned.stack, planned.project, options.endpoint)
-        ground = Ground(plan=planned, state=state, clients=clients, given=given)
+        stack = LiveStack(plan=planned, state=state, clients=clients, reached=reached)
         rows = []
         for id in assumptions():
             status.update(f"looking at {id}")
-            rows.append(look(id, ground))
+            rows.append(look(id, stack))
     if options.json:
         print(findings.as_json(rows, stack=planned.stack, region=planned.region))
     else:
-        cells = sorted((row.cells for row in rows), key=lambda each: [*Verdict].index(each[1]))
+        table = sorted((row.cells for row in rows), key=lambda cells: [*Verdict].index(cells[1]))
         title = f"first run of {planned.stack} in {planned.region}"
         heads = "id", "assumed", "seen, or how to look"
-        findings.show(cells, title, Console(), *heads, colours=_COLOURS)
+        findings.show(table, title, Console(), *heads, colours=_COLOURS)
     verdicts = {row.verdict for row in rows}
     return findings.exit_status(Verdict.DIFFERS in verdicts, Verdict.UNSEEN in verdicts)
 
 
-def look(id: str, ground: Ground) -> Row:
+def look(id: str, stack: LiveStack) -> Row:
     """The measurement of an assumption, without secrets and the project's name, because strangers read it."""
-    verdict, said = Verdict.BY_HAND, ""
+    verdict, measured = Verdict.BY_HAND, ""
     if id in MEASUREMENTS:
         try:
-            holds, said = MEASUREMENTS[id](ground)
+            holds, measured = MEASUREMENTS[id](stack)
             verdict = Verdict.HOLDS if holds else Verdict.DIFFERS
         except OperationError as error:
-            verdict, said = Verdict.UNSEEN, str(error)
+            verdict, measured = Verdict.UNSEEN, str(error)
         except ODD_ANSWER as error:
-            verdict, said = Verdict.UNSEEN, f"the answer is not understood ({type(error).__name__}: {error})"
-    seen = Redaction().text(said).replace(ground.plan.project, "PROJECT")
+            verdict, measured = (
+                Verdict.UNSEEN,
+                f"the answer is not understood ({type(error).__name__}: {error})",
+            )
+    seen = Redaction().text(measured).replace(stack.plan.project, "PROJECT")
     return Row(id=id, verdict=verdict, seen=seen, **vars(assumptions()[id]))

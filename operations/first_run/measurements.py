@@ -27,14 +27,14 @@ from operations.status.pods import MACHINE, condition_of, holds
 
 _GIB: Final = 2**30
 # A duration is right if its order of magnitude is.
-_PATIENCE: Final = 2
+_TOLERANCE: Final = 2
 # A node has at least this share of the memory of GKE's formula.
 _MEMORY: Final = 0.96
 _NODE_MINUTES: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class LiveStack:
     """The stack as measurements see it. Methods raise OperationError if something does not exist or answer.
 
     Args:
@@ -44,19 +44,19 @@ class Ground:
     plan: StackPlan
     state: State
     clients: Clients
-    given: Cluster | None = None
+    reached: Cluster | None = None
 
     def resource(self, type_token: str) -> Resource:
         """The stack's resource of a type."""
-        for found in self.state.of_type(type_token):
-            return found
+        for resource in self.state.of_type(type_token):
+            return resource
         raise OperationError(f"no {type_token.rpartition(':')[2]} of the stack is up")
 
     @cached_property
     def cluster(self) -> Cluster:
         """The API server of the stack's cluster."""
         name, method = self.resource(container.CLUSTER.type).id, "projects.locations.clusters.get"
-        return self.given or from_google(self.clients, self.clients.call("container.v1", method, name=name))
+        return self.reached or from_google(self.clients, self.clients.call("container.v1", method, name=name))
 
     def agents(self, app: str) -> list[Object]:
         """GKE's own pods with this label."""
@@ -68,23 +68,26 @@ class Ground:
     def pods(self) -> list[Object]:
         """The pods in the stack's namespaces."""
         namespaces = self.state.of_type("kubernetes:core/v1:Namespace")
-        paths = [f"/api/v1/namespaces/{each.id}/pods" for each in namespaces]
+        paths = [f"/api/v1/namespaces/{namespace.id}/pods" for namespace in namespaces]
         return [pod for path in paths for pod in self.cluster.every(path)]
 
     def machines(self, *, tpu: bool) -> list[tuple[Machine, Object]]:
         """The nodes with TPUs, or with GPUs, and their machine types."""
         nodes = self.cluster.every("/api/v1/nodes")
-        typed = ((MACHINES.get((each["metadata"].get("labels") or {}).get(MACHINE)), each) for each in nodes)
-        found = [(type_, node) for type_, node in typed if type_ and type_.model and type_.is_tpu is tpu]
-        if not found:
+        machines = []
+        for node in nodes:
+            machine = MACHINES.get((node["metadata"].get("labels") or {}).get(MACHINE))
+            if machine and machine.model and machine.is_tpu is tpu:
+                machines.append((machine, node))
+        if not machines:
             raise OperationError(f"no node with {'TPUs' if tpu else 'GPUs'} is up")
-        return found
+        return machines
 
     @cached_property
     def build(self) -> Mapping[str, Any]:
         """The build of the stack's image."""
-        made = self.resource(cloudbuild.BUILD.type)
-        name = f"projects/{self.plan.project}/locations/{made.outputs['location']}/builds/{made.id}"
+        build = self.resource(cloudbuild.BUILD.type)
+        name = f"projects/{self.plan.project}/locations/{build.outputs['location']}/builds/{build.id}"
         return self.clients.call("cloudbuild.v1", "projects.locations.builds.get", name=name)
 
 
@@ -95,37 +98,38 @@ class Seen(NamedTuple):
     what: str
 
 
-Measurement = Callable[[Ground], Seen]
+Measurement = Callable[[LiveStack], Seen]
 
 
-def _cilium(ground: Ground) -> Seen:
+def _cilium(stack: LiveStack) -> Seen:
     images = " ".join(
-        text for pod in ground.agents("cilium") for text in texts(pod, "spec.containers[].image")
+        text for pod in stack.agents("cilium") for text in texts(pod, "spec.containers[].image")
     )
-    found = [(int(major), int(minor)) for major, minor in re.findall(r"/cilium:v(\d+)\.(\d+)", images)]
-    if not found:
+    versions = [(int(major), int(minor)) for major, minor in re.findall(r"/cilium:v(\d+)\.(\d+)", images)]
+    if not versions:
         raise OperationError("no image of anetd names a version")
-    return Seen(max(found) < (1, 16), "anetd is Cilium {}.{}".format(*max(found)))
+    return Seen(max(versions) < (1, 16), "anetd is Cilium {}.{}".format(*max(versions)))
 
 
-def _konnectivity(ground: Ground) -> Seen:
-    agents = ground.agents("konnectivity-agent")
+def _konnectivity(stack: LiveStack) -> Seen:
+    agents = stack.agents("konnectivity-agent")
     on_host = sum(bool(pod["spec"].get("hostNetwork")) for pod in agents)
     return Seen(bool(agents) and not on_host, f"{len(agents)} agents, {on_host} on their node's network")
 
 
-def _api_services(ground: Ground) -> Seen:
-    listed = ground.cluster.every("/apis/apiregistration.k8s.io/v1/apiservices")
-    missing = [each["metadata"]["name"] for each in listed if not holds(each, "Available")]
-    if not any("visibility.kueue" in each["metadata"]["name"] for each in listed):
+def _api_services(stack: LiveStack) -> Seen:
+    listed = stack.cluster.every("/apis/apiregistration.k8s.io/v1/apiservices")
+    missing = [service["metadata"]["name"] for service in listed if not holds(service, "Available")]
+    if not any("visibility.kueue" in service["metadata"]["name"] for service in listed):
         raise OperationError("there is no APIService of Kueue's")
     return Seen(not missing, f"not available: {_listed(missing)}")
 
 
-def _kuberay(ground: Ground) -> Seen:
-    listed = ground.cluster.every("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-    kinds = {each["spec"]["names"]["kind"]: each for each in listed}
-    used = [each.inputs for each in ground.plan.resources if each.type.startswith("kubernetes:ray.io/")]
+def _kuberay(stack: LiveStack) -> Seen:
+    listed = stack.cluster.every("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+    kinds = {definition["spec"]["names"]["kind"]: definition for definition in listed}
+    ray = [item for item in stack.plan.resources if item.type.startswith("kubernetes:ray.io/")]
+    used = [resource.inputs for resource in ray]
     if not used:
         raise OperationError("the stack has no Ray")
     unknown = set[str]()
@@ -137,11 +141,11 @@ def _kuberay(ground: Ground) -> Seen:
     return Seen(not unknown, f"{version} by its kinds, fields that it does not know: {_listed(unknown)}")
 
 
-def _start_on_cloud_run(ground: Ground) -> Seen:
-    name, services = ground.resource(run.SERVICE.type).id, "projects.locations.services"
-    newest = ground.clients.call("run.v2", f"{services}.get", name=name)["latestCreatedRevision"]
-    revision = ground.clients.call("run.v2", f"{services}.revisions.get", name=newest)
-    conditions = {each["type"]: each for each in revision["conditions"]}
+def _start_on_cloud_run(stack: LiveStack) -> Seen:
+    name, services = stack.resource(run.SERVICE.type).id, "projects.locations.services"
+    newest = stack.clients.call("run.v2", f"{services}.get", name=name)["latestCreatedRevision"]
+    revision = stack.clients.call("run.v2", f"{services}.revisions.get", name=newest)
+    conditions = {condition["type"]: condition for condition in revision["conditions"]}
     healthy = conditions.get("ContainerHealthy") or conditions["Ready"]
     allowed = _allowed(revision["containers"][0]["startupProbe"])
     if healthy["state"] == "CONDITION_FAILED":
@@ -154,86 +158,86 @@ def _start_on_cloud_run(ground: Ground) -> Seen:
     )
 
 
-def _start_in_cluster(ground: Ground) -> Seen:
+def _start_in_cluster(stack: LiveStack) -> Seen:
     seen = []
-    for pod in ground.pods():
+    for pod in stack.pods():
         ready, restarts = condition_of(pod, "Ready"), sum(at(pod, "status.containerStatuses[].restartCount"))
         for probe in at(pod, "spec.containers[].startupProbe"):
             if ready.get("status") == "True" or restarts:
                 seconds = _seconds(
                     condition_of(pod, "PodScheduled")["lastTransitionTime"], ready["lastTransitionTime"]
                 )
-                said = f"{seconds:.0f} s with the image, {restarts} restarts, {_allowed(probe)} s allowed"
-                seen.append(Seen(not restarts, said))
+                text = f"{seconds:.0f} s with the image, {restarts} restarts, {_allowed(probe)} s allowed"
+                seen.append(Seen(not restarts, text))
     return _together(seen)
 
 
-def _node_minutes(ground: Ground) -> Seen:
-    nodes = ground.cluster.every("/api/v1/nodes")
-    made = {node["metadata"]["name"]: node["metadata"]["creationTimestamp"] for node in nodes}
+def _node_minutes(stack: LiveStack) -> Seen:
+    nodes = stack.cluster.every("/api/v1/nodes")
+    created = {node["metadata"]["name"]: node["metadata"]["creationTimestamp"] for node in nodes}
     waits = [
         _seconds(since, condition_of(pod, "PodScheduled")["lastTransitionTime"])
-        for pod in ground.pods()
-        if made.get(pod["spec"].get("nodeName"), "") > (since := pod["metadata"]["creationTimestamp"])
+        for pod in stack.pods()
+        if created.get(pod["spec"].get("nodeName"), "") > (since := pod["metadata"]["creationTimestamp"])
     ]
-    return _together([_in_time(each, _NODE_MINUTES) for each in waits])
+    return _together([_in_time(seconds, _NODE_MINUTES) for seconds in waits])
 
 
-def _build_region(ground: Ground) -> Seen:
-    build = ground.build
-    said = " ".join(texts(build, "failureInfo.detail"))
-    return Seen(build["status"] == "SUCCESS", f"{build['status']} in {build['name'].split('/')[3]} {said}")
+def _build_region(stack: LiveStack) -> Seen:
+    build = stack.build
+    failure = " ".join(texts(build, "failureInfo.detail"))
+    return Seen(build["status"] == "SUCCESS", f"{build['status']} in {build['name'].split('/')[3]} {failure}")
 
 
-def _build_minutes(ground: Ground) -> Seen:
-    seconds = _seconds(ground.build["startTime"], ground.build["finishTime"])
+def _build_minutes(stack: LiveStack) -> Seen:
+    seconds = _seconds(stack.build["startTime"], stack.build["finishTime"])
     return _in_time(seconds, cloudbuild.BUILD.duration("create", {}))
 
 
-def _allocatable(ground: Ground, *, tpu: bool) -> Seen:
+def _allocatable(stack: LiveStack, *, tpu: bool) -> Seen:
     seen = []
-    for machine, node in ground.machines(tpu=tpu):
+    for machine, node in stack.machines(tpu=tpu):
         free = node["status"]["allocatable"]
         cpus, gib = quantity(free["cpu"]) or 0.0, (quantity(free["memory"]) or 0.0) / _GIB
         least, memory = machine.stated or (machine.allocatable_cpus, machine.allocatable_gib * _MEMORY)
-        said = f"{machine.name} {cpus:.2f} CPUs, {gib:.1f} GiB, of at least {least:.2f} and {memory:.1f}"
+        text = f"{machine.name} {cpus:.2f} CPUs, {gib:.1f} GiB, of at least {least:.2f} and {memory:.1f}"
         # Kubernetes rounds CPUs to thousandths.
-        seen.append(Seen(cpus > least - 0.01 and gib > memory, said))
+        seen.append(Seen(cpus > least - 0.01 and gib > memory, text))
     return _together(seen)
 
 
-def _zones(ground: Ground, *, model: Accelerator, collection: str, name: str) -> Seen:
+def _zones(stack: LiveStack, *, model: Accelerator, collection: str, name: str) -> Seen:
     ours = {zone for zones in model.zones.values() for zone in zones}
-    theirs = zones_with(ground.clients, collection, ground.plan.project, name)
+    theirs = zones_with(stack.clients, collection, stack.plan.project, name)
     if not theirs:
         raise OperationError("Google lists none")
     return Seen(ours == theirs, f"without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}")
 
 
-def _disk_quota(ground: Ground) -> Seen:
-    ground.machines(tpu=True)
-    project, region = ground.plan.project, ground.plan.region
-    listed = ground.clients.call("compute.v1", "regions.get", project=project, region=region)["quotas"]
-    used = {each["metric"]: each.get("usage", 0.0) for each in listed}.get(HYPERDISKS, 0.0)
+def _disk_quota(stack: LiveStack) -> Seen:
+    stack.machines(tpu=True)
+    project, region = stack.plan.project, stack.plan.region
+    listed = stack.clients.call("compute.v1", "regions.get", project=project, region=region)["quotas"]
+    used = {quota["metric"]: quota.get("usage", 0.0) for quota in listed}.get(HYPERDISKS, 0.0)
     return Seen(used > 0, f"{used:g} GB of {HYPERDISKS} in use")
 
 
-def _skus(ground: Ground) -> Seen:
-    price = catalog_prices(ground.clients, ground.plan.region)
-    wanted = [each for each in (*quantities(ground.plan), *by_use(ground.plan)) if known().get(each.key)]
-    found = {each.key: price(each.key, each.unit) for each in wanted}
-    missing = [f"{key} ({each.source})" for key, each in found.items() if each.dollars is None]
-    return Seen(not missing, f"{len(found)} looked for, without a price: {_listed(missing)}")
+def _skus(stack: LiveStack) -> Seen:
+    price_of = catalog_prices(stack.clients, stack.plan.region)
+    wanted = [item for item in (*quantities(stack.plan), *by_use(stack.plan)) if known().get(item.key)]
+    prices = {item.key: price_of(item.key, item.unit) for item in wanted}
+    missing = [f"{key} ({price.source})" for key, price in prices.items() if price.dollars is None]
+    return Seen(not missing, f"{len(prices)} looked for, without a price: {_listed(missing)}")
 
 
-def _permissions(ground: Ground) -> Seen:
-    wanted = {each for record in records.every().values() for each in record.permissions} | {*iam.ACT_AS}
+def _permissions(stack: LiveStack) -> Seen:
+    wanted = {name for record in records.every().values() for name in record.permissions} | {*iam.ACT_AS}
     body: dict[str, Any] = {"pageSize": 1000}
-    body["fullResourceName"] = f"//cloudresourcemanager.googleapis.com/projects/{ground.plan.project}"
+    body["fullResourceName"] = f"//cloudresourcemanager.googleapis.com/projects/{stack.plan.project}"
     tokens: set[str | None] = set()
     while wanted and body.get("pageToken", "") is not None:
-        page = ground.clients.call("iam.v1", "permissions.queryTestablePermissions", body=body)
-        wanted -= {each["name"] for each in page["permissions"]}
+        page = stack.clients.call("iam.v1", "permissions.queryTestablePermissions", body=body)
+        wanted -= {permission["name"] for permission in page["permissions"]}
         token = page.get("nextPageToken") or None
         if token in tokens:
             raise OperationError("the list of permissions does not end: IAM names a page again")
@@ -263,19 +267,19 @@ MEASUREMENTS: Final[Mapping[str, Measurement]] = {
 
 
 def _together(seen: list[Seen]) -> Seen:
-    """All of them.
+    """All measurements as one.
 
     Raises:
         OperationError: Without a measurement.
     """
     if not seen:
         raise OperationError("nothing of the stack that is up shows it")
-    said = dict.fromkeys(each.what for each in sorted(seen))
-    return Seen(all(each.holds for each in seen), "; ".join(said))
+    summaries = dict.fromkeys(measured.what for measured in sorted(seen))
+    return Seen(all(measured.holds for measured in seen), "; ".join(summaries))
 
 
 def _in_time(seconds: float, minutes: float) -> Seen:
-    return Seen(seconds <= minutes * 60 * _PATIENCE, f"{seconds / 60:.1f} minutes, {minutes:g} assumed")
+    return Seen(seconds <= minutes * 60 * _TOLERANCE, f"{seconds / 60:.1f} minutes, {minutes:g} assumed")
 
 
 def _seconds(since: str, until: str) -> float:
@@ -288,5 +292,5 @@ def _allowed(probe: Mapping[str, int]) -> int:
     return probe.get("initialDelaySeconds", 0) + tries
 
 
-def _listed(found: Iterable[str]) -> str:
-    return ", ".join(sorted(found)) or "none"
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

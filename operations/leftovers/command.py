@@ -48,17 +48,17 @@ def run(options: argparse.Namespace) -> int:
     backend = Backend(options.stack)
     now = backend.now()
     earlier = [read(path) for path in options.state] or backend.earlier(clients)
-    found = [
+    projects = [
         search(clients_of(options.stack, wanted.project, options.endpoint), wanted, _log)
         for wanted in footprints(stack, now, earlier, backend.others())
     ]
     if options.json:
-        print(json.dumps(_as_json(found), indent=2, default=str))
+        print(json.dumps(_as_json(projects), indent=2, default=str))
     else:
-        for findings in found:
+        for findings in projects:
             show(findings, options.stack, Console())
         _note_states(options.stack, now, earlier)
-    return 0 if all(findings.nothing for findings in found) else 1
+    return 0 if all(findings.nothing for findings in projects) else 1
 
 
 def show(findings: Findings, stack: str, console: Console) -> None:
@@ -66,17 +66,25 @@ def show(findings: Findings, stack: str, console: Console) -> None:
     if findings.left:
         title = f"left of {stack} in {findings.project}"
         table = folding(title, "what", "name", "where", "why it is the stack's")
-        for each in findings.left:
-            name = f"{each.thing.name} ({each.thing.detail})" if each.thing.detail else each.thing.name
-            why = f"{'' if each.belonging.sure else 'perhaps: '}{each.belonging.why}"
-            table.add_row(each.kind.title, *map(cell, (name, each.thing.location or "global", why)))
+        for leftover in findings.left:
+            name = (
+                f"{leftover.candidate.name} ({leftover.candidate.detail})"
+                if leftover.candidate.detail
+                else leftover.candidate.name
+            )
+            why = f"{'' if leftover.belonging.sure else 'perhaps: '}{leftover.belonging.why}"
+            table.add_row(
+                leftover.kind.title, *map(cell, (name, leftover.candidate.location or "global", why))
+            )
         console.print(table)
     for title, commands in _commands(findings):
         # A person copies these commands, so their lines must not wrap.
         print(visible("\n  ".join((title, *commands))))
-    for each in findings.left:
-        if each.thing.given_back:
-            print(visible(f"{each.kind.title} {each.thing.name}: {each.thing.given_back}"))
+    for leftover in findings.left:
+        if leftover.candidate.given_back:
+            print(
+                visible(f"{leftover.kind.title} {leftover.candidate.name}: {leftover.candidate.given_back}")
+            )
     for problem in findings.unseen:
         print(visible(f"could not look for {problem}"))
     for remedy in findings.remedies:
@@ -95,43 +103,46 @@ def _commands(findings: Findings) -> Iterator[tuple[str, list[str]]]:
         "the stack's, when nothing of the above is in it any more:": [],
     }
     sure, perhaps, then = parts.values()
-    for each in findings.left:
-        if each.command:
-            (then if each.waits else sure if each.belonging.sure else perhaps).append(each)
+    for leftover in findings.left:
+        if leftover.command:
+            if leftover.waits:
+                then.append(leftover)
+            else:
+                (sure if leftover.belonging.sure else perhaps).append(leftover)
     for title, leftovers in parts.items():
         if leftovers:
             # A question would take the next copied line for its answer.
             quiet = "" if leftovers is perhaps else " --quiet"
-            yield title, [f"{each.command}{quiet}" for each in leftovers]
+            yield title, [f"{leftover.command}{quiet}" for leftover in leftovers]
 
 
 def _note_states(stack: str, now: State, earlier: list[State]) -> None:
     """The resources that the engine knows."""
     if now.resources:
-        count = sum(1 for each in now.resources if each.id)
+        count = sum(1 for resource in now.resources if resource.id)
         print(f"not listed: {count} resources in the state of {stack}; pulumi destroy removes them")
     if not earlier:
         print(f"no earlier state of {stack} is known, so only its labels and names were looked for")
 
 
-def _as_json(found: list[Findings]) -> dict[str, Any]:
+def _as_json(projects: list[Findings]) -> dict[str, Any]:
     left = [
         {
             "project": findings.project,
-            "kind": each.kind.title,
-            **asdict(each.thing),
-            **each.belonging._asdict(),
-            "waits": each.waits,
-            "command": each.command,
+            "kind": leftover.kind.title,
+            **asdict(leftover.candidate),
+            **leftover.belonging._asdict(),
+            "waits": leftover.waits,
+            "command": leftover.command,
         }
-        for findings in found
-        for each in findings.left
+        for findings in projects
+        for leftover in findings.left
     ]
     return {
         "left": left,
-        "unseen": [problem for findings in found for problem in findings.unseen],
-        "remedies": [remedy for findings in found for remedy in findings.remedies],
-        "apisOff": [f"{title} in {findings.project}" for findings in found for title in findings.off],
+        "unseen": [problem for findings in projects for problem in findings.unseen],
+        "remedies": [remedy for findings in projects for remedy in findings.remedies],
+        "apisOff": [f"{title} in {findings.project}" for findings in projects for title in findings.off],
     }
 
 

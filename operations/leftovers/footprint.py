@@ -36,7 +36,7 @@ class Identity(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thing:
+class Candidate:
     """Something that exists.
 
     Args:
@@ -104,61 +104,64 @@ class Footprint:
     claimed: frozenset[Identity] = frozenset()
     repositories: tuple[str, ...] = ()
 
-    def belongs(self, thing: Thing) -> Belonging | None:
+    def belongs(self, candidate: Candidate) -> Belonging | None:
         """Why a resource is a leftover of the stack, None if it is not."""
-        if thing.identity in self._alive:
+        if candidate.identity in self._alive:
             return None
-        if thing.identity in self.past:
-            return _of_state(self.past[thing.identity], thing)
-        if thing.owner:
-            return self._of_owner(thing)
-        if thing.type == NODE_POOL.type:
-            return self._pool(thing)
-        clusters = [*self._clusters(thing)]
+        if candidate.identity in self.past:
+            return _of_state(self.past[candidate.identity], candidate)
+        if candidate.owner:
+            return self._of_owner(candidate)
+        if candidate.type == NODE_POOL.type:
+            return self._pool(candidate)
+        clusters = [*self._clusters(candidate)]
         # What GKE created for an existing cluster stays with the cluster. Labels and network do not matter.
         if any(cluster in self._alive for cluster in clusters):
             return None
         if clusters:
             return self._of_cluster(clusters[0])
         # A cluster that no state knows.
-        stranger = thing.labels.get(_CLUSTER_LABEL, "")
+        stranger = candidate.labels.get(_CLUSTER_LABEL, "")
         if stranger and self._looks_alike(CLUSTER.type, stranger):
             return _perhaps(f"made by GKE for cluster {stranger}, which has a name that the stack would give")
-        found = self._in_network(thing, stranger) or self._of_labels(thing)
-        if not found and self._looks_alike(thing.type, thing.name):
-            found = _perhaps("has a name that the stack would give, and is in no state")
-        return found or self._of_cards(thing)
+        belonging = self._in_network(candidate, stranger) or self._of_labels(candidate)
+        if not belonging and self._looks_alike(candidate.type, candidate.name):
+            belonging = _perhaps("has a name that the stack would give, and is in no state")
+        return belonging or self._of_cards(candidate)
 
     @property
     def _alive(self) -> frozenset[Identity]:
         return self.present | self.claimed
 
-    def _pool(self, thing: Thing) -> Belonging | None:
+    def _pool(self, candidate: Candidate) -> Belonging | None:
         """A node pool that the program created in an existing cluster, and that is missing in the state."""
         of_present = any(
-            (CLUSTER.type, thing.parent, thing.location) == (each.type, each.name, each.place)
-            for each in self.present
+            (CLUSTER.type, candidate.parent, candidate.location)
+            == (cluster.type, cluster.name, cluster.place)
+            for cluster in self.present
         )
-        if of_present and self._looks_alike(thing.type, thing.name):
-            return Belonging(f"has a name of the stack, in its cluster {thing.parent}, and is in no state")
+        if of_present and self._looks_alike(candidate.type, candidate.name):
+            return Belonging(
+                f"has a name of the stack, in its cluster {candidate.parent}, and is in no state"
+            )
         # In another cluster a node pool of this name is somebody else's. It goes with a cluster that is a
         # leftover.
         return None
 
-    def _clusters(self, thing: Thing) -> Iterator[Identity]:
+    def _clusters(self, candidate: Candidate) -> Iterator[Identity]:
         """The known clusters for which GKE may have created a resource, by its label or else its name."""
-        known = {each for each in (*self._alive, *self.past) if each.type == CLUSTER.type}
-        if _CLUSTER_LABEL in thing.labels:
-            place = thing.labels.get(_PLACE_LABEL, "")
+        known = {identity for identity in (*self._alive, *self.past) if identity.type == CLUSTER.type}
+        if _CLUSTER_LABEL in candidate.labels:
+            place = candidate.labels.get(_PLACE_LABEL, "")
             for cluster in sorted(known):
-                near = cluster.place == place if place else _near(cluster.place, thing.location)
-                if cluster.name == thing.labels[_CLUSTER_LABEL] and near:
+                near = cluster.place == place if place else _near(cluster.place, candidate.location)
+                if cluster.name == candidate.labels[_CLUSTER_LABEL] and near:
                     yield cluster
             return
-        named = [each for each in known if thing.name.startswith(f"gke-{each.name}-")]
+        named = [identity for identity in known if candidate.name.startswith(f"gke-{identity.name}-")]
         # The name of a cluster may begin with another cluster's name.
-        longest = max((len(each.name) for each in named), default=0)
-        yield from sorted(each for each in named if len(each.name) == longest)
+        longest = max((len(identity.name) for identity in named), default=0)
+        yield from sorted(identity for identity in named if len(identity.name) == longest)
 
     def _of_cluster(self, cluster: Identity) -> Belonging:
         if self.past[cluster].has_random_name:
@@ -167,11 +170,11 @@ class Footprint:
             f"made by GKE for a cluster {cluster.name}: the stack had one, and others may use that name too"
         )
 
-    def _of_owner(self, thing: Thing) -> Belonging | None:
+    def _of_owner(self, candidate: Candidate) -> Belonging | None:
         """A role binding or a revision."""
-        if "@" in thing.owner:
-            return self._part(Identity(ACCOUNT.type, thing.owner), "of service account")
-        return self._part(Identity(SERVICE.type, thing.owner, thing.location), "of service")
+        if "@" in candidate.owner:
+            return self._part(Identity(ACCOUNT.type, candidate.owner), "of service account")
+        return self._part(Identity(SERVICE.type, candidate.owner, candidate.location), "of service")
 
     def _part(self, whole: Identity, what: str) -> Belonging | None:
         """A resource that goes with another one."""
@@ -185,38 +188,38 @@ class Footprint:
             return _perhaps(f"{what} {whole.name}, which has a name that the stack would give")
         return None
 
-    def _of_labels(self, thing: Thing) -> Belonging | None:
-        if not self._labelled(thing):
+    def _of_labels(self, candidate: Candidate) -> Belonging | None:
+        if not self._labelled(candidate):
             return None
         return _perhaps(
             f"labelled {self._label_text}, and in no state: "
             "a stack of this name in another backend may own it"
         )
 
-    def _labelled(self, thing: Thing) -> bool:
-        return bool(self.labels) and self.labels.items() <= thing.labels.items()
+    def _labelled(self, candidate: Candidate) -> bool:
+        return bool(self.labels) and self.labels.items() <= candidate.labels.items()
 
     @property
     def _label_text(self) -> str:
         return ", ".join("=".join(label) for label in self.labels.items())
 
-    def _in_network(self, thing: Thing, stranger: str) -> Belonging | None:
+    def _in_network(self, candidate: Candidate, stranger: str) -> Belonging | None:
         """Other people may put resources into the stack's network too. Those block its deletion."""
-        what, type_, name = "in network", NETWORK.type, thing.network
+        what, type_, name = "in network", NETWORK.type, candidate.network
         if not name:
-            what, type_, name = "in subnet", SUBNETWORK.type, thing.subnet
+            what, type_, name = "in subnet", SUBNETWORK.type, candidate.subnet
         if not name or self._in_use(type_, name):
             return None
-        known = [each for each in (*self.present, *self.past) if (each.type, each.name) == (type_, name)]
+        known = [other for other in (*self.present, *self.past) if (other.type, other.name) == (type_, name)]
         if not known:
             alike = self._looks_alike(type_, name)
             return _perhaps(f"{what} {name}, which has a name that the stack would give") if alike else None
-        if thing.given_back:
+        if candidate.given_back:
             return Belonging(f"{what} {name}")
-        random = all(self.past[each].has_random_name for each in known if each in self.past)
-        if self._labelled(thing) and random:
+        random = all(self.past[other].has_random_name for other in known if other in self.past)
+        if self._labelled(candidate) and random:
             return Belonging(f"labelled {self._label_text}, {what} {name} of the stack")
-        labels = ", ".join(f"{key}={value}" for key, value in sorted(thing.labels.items()))
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(candidate.labels.items()))
         whose = f"labelled {labels}" if labels else "and no label says whose it is"
         if stranger:
             whose = f"made by GKE for cluster {stranger}, which no state knows"
@@ -224,16 +227,16 @@ class Footprint:
 
     def _in_use(self, type_: str, name: str) -> bool:
         """Whether another stack has the network, or the stack still runs something in it."""
-        if any((each.type, each.name) == (type_, name) for each in self.claimed):
+        if any((other.type, other.name) == (type_, name) for other in self.claimed):
             return True
-        users = {CLUSTER.type, JOB.type, SERVICE.type} & {each.type for each in self.present}
-        return bool(users) and any((each.type, each.name) == (type_, name) for each in self.present)
+        users = {CLUSTER.type, JOB.type, SERVICE.type} & {identity.type for identity in self.present}
+        return bool(users) and any((other.type, other.name) == (type_, name) for other in self.present)
 
-    def _of_cards(self, thing: Thing) -> Belonging | None:
+    def _of_cards(self, candidate: Candidate) -> Belonging | None:
         """What GKE created for the many network cards of A4 nodes, if the stack has no cluster any more."""
-        had_cluster = any(each.type == CLUSTER.type for each in self.past)
-        lives = any(each.type == CLUSTER.type for each in self.present)
-        if lives or not had_cluster or not f"{thing.network or thing.name}".startswith(_OF_CARDS):
+        had_cluster = any(identity.type == CLUSTER.type for identity in self.past)
+        lives = any(identity.type == CLUSTER.type for identity in self.present)
+        if lives or not had_cluster or not f"{candidate.network or candidate.name}".startswith(_OF_CARDS):
             return None
         return _perhaps("made by GKE for some cluster's network cards; the name does not say which")
 
@@ -243,20 +246,20 @@ class Footprint:
         return any(re.fullmatch(re.escape(name) + RANDOM_SUFFIX, bare) for name in ours)
 
 
-def _of_state(resource: Resource, thing: Thing) -> Belonging:
+def _of_state(resource: Resource, candidate: Candidate) -> Belonging:
     """A resource whose name an earlier state has.
 
     Somebody else may have created it again after its deletion.
     """
-    since, made = resource.created, thing.created
-    if since and made and made > since + _CLOCKS_DIFFER:
+    since, created = resource.created, candidate.created
+    if since and created and created > since + _CLOCKS_DIFFER:
         return _perhaps(
             f"its name is in an earlier state of the stack, but this one was made later, "
-            f"{made.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+            f"{created.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         )
     if resource.has_random_name:
         return Belonging("its random name is in an earlier state of the stack")
-    if since and made:
+    if since and created:
         return Belonging("in an earlier state of the stack, and made in its time")
     return _perhaps("its name is in an earlier state of the stack; when it was made is not known")
 
@@ -275,7 +278,7 @@ def footprints(
     """The traces of a stack: in the plan's project, then in other projects that had its resources."""
     claimed = [*others]
     listed = {type_ for type_, record in records.every().items() if record.listing}
-    used = {each.project for state in (now, *earlier) for each in state.of_type(*listed)}
+    used = {resource.project for state in (now, *earlier) for resource in state.of_type(*listed)}
     projects = (plan.project, *sorted(used - {plan.project, ""}))
     return [_footprint(plan, project, now, earlier, claimed) for project in projects]
 
@@ -293,7 +296,7 @@ def _footprint(
         project=project,
         regions=tuple(sorted({plan.region, *_regions(every)} - {""})),
         labels=_labels(plan),
-        logical=frozenset((each.type, each.name) for each in plan.resources),
+        logical=frozenset((resource.type, resource.name) for resource in plan.resources),
         present=frozenset(identity for identity, _ in _inside(project, [now])),
         past=past,
         claimed=frozenset(identity for identity, _ in _inside(project, others)),
@@ -304,29 +307,33 @@ def _footprint(
 def _inside(project: str, states: Iterable[State]) -> Iterator[tuple[Identity, Resource]]:
     """The resources of the states that are in a project, or that do not say where they are."""
     for state in states:
-        for each in state.resources:
-            if each.id and each.project in (project, ""):
-                yield Identity(each.type, each.physical_name, each.place, each.cluster), each
+        for resource in state.resources:
+            if resource.id and resource.project in (project, ""):
+                name, place = resource.physical_name, resource.place
+                yield Identity(resource.type, name, place, resource.cluster), resource
 
 
 def _labels(plan: StackPlan) -> Mapping[str, str]:
     """The labels that all labelled resources have in common."""
-    given = [each.inputs.get(key) for each in plan.resources for key in ("labels", "resourceLabels")]
-    every = [set(each.items()) for each in given if isinstance(each, Mapping) and "stack" in each]
+    inputs = [resource.inputs for resource in plan.resources]
+    labels = [tree.get(key) for tree in inputs for key in ("labels", "resourceLabels")]
+    every = [set(tree.items()) for tree in labels if isinstance(tree, Mapping) and "stack" in tree]
     return dict(sorted(set.intersection(*every))) if every else {}
 
 
 def _regions(states: Iterable[State]) -> set[str]:
     """The locations in which to ask Cloud Run and Artifact Registry."""
-    types = (each.type for each in (CLUSTER, JOB, SERVICE, REPOSITORY))
-    return {str(each.outputs.get("location", "")) for state in states for each in state.of_type(*types)}
+    types = [record.type for record in (CLUSTER, JOB, SERVICE, REPOSITORY)]
+    resources = (resource for state in states for resource in state.of_type(*types))
+    return {str(resource.outputs.get("location", "")) for resource in resources}
 
 
 def _foreign_repositories(states: Sequence[State]) -> set[str]:
-    own = {each.physical_name for state in states for each in state.of_type(REPOSITORY.type)}
+    own = {repository.physical_name for state in states for repository in state.of_type(REPOSITORY.type)}
     members = (member.outputs for state in states for member in state.of_type(REPOSITORY_MEMBER.type))
-    return {
-        f"projects/{each['project']}/locations/{each['location']}/repositories/{last(each['repository'])}"
-        for each in members
-        if last(each["repository"]) not in own
-    }
+    paths = set()
+    for member in members:
+        name = last(member["repository"])
+        if name not in own:
+            paths.add(f"projects/{member['project']}/locations/{member['location']}/repositories/{name}")
+    return paths

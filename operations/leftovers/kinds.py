@@ -17,7 +17,7 @@ from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
 from operations.clients import Clients, last
 from operations.errors import CallError
-from operations.leftovers.footprint import Footprint, Thing
+from operations.leftovers.footprint import Candidate, Footprint
 
 Item = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ class ListedKind:
     """A kind of resources that a collection of an API lists.
 
     Args:
-        listing: Where.
+        listing: How the API lists them.
         type: Type token of those that a program creates. Empty for what nobody declares.
         uses: Types of resources that it uses, which cannot be deleted before it.
         holders: Types of resources that create or contain it, and whose deletion deletes it.
@@ -52,10 +52,10 @@ class ListedKind:
 
     @property
     def title(self) -> str:
-        """What one is called."""
+        """The title of the kind."""
         return self.listing.title
 
-    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Thing]:
+    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Candidate]:
         """All resources of this kind.
 
         Raises:
@@ -69,28 +69,36 @@ class ListedKind:
         for location in wanted.regions if regional else ("-",):
             arguments = self._arguments(method, wanted.project, location)
             for item in clients.every(self.listing.api, method, **arguments):
-                where = item.get("location", "") if self.listing.everywhere else location if regional else ""
-                for each in item.get(inside) or () if inside else (item,):
-                    yield self._thing(each, where, last(item.get("name")) if inside else "")
+                where = location if regional else ""
+                if self.listing.everywhere:
+                    where = item.get("location", "")
+                if not inside:
+                    yield self._resource(item, where, "")
+                for part in item.get(inside) or () if inside else ():
+                    yield self._resource(part, where, last(item.get("name")))
 
-    def get(self, clients: Clients, project: str, location: str, name: str) -> Thing:
-        """The one of a name.
+    def get(self, clients: Clients, project: str, location: str, name: str) -> Candidate:
+        """The resource with a name.
 
         Raises:
             CallError: When there is none, or the right to read it is missing.
         """
         method = f"{self.listing.collection}.get"
         arguments = self._arguments(method, project, location, name=name)
-        return self._thing(clients.call(self.listing.api, method, **arguments), location, "")
+        return self._resource(clients.call(self.listing.api, method, **arguments), location, "")
 
-    def command(self, thing: Thing, project: str) -> str:
+    def command(self, candidate: Candidate, project: str) -> str:
         """The gcloud command that deletes one."""
-        scopes, scope = self._scopes(), _scope(thing.location)
+        scopes, scope = self._scopes(), _scope(candidate.location)
         # gcloud needs a flag for global resources only if the kind also exists in zones or regions.
-        flag = [f"--{scope}", thing.location] if scope else ["--global"] if len(scopes) > 1 else []
+        flag = [f"--{scope}", candidate.location] if scope else []
+        if not scope and len(scopes) > 1:
+            flag = ["--global"]
         words = ["gcloud"]
         for word in self.listing.gcloud.split():
-            filled = word.format(name=thing.name, location=thing.location, parent=thing.parent, scope="")
+            filled = word.format(
+                name=candidate.name, location=candidate.location, parent=candidate.parent, scope=""
+            )
             words += flag if word == "{scope}" else [filled]
         return shlex.join([*words, "--project", project])
 
@@ -99,14 +107,12 @@ class ListedKind:
         *outer, own, _ = method.split(".")
         ids = {"projects": project, "locations": location}
         # `-` stands for all locations.
-        holder = "/".join(f"{each}/{ids.get(each, '-')}" for each in outer)
+        holder = "/".join(f"{word}/{ids.get(word, '-')}" for word in outer)
         path = f"{holder}/{own}/{name}" if name else holder
         parts = {"project": project, "zone": location, "region": location}
         required = discovery(self.listing.api).required(method)
-        return {
-            each: (name if "/" in name else path) if is_path else parts.get(each, name)
-            for each, is_path in required.items()
-        }
+        full = name if "/" in name else path
+        return {key: full if is_path else parts.get(key, name) for key, is_path in required.items()}
 
     def _scopes(self) -> set[str]:
         """The scopes that the kind exists in: zone, region or neither.
@@ -116,14 +122,17 @@ class ListedKind:
         own, described = self.listing.collection, discovery(self.listing.api)
         capital = own[0].upper() + own[1:]
         deletions = (f"{name}.delete" for name in (own, f"region{capital}", f"global{capital}"))
-        required = [described.required(each) for each in deletions if described.method(each)]
-        return {next((scope for scope in ("zone", "region") if scope in needed), "") for needed in required}
+        scopes = set()
+        for method in filter(described.method, deletions):
+            needed = described.required(method)
+            scopes.add(next((scope for scope in ("zone", "region") if scope in needed), ""))
+        return scopes
 
-    def _thing(self, item: Item, location: str, parent: str) -> Thing:
+    def _resource(self, item: Item, location: str, parent: str) -> Candidate:
         interface = (item.get("networkInterfaces") or [item])[0]
         purpose, name = item.get("purpose", ""), last(item.get("name"))
         of_run = purpose == _RUN_ADDRESS[0] or name.startswith(_RUN_ADDRESS[1])
-        return Thing(
+        return Candidate(
             type=self.type,
             name=item.get("email") or name,
             location=last(item.get("zone") or item.get("region")) or location,
@@ -140,7 +149,9 @@ class ListedKind:
 
 def _scope(location: str) -> str:
     """`us-central1-a` is a zone, `us-central1` a region."""
-    return "" if not location else "zone" if location.count("-") > 1 else "region"
+    if not location:
+        return ""
+    return "zone" if location.count("-") > 1 else "region"
 
 
 def _created(item: Item) -> datetime | None:
@@ -187,8 +198,8 @@ class Bindings:
     title = "role binding"
     type = ""
 
-    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Thing]:
-        """All that there are."""
+    def find(self, clients: Clients, wanted: Footprint) -> Iterator[Candidate]:
+        """All role bindings of service accounts."""
         for resource in (f"projects/{wanted.project}", *wanted.repositories):
             try:
                 policy = _read(clients, resource)
@@ -200,17 +211,17 @@ class Bindings:
             for binding in policy.get("bindings") or ():
                 for member in binding.get("members") or ():
                     if owner := _account(member):
-                        yield Thing(
+                        yield Candidate(
                             type="", name=binding.get("role", ""), parent=resource, owner=owner, detail=member
                         )
 
-    def command(self, thing: Thing, project: str) -> str:
+    def command(self, candidate: Candidate, project: str) -> str:
         """The gcloud command that deletes one."""
-        words = ["--member", thing.detail, "--role", thing.name]
-        if "/repositories/" not in thing.parent:
+        words = ["--member", candidate.detail, "--role", candidate.name]
+        if "/repositories/" not in candidate.parent:
             # The command works with any condition of the binding.
             return shlex.join(["gcloud", "projects", "remove-iam-policy-binding", project, *words, "--all"])
-        _, owner, _, location, _, repository = thing.parent.split("/")
+        _, owner, _, location, _, repository = candidate.parent.split("/")
         verb = ["gcloud", "artifacts", "repositories", "remove-iam-policy-binding", repository]
         return shlex.join([*verb, "--location", location, "--project", owner, *words])
 
@@ -241,16 +252,18 @@ Kind = ListedKind | Bindings
 @cache
 def kinds() -> tuple[Kind, ...]:
     """All kinds in the order of deletion: a resource comes after its users and its containers."""
-    found = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
-    for each in _MADE_FOR_OTHERS:
+    listed_kinds = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
+    for listed in _MADE_FOR_OTHERS:
         used = (NETWORK.type, SUBNETWORK.type)
-        found.append(ListedKind(listing=each, uses=used, holders=(CLUSTER.type, JOB.type, SERVICE.type)))
+        listed_kinds.append(
+            ListedKind(listing=listed, uses=used, holders=(CLUSTER.type, JOB.type, SERVICE.type))
+        )
     for record in records.every().values():
         if record.listing:
             role = "holders" if record.listing.inside else "uses"
             referred = {role: tuple(dict.fromkeys(record.references.values()))}
-            found.append(ListedKind(listing=record.listing, type=record.type, **referred))
-    first = {kind: [each for each in found if _precedes(each, kind)] for kind in found}
+            listed_kinds.append(ListedKind(listing=record.listing, type=record.type, **referred))
+    first = {kind: [other for other in listed_kinds if _precedes(other, kind)] for kind in listed_kinds}
     ordered = [*TopologicalSorter(first).static_order()]
     # A service account comes last, when nothing names it any more.
     accounts = [kind for kind in ordered if kind.type == ACCOUNT.type]

@@ -1,4 +1,4 @@
-"""Looks through a project."""
+"""Searches a project for leftovers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from cloud.compute import NETWORK, SUBNETWORK
 from operations.clients import Clients
 from operations.consumers import OwnProject, counted_here, off_elsewhere
 from operations.errors import CallError
-from operations.leftovers.footprint import Belonging, Footprint, Thing
+from operations.leftovers.footprint import Belonging, Candidate, Footprint
 from operations.leftovers.kinds import Bindings, Kind, kinds
 
 
@@ -21,7 +21,7 @@ class Leftover:
     """
 
     kind: Kind
-    thing: Thing
+    candidate: Candidate
     belonging: Belonging
     command: str
     waits: bool = False
@@ -32,7 +32,7 @@ class Findings:
     """The result of a search in a project.
 
     Args:
-        project: Where.
+        project: Id of the project.
         left: The leftovers, in the order of deletion.
         unseen: Kinds that could not be listed, and why.
         remedies: What to do so that they can be listed.
@@ -62,10 +62,10 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
         title = several(kind.title)
         log(f"looking for {title} in {wanted.project}")
         clients.unreached.clear()
-        found: list[Thing] = []
+        listed: list[Candidate] = []
         try:
-            for thing in kind.find(clients, wanted):
-                found.append(thing)
+            for candidate in kind.find(clients, wanted):
+                listed.append(candidate)
         except CallError as error:
             # Role bindings exist even if the API that shows them is off.
             if error.disabled and project.is_called(error.consumer) and not isinstance(kind, Bindings):
@@ -78,15 +78,15 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
         if clients.unreached:
             places = ", ".join(sorted(clients.unreached))
             unseen.append(f"{title} in {places} of {wanted.project}: no answer from there")
-        if nameless := sum(1 for thing in found if not thing.name):
+        if nameless := sum(1 for candidate in listed if not candidate.name):
             unseen.append(f"{title} in {wanted.project}: the answer has {nameless} without a name")
         # A part of a leftover goes with it.
-        owners = {each.thing.name for each in left}
-        for thing in found:
-            belonging = wanted.belongs(thing) if thing.name else None
-            if belonging and thing.owner not in owners:
-                command = "" if thing.given_back else kind.command(thing, wanted.project)
-                left.append(Leftover(kind=kind, thing=thing, belonging=belonging, command=command))
+        owners = {leftover.candidate.name for leftover in left}
+        for candidate in listed:
+            belonging = wanted.belongs(candidate) if candidate.name else None
+            if belonging and candidate.owner not in owners:
+                command = "" if candidate.given_back else kind.command(candidate, wanted.project)
+                left.append(Leftover(kind=kind, candidate=candidate, belonging=belonging, command=command))
     return Findings(
         project=wanted.project,
         left=tuple(_waiting(left)),
@@ -100,11 +100,14 @@ def _waiting(left: Sequence[Leftover]) -> list[Leftover]:
     """The leftovers, with a mark at networks and subnets whose deletion something in them blocks."""
     blocked: set[tuple[str, str]] = set()
     noted = []
-    for each in left:
-        waits = each.belonging.sure and (each.thing.type, each.thing.name) in blocked
-        noted.append(replace(each, waits=waits))
-        if waits or not each.belonging.sure:
-            blocked |= {(NETWORK.type, each.thing.network), (SUBNETWORK.type, each.thing.subnet)}
+    for leftover in left:
+        waits = leftover.belonging.sure and (leftover.candidate.type, leftover.candidate.name) in blocked
+        noted.append(replace(leftover, waits=waits))
+        if waits or not leftover.belonging.sure:
+            blocked |= {
+                (NETWORK.type, leftover.candidate.network),
+                (SUBNETWORK.type, leftover.candidate.subnet),
+            }
     return noted
 
 

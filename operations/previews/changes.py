@@ -59,8 +59,8 @@ class StackPreview:
 
     def of(self, kind: Kind) -> list[Change]:
         """The changes of a kind, sorted by type and name."""
-        found = (change for change in self.changes if change.kind == kind)
-        return sorted(found, key=lambda change: (change.type, change.name))
+        changes = (change for change in self.changes if change.kind == kind)
+        return sorted(changes, key=lambda change: (change.type, change.name))
 
 
 class Previews(BaseModel, frozen=True):

@@ -148,15 +148,15 @@ def _following(changes: Sequence[Change]) -> Iterator[str]:
 def _item(change: Change, detail: _Detail) -> Iterator[str]:
     yield f"- {code(change.name)} {code(change.type)}"
     enough = detail >= (_Detail.STATED if change.kind is Kind.CREATE else _Detail.VALUES)
-    for each in change.properties:
-        if enough or each.forces:
-            yield f"  - {_property(each)}"
+    for prop in change.properties:
+        if enough or prop.forces:
+            yield f"  - {_property(prop)}"
 
 
-def _property(each: Property) -> str:
-    value = f"{code(each.old)} → {code(each.new) or 'removed'}" if each.old else code(each.new)
-    forces = " **forces the replacement**" if each.forces else ""
-    return f"{code(each.path)}{': ' if value else ''}{value}{forces}"
+def _property(prop: Property) -> str:
+    value = f"{code(prop.old)} → {code(prop.new) or 'removed'}" if prop.old else code(prop.new)
+    forces = " **forces the replacement**" if prop.forces else ""
+    return f"{code(prop.path)}{': ' if value else ''}{value}{forces}"
 
 
 def _longest_run(text: str) -> int:

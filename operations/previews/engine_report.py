@@ -40,11 +40,11 @@ def run(
     done = engine.call([*arguments, "--stack", stack], folder, environment or {})
     # A failed engine prints no report, or a report with the errors.
     reported = not done.code or done.stdout.startswith("{")
-    found = read(stack, done.stdout if reported else "{}", redaction)
-    if done.code and not found.failure:
-        said = done.stderr.strip() or f"pulumi {arguments[0]} {ending(done.code)}"
-        return StackPreview(stack=stack, failure=redaction.text(said))
-    return found
+    preview = read(stack, done.stdout if reported else "{}", redaction)
+    if done.code and not preview.failure:
+        reason = done.stderr.strip() or f"pulumi {arguments[0]} {ending(done.code)}"
+        return StackPreview(stack=stack, failure=redaction.text(reason))
+    return preview
 
 
 def read(stack: str, report: str, redaction: Redaction) -> StackPreview:
@@ -96,7 +96,7 @@ def _change(step: Tree, redaction: Redaction) -> Change:
         type=redaction.text(short_type(types.rpartition("$")[2])),
         name=redaction.text(name),
         reason=_reason(step) if kind is Kind.REPLACE else "",
-        properties=tuple(replace(each, path=redaction.text(each.path)) for each in properties),
+        properties=tuple(replace(prop, path=redaction.text(prop.path)) for prop in properties),
     )
 
 

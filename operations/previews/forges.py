@@ -84,18 +84,18 @@ class _Api:
         """
 
         def ours() -> list[dict[str, Any]]:
-            marked = (each for each in self.listed(comments) if (each["body"] or "").startswith(MARKER))
+            marked = (entry for entry in self.listed(comments) if (entry["body"] or "").startswith(MARKER))
             return sorted(filter(is_mine, marked), key=lambda entry: entry["id"])
 
-        done, found = "updated", ours()
-        if not found:
+        done, existing = "updated", ours()
+        if not existing:
             self.call("POST", comments, json={"body": text})
             # Two jobs at once create two comments. Both look again, and both keep the oldest.
-            done, found = "created", ours()
-        for entry in found[:1]:
+            done, existing = "created", ours()
+        for entry in existing[:1]:
             if entry["body"].strip() != text.strip():
                 self.call(update, f"{comment}/{entry['id']}", json={"body": text})
-        for entry in found[1:]:
+        for entry in existing[1:]:
             self.call("DELETE", f"{comment}/{entry['id']}")
         return done
 
@@ -123,9 +123,9 @@ def post(forge: str, environment: Mapping[str, str], commit: str, text: str) -> 
     """
 
     def attempt() -> str:
-        found = _at_github(environment, commit) if forge == "github" else _at_gitlab(environment)
-        if found:
-            return f"comment {found(text)}"
+        put = _at_github(environment, commit) if forge == "github" else _at_gitlab(environment)
+        if put:
+            return f"comment {put(text)}"
         gone = f"no comment: no open pull request ends with {commit[:12]}"
         return f"{gone}, a newer commit has its own preview"
 
@@ -178,7 +178,7 @@ def _at_github(environment: Mapping[str, str], commit: str) -> Callable[[str], s
     )
     repository = f"/repos/{_variable(environment, 'GITHUB_REPOSITORY')}"
     pulls = api.listed(f"{repository}/pulls")
-    numbers = [each["number"] for each in pulls if each["head"]["sha"] == commit]
+    numbers = [pull["number"] for pull in pulls if pull["head"]["sha"] == commit]
     if not numbers:
         return None
     return partial(

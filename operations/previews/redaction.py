@@ -105,7 +105,7 @@ class Redaction:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         own = (value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
-        values = {value for each in (*known, *own) for value in (each, each.strip()) if value}
+        values = {value for secret in (*known, *own) for value in (secret, secret.strip()) if value}
         self._whole = frozenset(values)
         forms = {form for value in values if len(value) >= _LONG_ENOUGH for form in _forms(value)}
         # The longest comes first, because a secret may contain another one.
@@ -132,20 +132,20 @@ class Redaction:
         Each pattern reads the whole text, because the match of one may be the context of another.
         """
         for known in self._known:
-            yield from (found.span() for found in re.finditer(re.escape(known), text))
+            yield from (match.span() for match in re.finditer(re.escape(known), text))
         for pattern in (*_TOKENS, *_CONTEXTS):
-            for found in pattern.finditer(text):
-                kept = found.groupdict().get("kept") or ""
-                yield found.start() + len(kept), found.end()
+            for match in pattern.finditer(text):
+                kept = match.groupdict().get("kept") or ""
+                yield match.start() + len(kept), match.end()
 
     def _broken(self, text: str) -> Iterator[tuple[int, int]]:
         """Positions of secrets that a line end breaks in two."""
         lines, places, starts, end = list[str](), list[int](), list[int](), 0
-        for found in _LINE_END.finditer(text):
-            lines.append(text[end : found.start()])
-            places += range(end, found.start())
+        for match in _LINE_END.finditer(text):
+            lines.append(text[end : match.start()])
+            places += range(end, match.start())
             starts.append(len(places))
-            end = found.end()
+            end = match.end()
         if not starts:
             return
         lines.append(text[end:])
@@ -158,17 +158,17 @@ class Redaction:
     def _joined(self, text: str, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Positions of secrets in a text of joined lines, which began at `starts`."""
         for known in self._known:
-            yield from (found.span() for found in re.finditer(re.escape(known), text))
-        spans = [found.span() for pattern in _TOKENS for found in pattern.finditer(text)]
+            yield from (match.span() for match in re.finditer(re.escape(known), text))
+        spans = [match.span() for pattern in _TOKENS for match in pattern.finditer(text)]
         spans += [
-            found.span() for pattern in _AT_START for start in starts if (found := pattern.match(text, start))
+            match.span() for pattern in _AT_START for start in starts if (match := pattern.match(text, start))
         ]
         # Without a digit these are two joined words.
         yield from (span for span in spans if any(map(str.isdigit, text[slice(*span)])))
 
-    def _encoded(self, found: re.Match[str]) -> str:
+    def _encoded(self, match: re.Match[str]) -> str:
         """`[secret]` for a run of base64 that contains a secret, else the run itself."""
-        return SECRET if self._has_secret(found[0], _DEPTH) else found[0]
+        return SECRET if self._has_secret(match[0], _DEPTH) else match[0]
 
     def _has_secret(self, run: str, depth: int) -> bool:
         """Whether a run of base64 decodes to a secret, or to base64 that does."""

@@ -49,7 +49,12 @@ def drift_arguments() -> list[str]:
     They exclude sealed resources, whose content the preview identity may not read.
     """
     sealed = sorted(record.type for record in records.every().values() if record.sealed)
-    return ["refresh", "--preview-only", "--json", *(f"--exclude=**${each}::**" for each in sealed)]
+    return [
+        "refresh",
+        "--preview-only",
+        "--json",
+        *(f"--exclude=**${type_token}::**" for type_token in sealed),
+    ]
 
 
 def rehearsed(stack: str, target: Path) -> StackPreview:

@@ -20,12 +20,12 @@ def job(clients: Clients, name: str) -> Line:
     Raises:
         CallError: When it cannot be read.
     """
-    found = clients.every("run.v2", "projects.locations.jobs.executions.list", parent=name)
-    if not found:
+    executions = clients.every("run.v2", "projects.locations.jobs.executions.list", parent=name)
+    if not executions:
         return line("Cloud Run job", last(name), "never run", waits=True)
-    newest = max(found, key=lambda each: each.get("createTime", ""))
+    newest = max(executions, key=lambda execution: execution.get("createTime", ""))
     conditions = newest.get("conditions") or ()
-    completed = next((each for each in conditions if each.get("type") == "Completed"), {})
+    completed = next((condition for condition in conditions if condition.get("type") == "Completed"), {})
     counted = ("succeeded", "running", "retried")
     done, running, retried = (newest.get(f"{what}Count", 0) for what in counted)
     details = (
@@ -39,11 +39,11 @@ def job(clients: Clients, name: str) -> Line:
     elif completed.get("state") == _FAILED:
         state, why = "failed", _why_failed(clients, newest, completed)
     elif not running:
-        waiting = [each for each in conditions if each.get("state") != _SUCCEEDED]
-        delayed = any("DELAYED_START" in str(each.get("executionReason") or "") for each in waiting)
+        waiting = [condition for condition in conditions if condition.get("state") != _SUCCEEDED]
+        delayed = any("DELAYED_START" in str(condition.get("executionReason") or "") for condition in waiting)
         free = "Cloud Run has no such machine free; it starts when there is one"
         why = words.explain(
-            *(str(each.get("message") or "") for each in waiting),
+            *(str(condition.get("message") or "") for condition in waiting),
             otherwise=free if delayed else "Cloud Run is starting it",
             bad=False,
         )
@@ -57,9 +57,9 @@ def service(clients: Clients, name: str) -> Line:
     Raises:
         CallError: When it cannot be read.
     """
-    found = clients.call("run.v2", "projects.locations.services.get", name=name)
-    ready = found.get("terminalCondition") or {}
-    newest, serving = last(found.get("latestCreatedRevision")), last(found.get("latestReadyRevision"))
+    described = clients.call("run.v2", "projects.locations.services.get", name=name)
+    ready = described.get("terminalCondition") or {}
+    newest, serving = last(described.get("latestCreatedRevision")), last(described.get("latestReadyRevision"))
     if ready.get("state") == _SUCCEEDED:
         return line("Cloud Run service", last(name), "ready", serving)
     waiting = ready.get("state") in _PENDING
@@ -79,9 +79,9 @@ def _why_failed(clients: Clients, execution: Mapping[str, Any], completed: Mappi
         CallError: When the log cannot be read.
     """
     message = str(completed.get("message") or "")
-    found = words.plain(message, str(completed.get("reason") or "")) or words.plain(*_log(clients, execution))
-    if found:
-        return found
+    known = words.plain(message, str(completed.get("reason") or "")) or words.plain(*_log(clients, execution))
+    if known:
+        return known
     if completed.get("executionReason") == "CANCELLED":
         return Why(text="it was cancelled", remedy="pulumi up runs it again")
     return Why(text=words.first_sentence(message), remedy="the stack's output readTraining shows its log")

@@ -37,7 +37,7 @@ class Cluster:
             CallError: Without a usable answer.
         """
         try:
-            return [dict(each) for each in json.loads(self.text(path))["items"] or ()]
+            return [dict(tree) for tree in json.loads(self.text(path))["items"] or ()]
         except CallError as error:
             if error.missing:
                 return []

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Looks and shows.
+    """Prints the status and returns the exit status.
 
     Raises:
         OperationError: When there is no such stack, nothing of it is up, or an argument makes no sense.
@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     project = _project(state)
     if not project:
         raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
-    given = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
-    looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), given)
+    reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
+    looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), reached)
     if options.follow:
         return follow(looks, Console(), time.sleep)
     report = looks()
@@ -97,5 +97,5 @@ def _called(lines: list[Line]) -> str:
 
 def _project(state: State) -> str:
     """The stack's project, from its resources."""
-    google = (each.outputs for each in state.resources if each.type.startswith("gcp:"))
+    google = (resource.outputs for resource in state.resources if resource.type.startswith("gcp:"))
     return next((str(outputs["project"]) for outputs in google if outputs.get("project")), "")

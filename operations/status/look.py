@@ -24,7 +24,7 @@ _LOG_LINES: Final = "50"
 Unseen = list[str]
 
 
-def look(stack: str, state: State, clients: Clients, given: Cluster | None = None) -> Report:
+def look(stack: str, state: State, clients: Clients, reached: Cluster | None = None) -> Report:
     """Returns the status. A part that cannot be read is named in the report and does not stop the rest.
 
     `reached` replaces the cluster's own address if that does not work from here.
@@ -36,12 +36,12 @@ def look(stack: str, state: State, clients: Clients, given: Cluster | None = Non
         with _noted("cluster", unseen):
             described = _described(clients, resource)
             lines += _gke(described)
-        if described.get("status") == _GONE or not (given or described):
+        if described.get("status") == _GONE or not (reached or described):
             continue
         with _noted("inside the cluster", unseen):
-            cluster = given or from_google(clients, described)
+            cluster = reached or from_google(clients, described)
             workloads_ = state.of_type(*workloads.KINDS)
-            namespaces = dict.fromkeys(each.id.partition("/")[0] for each in workloads_)
+            namespaces = dict.fromkeys(resource.id.partition("/")[0] for resource in workloads_)
             lines += _inside(cluster, namespaces, unseen)
     for record, read in ((JOB, cloud_run.job), (SERVICE, cloud_run.service)):
         for resource in state.of_type(record.type):
@@ -70,16 +70,18 @@ def _described(clients: Clients, resource: Resource) -> dict[str, Any]:
 def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
     """Lines for the cluster and for its unhealthy node pools."""
     pools = (pool for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING")
-    for kind, each in (("cluster", cluster), *(("node pool", pool) for pool in pools)):
-        status = str(each.get("status") or "")
-        said = [str(part.get("message") or "") for part in each.get("conditions") or ()]
-        said.append(str(each.get("statusMessage") or ""))
+    for kind, tree in (("cluster", cluster), *(("node pool", pool) for pool in pools)):
+        status = str(tree.get("status") or "")
+        messages = [str(condition.get("message") or "") for condition in tree.get("conditions") or ()]
+        messages.append(str(tree.get("statusMessage") or ""))
         bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR", _GONE)
-        why = words.explain(*said) if bad else words.plain(*said)
+        why = words.explain(*messages) if bad else words.plain(*messages)
         if status == _GONE:
             why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
-        health = Health.BAD if bad else Health.GOOD if status == "RUNNING" else Health.WAITING
-        yield Line(kind=kind, name=each["name"], state=status.lower(), health=health, why=why)
+        health = Health.GOOD if status == "RUNNING" else Health.WAITING
+        if bad:
+            health = Health.BAD
+        yield Line(kind=kind, name=tree["name"], state=status.lower(), health=health, why=why)
 
 
 def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iterator[Line]:
@@ -95,8 +97,8 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
             with _noted(plural, unseen):
                 yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
         with _noted("queue", unseen):
-            found = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
-            yield from workloads.queue(found)
+            queued = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
+            yield from workloads.queue(queued)
         events: list[Object] = []
         with _noted("events", unseen):
             events = cluster.every(_path(namespace, "api/v1", "events"))

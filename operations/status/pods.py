@@ -20,20 +20,19 @@ Log = Callable[[Object, str], str]
 _Meanings = Mapping[str, Callable[[str], Why]]
 
 
-def nodes(found: Sequence[Object]) -> Iterator[Line]:
+def nodes(trees: Sequence[Object]) -> Iterator[Line]:
     """A line for each node pool and machine type."""
     pools: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
-    for node in found:
+    for node in trees:
         labels = node["metadata"].get("labels") or {}
         pools[labels.get(_POOL, "nodes"), labels.get(MACHINE, "")].append(node)
     for (pool, machine), members in sorted(pools.items()):
         ready = sum(holds(node, "Ready") for node in members)
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in members]
-        chips = (
-            (sum(int(each.get(name, 0)) for each in allocatable), name)
-            for name in (GPU_RESOURCE, TPU_RESOURCE)
-        )
-        details = [machine, *(f"{count} {name}" for count, name in chips if count)]
+        details = [machine]
+        for name in (GPU_RESOURCE, TPU_RESOURCE):
+            if count := sum(int(resources.get(name, 0)) for resources in allocatable):
+                details.append(f"{count} {name}")
         state = f"{ready} of {len(members)} ready"
         yield line("nodes", pool, state, *details, waits=ready < len(members))
 
@@ -44,7 +43,7 @@ def cut_off(nodes: Sequence[Object]) -> frozenset[str]:
 
 
 def pods(
-    found: Sequence[Object], events: Sequence[Object], log: Log, silent_nodes: frozenset[str] = frozenset()
+    trees: Sequence[Object], events: Sequence[Object], log: Log, silent_nodes: frozenset[str] = frozenset()
 ) -> Iterator[Line]:
     """A line for each pod, from the events of its namespace and the end of an ended container's log.
 
@@ -53,7 +52,7 @@ def pods(
     about: defaultdict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=_time, reverse=True):
         about[(event.get("involvedObject") or {}).get("uid", "")].append(event)
-    for pod in sorted(found, key=lambda each: each["metadata"]["name"]):
+    for pod in sorted(trees, key=lambda tree: tree["metadata"]["name"]):
         yield _pod(pod, about[pod["metadata"].get("uid", "-")], log, silent_nodes)
 
 
@@ -65,7 +64,7 @@ def holds(tree: Mapping[str, Any], condition: str) -> bool:
 def condition_of(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """A condition of an object's status, empty if it has none of that type."""
     conditions = (tree.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each.get("type") == name), {})
+    return next((condition for condition in conditions if condition.get("type") == name), {})
 
 
 def _pod(pod: Object, events: Sequence[Object], log: Log, silent_nodes: frozenset[str]) -> Line:
@@ -83,7 +82,7 @@ def _pod(pod: Object, events: Sequence[Object], log: Log, silent_nodes: frozense
         why = _why_waiting(pod, containers, log) or running
     elif phase == "Failed":
         why = _why_failed(pod, containers, log)
-    restarts = sum(int(each.get("restartCount", 0)) for each in containers)
+    restarts = sum(int(container.get("restartCount", 0)) for container in containers)
     details = (pod.get("spec") or {}).get("nodeName", ""), f"{restarts} restarts" if restarts else ""
     return line("pod", pod["metadata"]["name"], state, *details, waits=state == "ending", why=why)
 
@@ -105,9 +104,9 @@ def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | N
         if waiting.get("reason") == "CrashLoopBackOff":
             ended = (container.get("lastState") or {}).get("terminated") or {}
             return _why_ended(pod, container, ended, log)
-        found = words.plain(waiting.get("message", ""), waiting.get("reason", ""))
-        if found:
-            return found
+        why = words.plain(waiting.get("message", ""), waiting.get("reason", ""))
+        if why:
+            return why
     return None
 
 
@@ -137,8 +136,10 @@ _SCALING: Final[_Meanings] = {
 
 def _newest(events: Sequence[Object], meanings: _Meanings) -> Why | None:
     """The meaning of the newest event that has one."""
-    known = (each for each in events if each.get("reason") in meanings)
-    return next((meanings[each["reason"]](each.get("message") or "") for each in known), None)
+    for event in events:
+        if event.get("reason") in meanings:
+            return meanings[event["reason"]](event.get("message") or "")
+    return None
 
 
 def _why_failed(pod: Object, containers: Sequence[Object], log: Log) -> Why:

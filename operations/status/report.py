@@ -1,4 +1,4 @@
-"""What `status` shows."""
+"""The report of `status`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,7 +40,9 @@ def line(
     kind: str, name: str, state: str, *details: str, waits: bool = False, why: Why | None = None
 ) -> Line:
     """A line whose level follows from waiting and from the reason."""
-    health = Health.BAD if why and why.bad else Health.WAITING if why or waits else Health.GOOD
+    health = Health.WAITING if why or waits else Health.GOOD
+    if why and why.bad:
+        health = Health.BAD
     return Line(
         kind=kind, name=name, state=state, detail=", ".join(filter(None, details)), health=health, why=why
     )

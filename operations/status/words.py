@@ -13,18 +13,18 @@ from operations.status.report import Why
 def _known() -> list[tuple[re.Pattern[str], Why]]:
     """The patterns of words.yaml and their meanings."""
     entries = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
-    return [(re.compile(each.pop("said"), re.IGNORECASE), Why(**each)) for each in entries]
+    return [(re.compile(entry.pop("said"), re.IGNORECASE), Why(**entry)) for entry in entries]
 
 
-def plain(*said: str) -> Why | None:
+def plain(*messages: str) -> Why | None:
     """The plain words for the first known message, None if no message is known."""
-    found = (why for text in said for pattern, why in _known() if pattern.search(text))
-    return next(found, None)
+    meanings = (why for text in messages for pattern, why in _known() if pattern.search(text))
+    return next(meanings, None)
 
 
-def explain(*said: str, otherwise: str = "{}", remedy: str = "", bad: bool = True) -> Why:
+def explain(*messages: str, otherwise: str = "{}", remedy: str = "", bad: bool = True) -> Why:
     """The plain words for the first known message, or else its first sentence, put into `otherwise`."""
-    return plain(*said) or Why(text=otherwise.format(first_sentence(*said)), remedy=remedy, bad=bad)
+    return plain(*messages) or Why(text=otherwise.format(first_sentence(*messages)), remedy=remedy, bad=bad)
 
 
 def unschedulable(message: str) -> Why:
@@ -53,7 +53,7 @@ def no_node_to_make(message: str) -> Why:
     )
 
 
-def first_sentence(*said: str) -> str:
+def first_sentence(*messages: str) -> str:
     """The beginning of the first text that is not empty, in one line."""
-    text = " ".join(next(filter(None, said), "no reason given").split())
+    text = " ".join(next(filter(None, messages), "no reason given").split())
     return re.split(r"(?<=[.;]) ", text)[0].rstrip(".;")[:160]

@@ -41,20 +41,20 @@ def ray_job(tree: Object) -> Line:
     status = tree.get("status") or {}
     deployment, ray = status.get("jobDeploymentStatus") or "new", status.get("jobStatus") or ""
     state, details = deployment.lower(), (ray.lower(), status.get("rayClusterName") or "")
-    said = status.get("message") or "", status.get("reason") or ""
+    messages = status.get("message") or "", status.get("reason") or ""
     why = None
     if deployment == "Retrying":
-        text = f"a try failed, the next gets a new Ray cluster: {words.first_sentence(*said)}"
+        text = f"a try failed, the next gets a new Ray cluster: {words.first_sentence(*messages)}"
         why = Why(text=text, bad=False)
     elif deployment == "ValidationFailed":
         state, why = (
             "rejected",
-            words.explain(*said, otherwise="the Ray operator rejects it: {}", remedy=_RAY_REJECTED),
+            words.explain(*messages, otherwise="the Ray operator rejects it: {}", remedy=_RAY_REJECTED),
         )
     elif deployment == "Complete" and ray == "STOPPED":
-        state, why = "stopped", words.explain(*said)
+        state, why = "stopped", words.explain(*messages)
     elif deployment == "Failed":
-        why = words.explain(*said, remedy=_RAY_LOG)
+        why = words.explain(*messages, remedy=_RAY_LOG)
     waits = deployment != "Complete" and ray != "RUNNING"
     return line("Ray job", _name(tree), state, *details, waits=waits, why=why)
 
@@ -78,10 +78,10 @@ KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
 }
 
 
-def queue(found: Sequence[Object]) -> Iterator[Line]:
+def queue(workloads: Sequence[Object]) -> Iterator[Line]:
     """Kueue's workloads that are not finished."""
-    living = sorted((each for each in found if not holds(each, "Finished")), key=_order)
-    pending = [each for each in living if not holds(each, "QuotaReserved")]
+    living = sorted((workload for workload in workloads if not holds(workload, "Finished")), key=_order)
+    pending = [workload for workload in living if not holds(workload, "QuotaReserved")]
     for workload in sorted(living, key=pending.__contains__):
         spec = workload.get("spec") or {}
         details = spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")

@@ -11,7 +11,7 @@ import pytest
 import cloud
 from cloud import records
 from operations.checks.project import needed
-from operations.leftovers.footprint import Thing
+from operations.leftovers.footprint import Candidate
 from operations.leftovers.kinds import kinds
 from operations.plan import StackPlan
 from operations.quantities import by_use
@@ -97,6 +97,6 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
     kind = next(each for each in kinds.__wrapped__() if each.title == "topic")
-    command = kind.command(Thing(type=TOPIC, name="events"), "p")
+    command = kind.command(Candidate(type=TOPIC, name="events"), "p")
     assert command == "gcloud pubsub topics delete events --project p"
     assert [each.key for each in by_use(stack)] == ["pubsub.data"]

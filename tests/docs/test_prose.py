@@ -24,7 +24,6 @@ PENDING: Final = frozenset(
         "benchmarks",
         "components",
         "engine",
-        "operations",
         "rehearsal",
         "tests",
         "tests/bootstrap",

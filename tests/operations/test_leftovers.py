@@ -84,7 +84,7 @@ def left_of(clients: Clients, wanted: Footprint) -> list[Leftover]:
 
 
 def names_of(clients: Clients, wanted: Footprint) -> set[str]:
-    return {each.thing.name for each in left_of(clients, wanted)}
+    return {each.candidate.name for each in left_of(clients, wanted)}
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_what_is_left_is_found_with_the_command_that_deletes_it(
 ) -> None:
     (name,) = leave(project, l4_kueue, what)
     (left,) = left_of(clients, destroyed)
-    assert (left.thing.name, left.belonging.sure) == (name, what not in PERHAPS), left.belonging.why
+    assert (left.candidate.name, left.belonging.sure) == (name, what not in PERHAPS), left.belonging.why
     assert left.command.startswith("gcloud ") and name in left.command
     owner = plans.IMAGE.split("/")[1] if what == SHARED else PROJECT
     assert f"--project {owner}" in left.command or f"binding {owner}" in left.command
@@ -133,7 +133,7 @@ def test_what_others_put_into_the_stacks_network_is_only_perhaps_the_stacks(
     )
     project.add("instances", "jane-notebook", zone=ZONE, network=network, labels={"owner": "jane"})
     project.add("instances", "nobodys", zone=ZONE, network=network)
-    left = {each.thing.name: each.belonging for each in left_of(clients, destroyed)}
+    left = {each.candidate.name: each.belonging for each in left_of(clients, destroyed)}
     assert not any(belonging.sure for belonging in left.values())
     assert "labelled owner=jane" in left["jane-notebook"].why
     assert "no label says whose it is" in left["nobodys"].why
@@ -185,7 +185,7 @@ def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
     address = "serverless-ipv4-1775931706322706294"
     project.add("addresses", address, region=REGION, subnetwork=cloudrun.name(":Subnetwork"))
     left = left_of(clients, destroyed)
-    assert [each.thing.name for each in left] == [job, f"{service}-00001-abc", address]
+    assert [each.candidate.name for each in left] == [job, f"{service}-00001-abc", address]
     # Nobody can delete the last one.
     assert [bool(each.command) for each in left] == [True, True, False]
     project.add("services", f"{AT}/services/{service}")
@@ -229,7 +229,7 @@ def test_a_node_pool_that_found_no_machines_and_is_missing_in_the_state_is_found
     cluster = l4_kueue.name(":Cluster")
     project.add("clusters", cluster, location=REGION, nodePools=[*pools, stray])
     (left,) = left_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], []))
-    assert left.thing.name == "l4-kueue-l4-pool-0000000"
+    assert left.candidate.name == "l4-kueue-l4-pool-0000000"
     assert f"--cluster {cluster}" in left.command
 
 
@@ -239,7 +239,7 @@ def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
     project.add("networks", "l4-kueue-network-0123abc")
     project.add("firewalls", "k8s-fw", network="l4-kueue-network-0123abc")
     left = left_of(clients, footprint(l4_kueue.plan, State(), [], []))
-    found = {each.thing.name: each.belonging.sure for each in left}
+    found = {each.candidate.name: each.belonging.sure for each in left}
     assert found == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 
@@ -251,7 +251,7 @@ def test_networks_for_the_cards_of_a4_nodes_are_found_where_no_cluster_is_left(
     project.add("subnetworks", f"{network}-subnet", region=REGION, network=network)
     project.add("firewalls", "allow-inside", network=network)
     left = left_of(clients, footprint(a4_ray.plan, State(), [a4_ray.alive], []))
-    assert {each.thing.name for each in left} == {network, f"{network}-subnet", "allow-inside"}
+    assert {each.candidate.name for each in left} == {network, f"{network}-subnet", "allow-inside"}
     assert not any(each.belonging.sure for each in left)
     assert left_of(clients, footprint(a4_ray.plan, a4_ray.alive, [a4_ray.alive], [])) == []
     assert left_of(clients, footprint(a4_ray.plan, State(), [], [])) == []
@@ -327,7 +327,7 @@ def test_a_thing_of_the_same_name_in_another_region_is_not_hidden(
     project.add("clusters", cluster, location=REGION, nodePools=pools)
     project.add("clusters", cluster, location="europe-west4", resourceLabels=LABELS)
     (left,) = left_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], []))
-    assert (left.thing.name, left.thing.location) == (cluster, "europe-west4")
+    assert (left.candidate.name, left.candidate.location) == (cluster, "europe-west4")
 
 
 def test_a_project_that_the_stack_was_in_before_is_looked_through_too(l4_kueue: Lived) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,13 +322,17 @@ def test_looking_for_drift_changes_nothing_and_reads_no_secret(pulumi: FakePulum
 
 def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
     """On the real engine, with the secret and the bucket changed behind its back."""
+    changed: dict[str, tuple[str, Any]] = {
+        "SecretVersion": ("enabled", False),
+        "BucketObject": ("cacheControl", "no-cache"),
+        "Bucket": ("storageClass", "COLDLINE"),
+    }
     with Rehearsal("dev", {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         for item in rehearsal.cloud.items:
-            if item.type.endswith((":SecretVersion", ":BucketObject")):
-                item.inputs["deletionPolicy"] = item.outputs["deletionPolicy"] = "ABANDON"
-            if item.type.endswith(":Bucket"):
-                item.inputs["storageClass"] = item.outputs["storageClass"] = "COLDLINE"
+            key, value = changed.get(item.type.rpartition(":")[2], ("", None))
+            if key:
+                item.inputs[key] = item.outputs[key] = value
         words = sources.drift_arguments()
         found = engine_report.read("dev", rehearsal.engine(words), Redaction())
         everything = engine_report.read("dev", rehearsal.engine(words[:3]), Redaction())

@@ -9,7 +9,7 @@ import pytest
 from operations.clients import Clients
 from operations.first_run.assumptions import assumptions
 from operations.first_run.command import Row, Verdict, look
-from operations.first_run.measurements import MEASUREMENTS, Ground
+from operations.first_run.measurements import MEASUREMENTS, LiveStack
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.conftest import HF_TOKEN, Command, Lived, Ran
@@ -39,8 +39,8 @@ def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Lo
         world.answer(google, cluster)
         clients = Clients(PROJECT, google.address, timeout_s=timeout_s)
         given = cluster.kubeconfig(tmp_path)
-        ground = Ground(plan=planned(PLAN), state=state, clients=clients, given=from_kubeconfig(given))
-        rows = [look(id, ground) for id in assumptions()]
+        stack = LiveStack(plan=planned(PLAN), state=state, clients=clients, reached=from_kubeconfig(given))
+        rows = [look(id, stack) for id in assumptions()]
         assert all(row.seen for row in rows if row.verdict is not BY_HAND)
         return {row.id: row.verdict for row in rows if row.verdict is not BY_HAND}
 
