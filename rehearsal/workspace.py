@@ -69,6 +69,8 @@ class Workspace(automation.LocalWorkspace):
 
     # A process encrypts a secret once, as the engine gives another text each time. All have the same key.
     _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
+    # The files of empty states by project and stack. The engine creates a stack once in a process.
+    _empty_states: ClassVar[dict[tuple[str, str], dict[Path, bytes]]] = {}
 
     def __init__(
         self, directory: Path, name: str, engine: Engine, program: Callable[[], Any], vault: Vault
@@ -108,6 +110,18 @@ class Workspace(automation.LocalWorkspace):
     def use(self, checkout: Path) -> None:
         """Takes the project's file from a checkout."""
         shutil.copyfile(checkout / PROJECT_FILE.name, self._file.with_name(PROJECT_FILE.name))
+
+    def create_stack(self, stack_name: str) -> None:
+        """Creates the stack without resources; copies its state if this process has created it before."""
+        key = (self.project_settings().name, stack_name)
+        if key in self._empty_states:
+            for path, content in self._empty_states[key].items():
+                (self.backend / path).parent.mkdir(parents=True, exist_ok=True)
+                (self.backend / path).write_bytes(content)
+        else:
+            super().create_stack(stack_name)
+            files = filter(Path.is_file, self.backend.rglob("*"))
+            self._empty_states[key] = {file.relative_to(self.backend): file.read_bytes() for file in files}
 
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
