@@ -98,8 +98,8 @@ class Bucket(Component[BucketArgs]):
             )
             self.access.append(binding)
 
-    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Output[str]]:
-        """Commands that read what a training run has written, keyed by the name of the stack output.
+    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Input[str]]:
+        """A training run's name and commands that read what it has written, keyed by the stack output's name.
 
         Args:
             run: The run's folder in the bucket.
@@ -107,6 +107,7 @@ class Bucket(Component[BucketArgs]):
         """
         folder = pulumi.Output.concat("gs://", self.bucket_name, "/", run)
         return {
+            "run": run,
             "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
             "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
             f"copy{result.capitalize()}": pulumi.Output.concat(

@@ -15,7 +15,7 @@ from components.training_code import BucketCode, BucketCodeArgs
 from stacks import pins, training
 from stacks.platform import Name, Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image
+from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image, uploaded_data
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -145,7 +145,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
-            depends_on=[*egress, *bucket.access, *token_access, *code.access],
+            depends_on=[
+                *egress,
+                *bucket.access,
+                *token_access,
+                *code.access,
+                *uploaded_data(site, settings, bucket),
+            ],
         ),
     )
     service = _service(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Protocol
+from typing import Annotated, Any, ClassVar, Final
 
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,14 +16,6 @@ RECIPE: Final = Hint(values="the name of a shipped recipe, or the path of a reci
 # a digest follows the recipe's name in it.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,53}")
 _ROOT: Final = WORKLOADS.parent
-
-
-class Recipe(Protocol):
-    """What the trainers' recipes have in common."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All values, those that have a default included."""
-        ...
 
 
 class RecipeSettings(RunSettings):
@@ -59,13 +51,18 @@ class RecipeSettings(RunSettings):
         return self.recipe_with(self.recipe, self.recipe_set)
 
     @property
+    def shipped_recipe(self) -> Any:
+        """The recipe as the pods get it."""
+        return self.trained_recipe
+
+    @property
     def recipe_file(self) -> dict[str, str]:
         """The text of the recipe that is trained, by its path beside the trainer's package.
 
         It has every value, defaults included, and no comment: a comment in a recipe, or another recipe,
         changes no run.
         """
-        text = yaml.safe_dump(self.trained_recipe.to_dict(), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(self.shipped_recipe.to_dict(), sort_keys=False, allow_unicode=True)
         return {f"{self.package.name}/recipes/{self.recipe_name}.yaml": text}
 
     @classmethod

@@ -1,5 +1,6 @@
 """The parts that training adds to a platform: an image, code, tokens, and on GKE a bucket for the pods."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from cloud.machines import Accelerator
 from components.bucket import Bucket
 from components.capacity import CapacityType
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
+from components.data_files import DataFiles, DataFilesArgs
 from components.fingerprint import fingerprint
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
@@ -31,7 +33,7 @@ from stacks.platform import (
 )
 from stacks.reader import REGION, Hint, parsed_by
 from stacks.recipe import RECIPE, RecipeSettings
-from workloads.finetune.recipe import load_recipe
+from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
 # The package that ends runs, which is shipped with the code of every trainer.
@@ -92,6 +94,11 @@ class TrainingSettings(BucketSettings, RecipeSettings):
     )
 
     @property
+    def data_files(self) -> dict[str, Path]:
+        """Files on this disk that the training reads, by their names in the stack's bucket."""
+        return {}
+
+    @property
     def limit_arguments(self) -> list[str]:
         """The trainer's arguments for its time limit."""
         return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
@@ -143,6 +150,19 @@ class GemmaSettings(TrainingSettings):
         return key
 
     @property
+    def data_files(self) -> dict[str, Path]:
+        """Files with rows on this disk, by their names in the stack's bucket."""
+        paths = map(Path, _on_disk(self.trained_recipe))
+        return {f"data/sha256-{_digest(path)}/{path.name}": path for path in paths}
+
+    @property
+    def shipped_recipe(self) -> Recipe:
+        """The recipe as the pods get it, with its files where the stack puts them."""
+        recipe = self.trained_recipe
+        uploaded = {str(path): f"{STORAGE}{name}" for name, path in self.data_files.items()}
+        return recipe.with_files([uploaded.get(file, file) for file in recipe.data.files])
+
+    @property
     def tokens(self) -> dict[type[Token], SecretStr | None]:
         """The tokens of every trainer, and the tracker's key."""
         return {**super().tokens, WandbKey: self.wandb_key}
@@ -154,10 +174,30 @@ class GemmaSettings(TrainingSettings):
         doubt_of(trained_recipe, recipe, cls.gpu, cls.gpus)
         return recipe
 
+    @field_validator("recipe")
+    @classmethod
+    def _has_its_files(cls, recipe: str, info: ValidationInfo) -> str:
+        trained_recipe = cls.recipe_with(recipe, info.data.get("recipe_set", {}))
+        if missing := [file for file in _on_disk(trained_recipe) if not Path(file).is_file()]:
+            raise ValueError(
+                f"data.files: there is no file {', '.join(missing)}; name a file beside the recipe, or "
+                "gs://BUCKET/FILE"
+            )
+        return recipe
+
     def warn_of_memory(self) -> None:
         """Warns about a recipe with which a run may run out of memory."""
         if doubt := doubt_of(self.trained_recipe, self.recipe, self.gpu, self.gpus):
             pulumi.log.warn(doubt)
+
+
+def _on_disk(recipe: Recipe) -> list[str]:
+    return [file for file in recipe.data.files if not file.startswith("gs://")]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 class GkeTrainingSettings(GkeSettings, TrainingSettings):
@@ -240,6 +280,14 @@ class TrainingPlatform(GkePlatform):
     image: Image
 
 
+def uploaded_data(site: Site, settings: TrainingSettings, bucket: Bucket) -> list[pulumi.Resource]:
+    """Declares the upload of the rows that are on this disk, and returns the resources to wait for."""
+    files = settings.data_files
+    if not files:
+        return []
+    return DataFiles(site.name, DataFilesArgs(bucket=bucket.bucket_name, files=files)).access
+
+
 def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image: Image, *more: object) -> str:
     """Name of the run, which resumes under the same name.
 
@@ -288,7 +336,7 @@ def training_platform(
         # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
         hierarchical=nodes is not None and nodes.tpu_slice,
     )
-    platform.depends_on.extend(bucket.access)
+    platform.depends_on.extend([*bucket.access, *uploaded_data(site, settings, bucket)])
     tokens = tokens_of(site, settings, namespace=platform.namespace)
     for token in tokens:
         platform.depends_on.extend(token.access)

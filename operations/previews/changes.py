@@ -43,6 +43,19 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RunChange:
+    """Runs that a job trains before and after its change. `after` is empty if the job is deleted."""
+
+    before: str
+    after: str
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the job that takes the old one's place trains the same run."""
+        return self.before == self.after
+
+
+@dataclass(frozen=True, kw_only=True)
 class StackPreview:
     """The preview of one stack. `against` says in words what it is compared with.
 
@@ -53,6 +66,7 @@ class StackPreview:
     stack: str
     against: str = ""
     changes: tuple[Change, ...] = ()
+    runs: tuple[RunChange, ...] = ()
     warnings: tuple[str, ...] = ()
     unchanged: int = 0
     failure: str = ""

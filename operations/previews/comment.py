@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 from engine.text import visible
-from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
+from operations.previews.changes import Change, Kind, Previews, Property, RunChange, StackPreview
 from operations.previews.redaction import Redaction
 
 # The first line of our comments. By it the next preview recognizes the comment to replace.
@@ -78,6 +78,7 @@ def _caution(previews: Previews) -> str:
     ]
     for preview in previews.stacks:
         lines += [f"> **{code(preview.stack)} warns:** {code(warning)}" for warning in preview.warnings]
+        lines += [f"> **{code(preview.stack)}: {_ended(run)}**" for run in preview.runs if not run.goes_on]
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
         if lost:
             counts = " and ".join(_count(kind, preview.of(kind)) for kind in _LOSSES if preview.of(kind))
@@ -85,6 +86,11 @@ def _caution(previews: Previews) -> str:
             held = f" What these hold is lost: {precious}." if precious else ""
             lines.append(f"> **{code(preview.stack)}: {counts}.**{held}")
     return "\n".join(("> [!CAUTION]", ">\n".join(f"{line}\n" for line in lines).rstrip())) if lines else ""
+
+
+def _ended(run: RunChange) -> str:
+    ended = f"the training of run {code(run.before)} ends where it is"
+    return f"{ended}, and run {code(run.after)} starts." if run.after else f"{ended}."
 
 
 def _count(kind: Kind, changes: Sequence[Change]) -> str:
@@ -121,8 +127,13 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
         return f"{head}\n\nThe preview failed:\n\n{fence}text\n{visible(preview.failure)}\n{fence}"
     if not preview.changes:
         return f"{head}\n\nNothing changes."
+    runs = [
+        f"Run {code(run.before)} goes on from its newest checkpoint. Only its job is new."
+        for run in preview.runs
+        if run.goes_on
+    ]
     parts = (_kind(kind, preview.of(kind), detail) for kind in Kind)
-    return "\n\n".join((head, *filter(None, parts)))
+    return "\n\n".join((head, *runs, *filter(None, parts)))
 
 
 def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:

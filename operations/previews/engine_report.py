@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from cloud.inputs import UNKNOWNS
 from engine.command import Engine, ending
 from engine.plan import changed_paths, short_type, told
 from operations.errors import OperationError
-from operations.previews.changes import Change, Kind, Property, StackPreview
+from operations.previews.changes import Change, Kind, Property, RunChange, StackPreview
 from operations.previews.redaction import Redaction
 
 # Other steps change nothing, or are halves of a replacement, which has the step `replace` too.
@@ -22,6 +23,8 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 _STACK: Final = "pulumi:pulumi:Stack"
 _COMPUTED: Final = "(known after apply)"
+# The option of the trainers, in a command line or in a list of words.
+_RUN: Final = re.compile(r'--run(?:[= ]|", ")([\w.-]+)')
 # Greatest length of a value, in characters.
 _LONGEST: Final = 160
 
@@ -69,13 +72,30 @@ def _parsed(stack: str, report: str) -> Tree:
 def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
     if errors := told(parsed, "error"):
         return StackPreview(stack=stack, failure=redaction.text("\n".join(errors)))
-    changes = (_change(step, redaction) for step in parsed.get("steps") or () if step["op"] in _KINDS)
+    steps = [step for step in parsed.get("steps") or () if step["op"] in _KINDS]
+    changes = (_change(step, redaction) for step in steps)
     return StackPreview(
         stack=stack,
         changes=tuple(change for change in changes if change.type != _STACK),
+        runs=tuple(filter(None, (_run_change(step, redaction) for step in steps))),
         warnings=tuple(map(redaction.text, told(parsed, "warning"))),
         unchanged=(parsed.get("changeSummary") or {}).get("same", 0),
     )
+
+
+def _run_change(step: Tree, redaction: Redaction) -> RunChange | None:
+    """What a step does to the run of a trainer's job; None if it does nothing to one."""
+    before, after = _run(step, "oldState"), _run(step, "newState")
+    # An update in place trains nothing, unless another command does.
+    if not before or (before == after and _KINDS[step["op"]] is Kind.UPDATE):
+        return None
+    return RunChange(before=redaction.text(before), after=redaction.text(after))
+
+
+def _run(step: Tree, state: str) -> str:
+    """Name of the run in a trainer's command, empty if the resource has no such command."""
+    command = _RUN.search(json.dumps((step.get(state) or {}).get("inputs") or {}))
+    return command[1] if command else ""
 
 
 def _change(step: Tree, redaction: Redaction) -> Change:

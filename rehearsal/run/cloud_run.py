@@ -5,7 +5,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from cloud.run import JOB, SERVICE
@@ -13,9 +12,9 @@ from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.control_plane.api import Object
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.pods.pod import Machine
+from rehearsal.run.bucket_objects import BucketObjects
 from rehearsal.run.instance import Instance
 
-_OBJECT: Final = "gcp:storage/bucketObject:BucketObject"
 # As Cloud Run and the provider say it: https://github.com/transparency-dev/tesseract/issues/413,
 # https://github.com/googlecodelabs/feedback/issues/1369
 _UNREADY: Final = (
@@ -49,6 +48,7 @@ class CloudRun:
         self._revisions = itertools.count(1)
         self.instances: list[Instance] = []
         server.on_run, server.on_cancel = self._run, self._cancel
+        self._objects = BucketObjects(machine.bucket)
         cloud.on_write, cloud.on_removal = self._write, self._remove
 
     def stop(self) -> None:
@@ -128,15 +128,9 @@ class CloudRun:
     def _write(self, item: Item) -> None:
         if item.type == SERVICE.type:
             self._serve(item)
-        elif item.type == _OBJECT and "content" in item.inputs:
-            (file := self._file(item)).parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(item.inputs["content"])
+        self._objects.write(item)
 
     def _remove(self, item: Item) -> None:
-        if item.type == _OBJECT:
-            self._file(item).unlink(missing_ok=True)
-        elif item.id in self._services:
+        if item.id in self._services:
             self._services.pop(item.id).end()
-
-    def _file(self, item: Item) -> Path:
-        return self._machine.bucket(item.inputs["bucket"]) / item.inputs["name"]
+        self._objects.remove(item)

@@ -11,6 +11,7 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, until
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.kubelet import Kubelet
+from rehearsal.run.bucket_objects import BucketObjects
 from rehearsal.run.cloud_run import CloudRun
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
@@ -70,6 +71,8 @@ class Stage:
 
     def _begin(self, started: ExitStack) -> None:
         """Starts what runs the pods."""
+        objects = BucketObjects(self._buckets.joinpath)
+        self.stack.cloud.on_write, self.stack.cloud.on_removal = objects.write, objects.remove
         self.kubelet = started.enter_context(Kubelet(self.plane, self.around.machine, self._hosts))
 
     def _account_of(self, address: str) -> str | None:

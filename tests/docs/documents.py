@@ -77,18 +77,6 @@ def commands(document: Path) -> Iterator[Command]:
                 yield Command(document, _line(token), words)
 
 
-def shown_recipe(document: Path, name: str) -> str | None:
-    """The recipe for the file `name`.yaml that a document shows to its reader; None if it shows none."""
-    if f"{name}.yaml" not in [text for _, text in words_in_code(document)]:
-        return None
-    recipes = [
-        token.content
-        for token in tokens(document)
-        if token.type == "fence" and token.content.startswith("# yaml-language-server: ")
-    ]
-    return recipes[0] if recipes else None
-
-
 def headings(document: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub and GitLab make them."""
     found: list[str] = []

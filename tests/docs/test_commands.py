@@ -1,6 +1,7 @@
 """Every command in a document is tried, as far as that works without a cloud."""
 
 import argparse
+import json
 import os
 import re
 import runpy
@@ -26,7 +27,7 @@ from finetune.recipe import load_recipe
 from operations.previews.stack_inputs import stack_file
 from stacks.reader import is_secret, keys_of
 from tests import plans
-from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands, shown_recipe
+from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
 from tests.stacks.configuration import of_stack
 
 # Programs that need an account, and those that every shell has.
@@ -69,8 +70,8 @@ def settings_commands() -> Iterator[tuple[str, Command]]:
 
 
 def is_placeholder(word: str) -> bool:
-    """Whether a word stands for something of the reader's, such as MY_PROJECT."""
-    return bool(re.search(r"[A-Z]{2}|<|^[A-Z]+$", word))
+    """Whether a word stands for something of the reader's, such as MY_PROJECT, or for a command's output."""
+    return bool(re.search(r"[A-Z]{2}|<|^[A-Z]+$|^\$\(", word))
 
 
 def test_no_program_is_used_that_nobody_tries() -> None:
@@ -104,9 +105,7 @@ class Parsed(Exception):
 
 
 @pytest.mark.parametrize("command", of_program("python"), ids=str)
-def test_the_programs_options_are_what_it_takes(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.words[1] == "-m", "a document runs Python with -m only"
     module, arguments = command.words[2], command.words[3:]
     assert find_spec(module)
@@ -126,11 +125,7 @@ def test_the_programs_options_are_what_it_takes(
             plans.shipped(options.stack), options.fail_at.partition(":")[0]
         )
     if module == "finetune" and "recipe" in options and not is_placeholder(options.recipe):
-        recipe = options.recipe
-        if shown := shown_recipe(command.document, recipe):
-            recipe = str(tmp_path / f"{recipe}.yaml")
-            Path(recipe).write_text(shown)
-        load_recipe(recipe, options.overrides)
+        load_recipe(options.recipe, options.overrides)
 
 
 # Pulumi
@@ -172,13 +167,16 @@ def test_the_engine_has_the_command_and_its_options(command: Command) -> None:
 @pytest.mark.parametrize(("scenario", "command"), list(settings_commands()), ids=str)
 def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command: Command) -> None:
     key, *values = [word for word in command.words[3:] if not word.startswith("-")]
+    # With --path the word may go on into a map or a list.
+    key, _, inner_key = key.partition("[")
     if is_placeholder(key) or key in keys_of(bootstrap.settings.Settings):
         return
     models = {name: module.Settings for name, module in stacks.scenarios().items()}
     having = [name for name, model in models.items() if key in keys_of(model)]
     assert (scenario or having) and (scenario or having[0]) in having
-    if values and not (is_placeholder(values[0]) or shown_recipe(command.document, values[0])):
-        of_stack(scenario or having[0], {key: values[0]})
+    if values and not is_placeholder(values[0]):
+        value = json.dumps({inner_key.strip('"]'): values[0]}) if inner_key else values[0]
+        of_stack(scenario or having[0], {key: value})
     if "--secret" in command.words:
         assert is_secret(keys_of(models[having[0]])[key])
 

@@ -125,3 +125,50 @@ def test_a_file_whose_name_no_command_can_take_is_rejected(tmp_path: Path) -> No
     file.write_text((ROOT / "workloads/finetune/recipes/gemma-3-4b-vision.yaml").read_text())
     (text,) = problems({"llm-stacks:recipe": str(file)})
     assert "rename the file, with at most 54 letters" in text
+
+
+# Rows of one's own
+
+OWN_ROWS = ROOT / "examples" / "own-data"
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.stacks_with("wandbKey"), quick=["a4-ray"]))
+def test_rows_on_the_disk_are_in_the_bucket_before_the_training_begins(stack: str) -> None:
+    plan = plans.shipped(stack, imageUri=plans.IMAGE, recipe=str(OWN_ROWS / "my-rows.yaml"))
+    (rows,) = (item for item in plans.of_type(plan, ":BucketObject") if item.name.endswith("my-rows.jsonl"))
+    assert rows.inputs["source"]["path"] == str(OWN_ROWS / "my-rows.jsonl")
+    digest = rows.inputs["source"]["hash"][:16]
+    assert rows.inputs["name"] == f"data/sha256-{digest}/my-rows.jsonl"
+    assert rows in plans.awaited(plan, plans.run_once(plan))
+
+
+def test_the_pods_read_the_rows_from_the_storage_of_the_run() -> None:
+    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, recipe=str(OWN_ROWS / "my-rows.yaml"))
+    texts = plans.named(plan, "a4-ray-code").inputs["data"]
+    (recipe,) = (yaml.safe_load(text) for name, text in texts.items() if name.endswith(".yaml"))
+    (file,) = recipe["data"]["files"]
+    assert file.startswith("storage://data/sha256-") and file.endswith("/my-rows.jsonl")
+
+
+def test_changed_rows_are_another_run_and_equal_rows_elsewhere_the_same(tmp_path: Path) -> None:
+    names = [run_of_rows(tmp_path / folder, more) for folder, more in (("a", ""), ("b", ""), ("c", "\n"))]
+    assert names[0] == names[1] != names[2]
+
+
+def run_of_rows(folder: Path, more: str) -> str:
+    """Name of the run of the example's rows in `folder`, with some text after them."""
+    folder.mkdir()
+    for file in OWN_ROWS.iterdir():
+        (folder / file.name).write_text(file.read_text() + (more if file.suffix == ".jsonl" else ""))
+    plan = plans.previewed("a4-accelerate", {"recipe": str(folder / "my-rows.yaml")})
+    (run,) = plans.runs(plan)
+    return run
+
+
+def test_a_file_that_is_not_there_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text((OWN_ROWS / "my-rows.yaml").read_text())
+    (text,) = problems({"llm-stacks:recipe": str(tmp_path / "mine.yaml")})
+    assert text == (
+        f"recipe: data.files: there is no file {tmp_path / 'my-rows.jsonl'}; name a file beside the recipe, "
+        "or gs://BUCKET/FILE"
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ending.errors import InputError
 from finetune.__main__ import main
@@ -15,7 +16,8 @@ from finetune.tokens import NOT_TRAINED, to_tokens
 from rehearsal.run.stand_ins.bucket import Buckets
 from rehearsal.run.tiny import make_recipe, make_trainer
 
-OWN_DATA = Path(__file__).parents[2] / "docs" / "training" / "own-data.md"
+ROOT = Path(__file__).parents[2]
+PAGE, EXAMPLE = ROOT / "docs" / "training" / "own-data.md", ROOT / "examples" / "own-data"
 SOUP, DOG = {"text": "soup", "emoji": "🥣"}, {"text": "dog", "emoji": "🐶"}
 CHAT = [
     {"role": "system", "content": "Be kind."},
@@ -114,21 +116,40 @@ def test_a_file_that_does_not_exist_is_named(
         assert capsys.readouterr().err == f"error: data file {named}/rows.jsonl does not exist\n"
 
 
-def test_the_page_on_own_data_leads_to_a_dry_run(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_example_leads_to_a_dry_run_from_any_folder(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rows and the recipe that the reader copies, on a tiny model."""
-    blocks = re.findall(r"^```(json|yaml)\n(.*?)^```", OWN_DATA.read_text(), re.MULTILINE | re.DOTALL)
-    rows = next(text for kind, text in blocks if kind == "json")
-    recipe = next(
-        text for kind, text in blocks if kind == "yaml" and text.startswith("# yaml-language-server")
-    )
-    (tmp_path / "my-rows.jsonl").write_text(rows)
-    (tmp_path / "my-rows.yaml").write_text(recipe)
-    sets = [f'data.files=["{tmp_path}/my-rows.jsonl"]', f"model.name={tiny}/text-model"]
-    options = [f"--set={override}" for override in sets]
-    assert main(["local", f"--recipe={tmp_path}/my-rows.yaml", *options, "--dry-run"]) == 0
-    assert f"rows       {len(rows.splitlines())} of {tmp_path}/my-rows.jsonl" in capsys.readouterr().out
+    """The recipe's file of rows is beside the recipe, wherever the reader is."""
+    monkeypatch.chdir(tmp_path)
+    command = ["local", f"--recipe={EXAMPLE}/my-rows.yaml", f"--set=model.name={tiny}/text-model"]
+    assert main([*command, "--dry-run"]) == 0
+    assert f"rows       20 of {EXAMPLE}/my-rows.jsonl" in capsys.readouterr().out
+
+
+def test_the_page_on_own_data_shows_the_recipe_of_the_example() -> None:
+    (shown, *_) = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert yaml.safe_load(shown) == yaml.safe_load((EXAMPLE / "my-rows.yaml").read_text())
+    rows = (EXAMPLE / "my-rows.jsonl").read_text()
+    assert re.findall(r"^```json\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0] in rows
+
+
+def test_rows_that_a_stack_uploaded_are_below_the_storage_of_the_run(
+    tiny: Path, tmp_path: Path, buckets: Buckets, trained: list[Recipe]
+) -> None:
+    """After a destroy the object has another generation. Its name says that it holds the same."""
+    name = f"data/sha256-{'0123456789abcdef'}/rows.jsonl"
+    file = buckets.folder / "bucket" / name
+    file.parent.mkdir(parents=True)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    sets = [f"--set={override}" for override in of_files([f"storage://{name}"])]
+    for _ in range(2):
+        file.write_bytes(jsonl(SOUP, DOG))
+        assert main(["local", f"--recipe={recipe}", "--storage=gs://bucket", "--run=mine", *sets]) == 0
+        file.unlink()
+    record = json.loads((buckets.folder / "bucket" / "mine" / "run.json").read_text())
+    assert record["recipe"]["data"]["files"] == [f"gs://bucket/{name}"]
+    assert record["commits"]["data"] == f"gs://bucket/{name}#sha256-0123456789abcdef"
+    assert len(trained) == 2
 
 
 def test_a_data_set_may_have_configurations(tiny: Path, tmp_path: Path) -> None:

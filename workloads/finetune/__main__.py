@@ -49,6 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
             merge_run(options.folder, options.output)
             return Exit.FINISHED
         recipe = load_recipe(options.recipe, options.overrides)
+        if options.storage:
+            recipe = recipe.in_storage(options.storage)
         # Imported here because torch and Ray take many seconds to import.
         if options.dry_run:
             from finetune.dry_run import print_plan

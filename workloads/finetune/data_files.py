@@ -1,19 +1,25 @@
 """The user's own files of rows, on a disk or in a bucket: brought to this disk, known by their version."""
 
+import re
 from pathlib import Path
 
 from ending.errors import InputError
 from finetune.recipe import Data
 from finetune.storage import Folder
 
+# The folder of a file that a stack uploaded. An object that comes back after a `destroy` has another
+# generation and the same bytes.
+BY_CONTENT = re.compile(r"/(sha256-[0-9a-f]{16})/")
+
 
 def version(file: str) -> str:
-    """FILE#VERSION: of an object in a bucket its generation, of a file on a disk its checksum."""
+    """FILE#VERSION. The version of an object is its generation, that of a file on a disk its checksum."""
     folder = Folder(file)
     found = folder.first_access(folder.version)
     if found is None:
         raise InputError(f"data file {file} does not exist")
-    return f"{file}#{found}"
+    by_content = BY_CONTENT.search(file)
+    return f"{file}#{by_content[1] if by_content else found}"
 
 
 def at_hand(data: Data) -> Data:

@@ -27,6 +27,8 @@ from finetune.contradictions import contradictions, placeholder_problems
 RECIPES = Path(__file__).parent / "recipes"
 # GPU memory that a step of each recipe takes, as `make gpu-fit` computed it.
 FIT = RECIPES / "fit.json"
+# Begins the name of a data file that is below the run's --storage: a stack uploads files of the user there.
+STORAGE = "storage://"
 # Every linear layer of the language model. A vision tower keeps its weights.
 _LANGUAGE_MODEL_LAYERS = (
     r"(?!.*vision).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
@@ -100,7 +102,8 @@ class Data(_Source):
     config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
     files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
         [],
-        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE or paths.",
+        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE, or paths, "
+        "which begin at the recipe's folder. A stack uploads files of your disk to its bucket.",
     )
     split: Text = Field("train", description="The split that rows are drawn from.")
     rows: PositiveInt | None = Field(None, description="Rows to draw for training. By default all.")
@@ -285,6 +288,18 @@ class Recipe(_Section):
         sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
         return {name: source for name, source in sections.items() if source.on_hub}
 
+    def in_storage(self, storage: str) -> "Recipe":
+        """The same recipe, with the data files that a stack uploaded where they are below `storage`."""
+        files = [
+            file.replace(STORAGE, f"{storage.rstrip('/')}/", 1) if file.startswith(STORAGE) else file
+            for file in self.data.files
+        ]
+        return self.with_files(files)
+
+    def with_files(self, files: list[str]) -> "Recipe":
+        """The same recipe with other names of its data files."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"files": files})})
+
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
         """The same recipe, with its sources at these commits."""
         pinned = {
@@ -305,9 +320,22 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
         RecipeError: With every problem at once.
     """
     path = find(name_or_path, RECIPES)
-    tree = load(path)
+    tree = _with_files_beside(load(path), path.resolve().parent)
     problems = [problem for override in overrides for problem in _override(tree, override)]
     return checked(Recipe, tree, path, problems)
+
+
+def _with_files_beside(tree: Any, folder: Path) -> Any:
+    """The tree of a recipe with the paths of its data files as they are from anywhere."""
+    if not isinstance(tree, dict) or not isinstance(data := tree.get("data"), dict):
+        return tree
+    files = data.get("files")
+    if not isinstance(files, list):
+        return tree
+    paths = [
+        str(folder / file) if isinstance(file, str) and file and "://" not in file else file for file in files
+    ]
+    return {**tree, "data": {**data, "files": paths}}
 
 
 def with_defaults(tree: Any) -> Any:

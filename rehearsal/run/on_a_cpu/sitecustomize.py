@@ -63,6 +63,10 @@ ARGUMENTS = {
 }
 # And after those, by the recipe.
 OF_RECIPE = {
+    "my-rows": [  # examples/own-data, which has twenty rows
+        "--set=data.rows=16",
+        "--set=data.test_rows=4",
+    ],
     "gemma-3-4b-sql": [
         "--set=data.rows=120",  # all that there are
         "--set=training.max_length=256",

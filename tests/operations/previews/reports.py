@@ -35,4 +35,5 @@ def report(
 
 BUCKET = "gcp:storage/bucket:Bucket"
 POOL = "gcp:container/nodePool:NodePool"
+JOB = "kubernetes:batch/v1:Job"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from operations.previews import changes, comment
-from operations.previews.changes import Change, Kind, Previews, Property, StackPreview
+from operations.previews.changes import Change, Kind, Previews, Property, RunChange, StackPreview
 
 POOL = Change(
     kind=Kind.REPLACE,
@@ -69,6 +69,16 @@ def test_without_losses_there_is_no_warning_and_many_updates_are_folded_as_all_c
         assert "`labels.team`: `a` → removed" in text
         assert "<details><summary>1 created</summary>" in text
         assert ("<details><summary>9 updated</summary>" in text) == ("5 updated" not in text)
+
+
+def test_a_run_that_ends_is_in_front_and_one_that_goes_on_with_its_stack() -> None:
+    runs = (RunChange(before="old-1", after="new-2"), RunChange(before="mine", after="mine"))
+    text = rendered(replace(preview(SERVICE), runs=runs))
+    ended = "> **`l4-kueue`: the training of run `old-1` ends where it is, and run `new-2` starts.**"
+    assert 0 < text.index(ended) < text.index("| stack |")
+    assert text.index("### `l4-kueue`") < text.index("Run `mine` goes on from its newest checkpoint.")
+    deleted = rendered(replace(preview(SERVICE), runs=(RunChange(before="old-1", after=""),)))
+    assert "the training of run `old-1` ends where it is.**" in deleted
 
 
 def test_what_the_program_warns_of_stands_before_the_table() -> None:

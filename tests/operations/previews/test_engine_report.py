@@ -8,7 +8,7 @@ from operations.errors import OperationError
 from operations.previews import engine_report
 from operations.previews.changes import Change, Kind, Property, StackPreview
 from operations.previews.redaction import Redaction
-from tests.operations.previews.reports import BUCKET, CONFIG_MAP, POOL, report, step
+from tests.operations.previews.reports import BUCKET, CONFIG_MAP, JOB, POOL, report, step
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 TOKEN = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz01234567"
@@ -43,6 +43,32 @@ def test_a_replacement_is_one_change_with_what_forces_it() -> None:
         Change(kind=Kind.REPLACE, type="gcp:container:NodePool", name="pool", properties=(forced,)),
     )
     assert preview.unchanged == 7
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after", "expected"),
+    [
+        ("replace", "old-1", "new-2", [("old-1", "new-2")]),
+        ("update", "old-1", "new-2", [("old-1", "new-2")]),
+        ("replace", "old-1", "old-1", [("old-1", "old-1")]),
+        ("update", "old-1", "old-1", []),
+        ("delete", "old-1", None, [("old-1", "")]),
+        ("create", None, "new-2", []),
+        ("create-replacement", "old-1", "new-2", []),
+    ],
+)
+def test_a_run_that_ends_or_goes_on_is_read_from_the_command_of_its_job(
+    op: str, before: str | None, after: str | None, expected: list[tuple[str, str]]
+) -> None:
+    commands = (
+        lambda run: {"entrypoint": f"python -m finetune ray --run {run} --workers 16"},
+        lambda run: {"args": ["torchrun", f"--run={run}"]},
+        lambda run: {"commands": ["--run", run]},
+    )
+    for command in commands:
+        old, new = ({"spec": command(run)} if run else None for run in (before, after))
+        preview = read(report(step(op, JOB, "job", old=old, new=new)))
+        assert [(change.before, change.after) for change in preview.runs] == expected
 
 
 def test_changes_are_told_by_kind_whatever_the_engines_order() -> None:

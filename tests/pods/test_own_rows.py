@@ -1,0 +1,51 @@
+"""The example with rows of one's own, in a stack that was never up, and a second run beside the first."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from rehearsal.run.stage import Stage
+from tests import plans
+from tests.pods.conftest import Play
+
+RECIPE = "examples/own-data/my-rows.yaml"
+COMPLETE = ("Complete CompletionsReached", "Complete")
+
+
+def runs(stage: Stage) -> set[Path]:
+    """The folders of all finished runs in the buckets."""
+    return {file.parent for file in stage.around.buckets.folder.rglob("COMPLETE.json") if is_run(file.parent)}
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run's, and not that of a checkpoint."""
+    return (folder / "run.json").exists()
+
+
+def content(folder: Path) -> dict[str, str]:
+    """A digest of every file in a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+    }
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"]))
+def test_the_first_up_trains_the_rows_and_another_rate_leaves_that_run_alone(play: Play, stack: str) -> None:
+    stage = play(stack, recipe=RECIPE)
+    stage.stack.up()
+    assert stage.waits_for("the end of the first run", stage.outcome) in COMPLETE
+    (first,) = runs(stage)
+    assert (first / "model" / "config.json").exists()
+    before = content(first)
+
+    stage.stack.configure({"recipe": RECIPE, "recipeSet": '{"training": {"learning_rate": 1e-3}}'})
+    stage.stack.up()
+    assert stage.waits_for("the end of the second run", stage.outcome) in COMPLETE
+    (second,) = runs(stage) - {first}
+    assert content(first) == before
+    first_losses, second_losses = stage.losses(first.name), stage.losses(second.name)
+    assert list(first_losses) == list(second_losses)
+    assert first_losses[1] == pytest.approx(second_losses[1])
+    assert first_losses != second_losses
