@@ -4,7 +4,7 @@ import argparse
 
 
 def add_recipe_options(parser: argparse.ArgumentParser, example: str) -> None:
-    """What to train; `example` is a value that --set may replace."""
+    """Add the options that say what to train. `example` is a value that --set may replace."""
     parser.add_argument("--recipe", required=True, help="a shipped recipe's name, or the path of a YAML file")
     parser.add_argument(
         "--set",
@@ -17,7 +17,7 @@ def add_recipe_options(parser: argparse.ArgumentParser, example: str) -> None:
 
 
 def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
-    """What to train, where and for how long; `example` is a value that --set may replace."""
+    """Add the options that say what to train, where and for how long. `example` is one for --set."""
     add_recipe_options(parser, example)
     parser.add_argument("--run", help="the run's directory there; the same name resumes")
     parser.add_argument(
@@ -30,7 +30,7 @@ def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
 
 
 def count(text: str) -> int:
-    """An option's value that is a number of things."""
+    """The value of an option that counts something: a whole number of at least 1."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")

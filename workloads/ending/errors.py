@@ -1,18 +1,18 @@
-"""Errors that end a command with one line, beside a recipe's in recipe_file.py."""
+"""Errors that end a command with one line. Those of a recipe are in recipe_file.py."""
 
 from collections.abc import Iterator
 
 
 class InputError(Exception):
-    """Something that the user can correct; the message is one line and says how."""
+    """Something that the user can correct. The message is one line and says how."""
 
 
 class PassingError(Exception):
-    """Something that may have passed by the next start; the message is one line and says what."""
+    """Something that may be over by the next start. The message is one line and says what it is."""
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error in one line, or its class when it has none."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 

@@ -1,4 +1,4 @@
-"""The exit codes of both trainers, and who tries again after them."""
+"""The exit codes of both trainers, and whether a retry follows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ class Exit(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     LIMIT_REACHED = 3
-    # 128 + SIGTERM, as Kubernetes and torchrun report a process that was ended by it.
+    # 128 + SIGTERM, as Kubernetes and torchrun report a process that SIGTERM has ended.
     INTERRUPTED = 143
 
 
 class Retry(StrEnum):
-    """Whether another try follows, and what a Kubernetes Job does: the action of its podFailurePolicy."""
+    """Whether a retry follows. The value is the action of a Kubernetes Job's podFailurePolicy."""
 
     NONE = "FailJob"
-    # What a Job does without a rule.
+    # The default of a Job.
     COUNTED = "Count"
     NOT_COUNTED = "Ignore"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Meaning:
-    """What an exit code says, in words for people."""
+    """What an exit code means, in words for people."""
 
     text: str
     retry: Retry
@@ -41,5 +41,5 @@ EXIT_CODES: Final[Mapping[int, Meaning]] = {
     Exit.LIMIT_REACHED: Meaning(text="maxRunHours reached, and saved", retry=Retry.NONE),
     Exit.INTERRUPTED: Meaning(text="stopped and saved", retry=Retry.NOT_COUNTED),
 }
-# Unfinished, and no try helps until somebody changes something.
+# The run is not finished, and no retry helps until somebody changes something.
 FINAL: Final = frozenset(code for code, meaning in EXIT_CODES.items() if code and meaning.retry is Retry.NONE)

@@ -18,24 +18,24 @@ SECONDS_UNTIL_STALE = 3600.0
 
 
 class TextFiles(Protocol):
-    """Implemented by each trainer's directory of a run."""
+    """The text files of a run. Each trainer's RunFolder or Folder implements it."""
 
     def read_text(self, name: str) -> str | None:
         """The file's text, or None when there is no such file."""
         ...
 
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
-        """Replace a file; no reader sees it half written. What is written again soon is not `patient`."""
+        """Replace a file. No reader sees it half written. A write that is repeated soon is not `patient`."""
         ...
 
 
 class MetricsLog:
-    """`metrics.jsonl` of a run, written anew each time: an object in a bucket cannot be appended to."""
+    """`metrics.jsonl` of a run. Each write replaces it, since an object in a bucket cannot be appended to."""
 
     FILE = "metrics.jsonl"
 
     def __init__(self, files: TextFiles, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Keep an earlier process's lines up to `from_step`; later steps will be logged again."""
+        """Keep an earlier process's lines up to `from_step`. Later steps will be logged again."""
         self._files, self._clock = files, clock
         earlier = (files.read_text(self.FILE) or "").splitlines()
         steps = [_step(line) for line in earlier]
@@ -47,8 +47,8 @@ class MetricsLog:
         self._written = float("-inf")
 
     def append(self, values: dict[str, float]) -> None:
-        """Add a line; it is written with the next one if the last write was less than a second ago."""
-        # JSON knows no NaN.
+        """Add a line. If the last write was less than a second ago, the next line takes it along."""
+        # JSON has no NaN.
         known = {key: value if math.isfinite(value) else None for key, value in values.items()}
         self._lines.append(json.dumps(known))
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
@@ -94,7 +94,10 @@ def _step(line: str) -> int | None:
 
 
 def read_json(files: TextFiles, name: str) -> dict[str, Any]:
-    """What a file of the run says; empty when there is none. Raises InputError when it is half written."""
+    """The content of a JSON file of the run, empty when there is none.
+
+    Raises InputError when it is half written.
+    """
     try:
         return json.loads(files.read_text(name) or "{}")
     except ValueError as error:
@@ -104,7 +107,7 @@ def read_json(files: TextFiles, name: str) -> dict[str, Any]:
 
 
 def write_or_say(files: TextFiles, name: str, text: str) -> None:
-    """Replace a file that is written again soon: a failure is said, and the next write makes up for it."""
+    """Replace a file that is written again soon. A failure is printed, and the next write makes up for it."""
     try:
         files.write_text(name, text, patient=False)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Reading from the Hugging Face Hub: waits for what may pass, says what is wrong, knows commits."""
+"""Reads from the Hugging Face Hub: waits while it is in trouble, says what is wrong, finds commits."""
 
 import os
 import re
@@ -16,16 +16,16 @@ from ending.patience import PATIENCE
 
 T = TypeVar("T")
 
-# Seconds without a byte; the library's own client would wait for ever.
+# Seconds without a byte. The library's own client would wait for ever.
 TIMEOUT = httpx2.Timeout(30).as_dict()
-# Paths of what a start needs. Nobody waits for what the libraries count and look up beside that.
+# Paths of what a start needs. Nobody waits for the statistics that the libraries send.
 NEEDED = re.compile("^/api/(models|datasets)/|/resolve/")
-# What downloads large files repeats by itself, without a word and by default for 6 minutes each time.
+# The downloader of large files retries by itself, in silence and for 6 minutes by default.
 os.environ.setdefault("HF_XET_CLIENT_RETRY_MAX_DURATION", "30s")
 
 
 class Source(Protocol):
-    """A model or a data set of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
+    """A model or a data set of the Hub. `revision` is a branch, a tag, a commit, or None: the main branch."""
 
     @property
     def kind(self) -> str: ...
@@ -36,11 +36,13 @@ class Source(Protocol):
 
 
 def read(source: Source, action: Callable[[], T]) -> T:
-    """The result of `action`, which asks the Hub for a model or data set, with the patience of a start.
+    """Return the result of `action`, which asks the Hub for a model or data set. Wait as long as a start may.
 
-    Raises InputError for what the Hub refuses or does not have, PassingError when the time to wait is up.
+    Raises:
+        InputError: The Hub refuses it or does not have it.
+        PassingError: The time to wait is up.
     """
-    # A request is repeated before the libraries would do so, each in its way, in silence or for long.
+    # Each request is retried here, before the libraries retry it in their own ways, in silence or for long.
     huggingface_hub.set_client_factory(_patient_client)
     try:
         return PATIENCE.call(_named(source), action, _broke_off)
@@ -55,11 +57,11 @@ def read(source: Source, action: Callable[[], T]) -> T:
 
 
 def commits(sources: Mapping[str, Source], recorded: Mapping[str, str | None] | None) -> dict[str, str]:
-    """The commit of each source: the recorded one, or else what its revision is now.
+    """The commit of each source: the recorded one, or else the current commit of its revision.
 
-    Says in a line which revisions are another commit by now than the recorded one.
+    Prints a line for a revision that names another commit than the recorded one.
     """
-    found: dict[str, str] = {}
+    commit_of: dict[str, str] = {}
     for key, source in sources.items():
         kept = (recorded or {}).get(key)
         try:
@@ -67,12 +69,12 @@ def commits(sources: Mapping[str, Source], recorded: Mapping[str, str | None] | 
         except InputError:
             if kept is None:
                 raise
-            now = kept  # The branch is gone: what counts is whether the commit can be read.
+            now = kept  # The branch is gone. The commit may still be there.
         if kept and now != kept:
             moved = f"{_named(source)} has moved on since this run began: {kept} -> {now}"
             print(f"{moved}; the run keeps {kept}", flush=True)
-        found[key] = kept or now
-    return found
+        commit_of[key] = kept or now
+    return commit_of
 
 
 def _commit(source: Source) -> str:
@@ -87,17 +89,18 @@ def _named(source: Source) -> str:
 
 
 class _Passing(Exception):
-    """An answer that may be another one later."""
+    """The Hub's answer may be another one later. `asked` is how many seconds it wants to be left alone."""
 
     def __init__(self, response: httpx2.Response):
         super().__init__(f"{response.status_code} {response.reason_phrase}")
         limit, after = parse_ratelimit_headers(response.headers), response.headers.get("retry-after", "")
-        exhausted = limit and limit.remaining == 0
-        self.asked = limit.reset_in_seconds if limit and exhausted else int(after) if after.isdigit() else 0
+        self.asked = int(after) if after.isdigit() else 0
+        if limit and limit.remaining == 0:
+            self.asked = limit.reset_in_seconds
 
 
 class _GivenUp(BaseException):
-    """No Exception: at one of those datasets takes the rows of any other commit in its cache."""
+    """The time is up. It is no Exception: after one, datasets takes another commit's rows from its cache."""
 
     def __init__(self, error: PassingError):
         self.error = error
@@ -107,8 +110,8 @@ class _PatientClient(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if not (NEEDED.search(request.url.path) or options.get("stream")):
             return super().send(request, **options)
-        given = request.extensions.get("timeout", {})
-        request.extensions["timeout"] = {part: given.get(part) or limit for part, limit in TIMEOUT.items()}
+        timeout = request.extensions.get("timeout", {})
+        request.extensions["timeout"] = {part: timeout.get(part) or limit for part, limit in TIMEOUT.items()}
 
         def once() -> httpx2.Response:
             response = super(_PatientClient, self).send(request, **options)
@@ -118,10 +121,10 @@ class _PatientClient(httpx2.Client):
             return response
 
         # Without the query, which may hold a signature.
-        what = f"{request.method} {request.url.copy_with(query=None)}"
+        place = f"{request.method} {request.url.copy_with(query=None)}"
         try:
             return PATIENCE.call(
-                what, once, lambda error: isinstance(error, _Passing | httpx2.TransportError)
+                place, once, lambda error: isinstance(error, _Passing | httpx2.TransportError)
             )
         except PassingError as error:
             raise _GivenUp(error) from error
@@ -132,8 +135,8 @@ def _patient_client() -> httpx2.Client:
 
 
 def _broke_off(error: BaseException) -> bool:
-    """Whether a download ended half-way: its connection broke, or what downloads large files gave up."""
-    broken = any(isinstance(each, httpx2.TransportError) for each in _chain(error))
+    """Whether a download ended half-way: its connection broke, or the downloader of large files gave up."""
+    broken = any(isinstance(link, httpx2.TransportError) for link in _chain(error))
     return broken or "CAS Client Error" in str(error)
 
 
@@ -144,11 +147,11 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _problem(source: Source, error: Exception) -> str | None:
-    """What is wrong with the recipe or the token; None if it is neither."""
+    """What is wrong with the recipe or the token, or None if neither is the cause."""
     causes = list(_chain(error))
 
     def is_a(*kinds: type[BaseException]) -> bool:
-        return any(isinstance(each, kinds) for each in causes)
+        return any(isinstance(cause, kinds) for cause in causes)
 
     if is_a(errors.GatedRepoError):
         token = "the token in HF_TOKEN" if os.environ.get("HF_TOKEN") else "no token (set HF_TOKEN)"
@@ -164,8 +167,9 @@ def _problem(source: Source, error: Exception) -> str | None:
         )
     if is_a(errors.RepositoryNotFoundError, errors.HFValidationError, errors.RemoteEntryNotFoundError):
         return "cannot be found, or the token in HF_TOKEN may not see it"
-    # For a token that it knows the Hub answers 403 or 404.
-    if any(getattr(getattr(each, "response", None), "status_code", None) == 401 for each in causes):
+    # The Hub answers a token that it knows with 403 or 404.
+    responses = [getattr(cause, "response", None) for cause in causes]
+    if any(getattr(response, "status_code", None) == 401 for response in responses):
         return (
             "cannot be read, since the Hub does not know the token in HF_TOKEN; make one that reads at "
             "https://huggingface.co/settings/tokens"

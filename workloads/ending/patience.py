@@ -1,4 +1,4 @@
-"""How long one process waits for trouble to pass, all its waits together: a Hub that is down, new rights."""
+"""Waits for trouble to pass, such as a Hub that is down or a role that is new, within one limit a process."""
 
 import math
 import threading
@@ -13,7 +13,7 @@ T = TypeVar("T")
 # Seconds. A role that was just granted holds everywhere after "typically 2 minutes, potentially 7 minutes or
 # longer": https://docs.cloud.google.com/iam/docs/access-change-propagation
 LIMIT = 480.0
-# Seconds between two tries at most, unless the other side asks for more.
+# Seconds between two tries, unless the other side asks for more.
 LONGEST_PAUSE = 30.0
 # What to do about a bucket that has refused for too long.
 GOES_ON = "The next start goes on from the newest checkpoint."
@@ -21,7 +21,7 @@ BUCKET_REMEDY = f"`pulumi up --refresh` restores the bucket and its roles. {GOES
 
 
 class Patience:
-    """Counts the time that trouble costs, failed tries and pauses, once over all calls and threads."""
+    """Counts the time that failed tries and pauses cost. Calls of several threads at once count once."""
 
     def __init__(self) -> None:
         self._left, self._counted_until = LIMIT, -math.inf

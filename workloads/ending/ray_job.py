@@ -6,18 +6,18 @@ import signal
 import sys
 import time
 
-# Where Ray tells a driver that was submitted as a job about it: ray/dashboard/modules/job/job_supervisor.py.
+# The variable in which Ray describes its job to a driver: ray/dashboard/modules/job/job_supervisor.py.
 JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-# How many lost workers a run survives. Drained nodes are not counted.
+# How many lost workers a run survives. Ray does not count drained nodes.
 WORKER_FAILURES = 3
-# Seconds within which all workers must start, not Ray's 60: replacing a lost node takes many minutes.
+# Seconds within which all workers must start. Ray's 60 are too few: a lost node takes minutes to replace.
 WORKER_START_TIMEOUT = 1800
-# Ray needs a second or two.
+# Ray takes a second or two.
 SECONDS_UNTIL_STOPPED = 60
 
 
 def prepare_environment() -> None:
-    """Set, before Ray starts, what Ray Train reads from the environment."""
+    """Set the environment variables that Ray Train reads. Call it before Ray starts."""
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", str(WORKER_START_TIMEOUT))
     # Otherwise Ray shows a worker's output twice: as output and as a log record.
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
@@ -31,9 +31,10 @@ def cause(error: Exception) -> str:
 
 
 def stop_own_job(code: int) -> None:
-    """Ask Ray to stop this job, whose driver ends with `code`; returns if there is none, or Ray does not.
+    """Ask Ray to stop this job, whose driver then ends with `code`. Return if there is no job.
 
-    KubeRay sees no exit codes: a job that failed gets a new cluster, with GPUs, a stopped one gets none.
+    KubeRay does not see exit codes. It gives a failed job a new cluster with GPUs, and a stopped one none. If
+    Ray does not stop the job, print why and return.
     """
     job = json.loads(os.environ.get(JOB_CONFIG, "{}")).get("metadata", {}).get("job_submission_id")
     if job is None:

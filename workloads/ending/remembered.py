@@ -1,6 +1,6 @@
-"""What a run's directory remembers of bad input: other tries of the same submission do not look again.
+"""Bad input, remembered in a run's directory: other tries of the same submission do not look again.
 
-A new submission does, because the cause may be gone: a licence was accepted, a token changed.
+A new submission looks again, because the cause may be gone: a licence was accepted, a token changed.
 """
 
 import json
@@ -12,12 +12,12 @@ from ending.exit_codes import Exit
 from ending.files import TextFiles, read_json
 
 FILE = "ended.json"
-# A Job's manifest sets it to the Job's uid. The processes that a command starts inherit it.
+# A variable that a Job's manifest sets to the Job's uid. Processes that a command starts inherit it.
 SUBMISSION = "RUN_SUBMISSION"
 
 
 def submission() -> str:
-    """What all tries of one submission have in common: a Job, an execution on Cloud Run, or one command.
+    """An id that all tries of one Job, of one execution on Cloud Run, or of one command have in common.
 
     https://docs.cloud.google.com/run/docs/container-contract#jobs-env-vars
     """
@@ -25,13 +25,13 @@ def submission() -> str:
 
 
 def remember(files: TextFiles, reason: str) -> None:
-    """Record that this submission cannot succeed; `reason` says what to change."""
+    """Record that this submission cannot succeed. `reason` says what to change."""
     ended_at = datetime.now(UTC).isoformat(timespec="seconds")
     end = {"reason": reason, "exit_code": Exit.BAD_INPUT, "submission": submission(), "ended_at": ended_at}
     files.write_text(FILE, json.dumps(end, indent=2))
 
 
 def remembered(files: TextFiles) -> str | None:
-    """The reason why an earlier try of this submission ended, if it was bad input."""
+    """The reason that an earlier try of this submission recorded, if it ended for bad input."""
     end = read_json(files, FILE)
     return end["reason"] if end.get("submission") == submission() else None

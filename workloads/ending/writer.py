@@ -1,4 +1,4 @@
-"""Who may write a run: its newest start. And what ends a run whose loss or gradient is no number."""
+"""Only the newest start may write a run. A run ends when its loss or gradient is not a number."""
 
 import json
 import socket
@@ -15,14 +15,14 @@ NOT_FINITE = "not-finite.json"
 
 
 class Writer:
-    """This process's right to publish in a run's directory, from `begin` until a newer start begins."""
+    """The right of this process to publish in a run's directory. It ends when a newer start begins."""
 
     def __init__(self, files: TextFiles, run: str):
         self._files, self._run = files, run
         self._attempt: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Make this process the run's one writer, in place of an earlier one that may go on somewhere."""
+        """Make this process the run's writer, in place of an earlier one that may still run somewhere."""
         self._attempt = {
             "attempt": uuid4().hex,
             "submission": submission(),
@@ -32,13 +32,15 @@ class Writer:
         self._files.write_text(ATTEMPT, json.dumps(self._attempt))
 
     def replaced(self) -> BaseException | None:
-        """What to raise when a newer start has become the run's writer; no other start follows.
+        """The error to raise when a newer start has become the run's writer, else None.
 
-        A try of the same submission has been started already in place of this one; Kubernetes then ignores
-        the exit code of an interrupted pod, where that of bad input would end the Job, with the new pod.
+        The newer start may be a try of the same submission, which runs in place of this one. Then this one
+        ends as interrupted, which Kubernetes ignores. Bad input would end the Job, and the new pod with it.
         """
-        newest = read_json(self._files, ATTEMPT)
-        if not self._attempt or newest.get("attempt", self._attempt["attempt"]) == self._attempt["attempt"]:
+        if not self._attempt:
+            return None
+        newest, own_attempt = read_json(self._files, ATTEMPT), self._attempt["attempt"]
+        if newest.get("attempt", own_attempt) == own_attempt:
             return None
         reason = (
             f"run {self._run} goes on at {newest['host']}, which started it at {newest['started_at']}: "
@@ -50,24 +52,28 @@ class Writer:
         return SystemExit(Exit.INTERRUPTED)
 
     def check(self) -> None:
-        """Raise unless this process is still the writer; called before anything is published."""
+        """Raise unless this process is still the writer. Called before anything is published."""
         if end := self.replaced():
             raise end
 
 
 def not_finite(files: TextFiles, step: int, kept: str | None, rate: str) -> InputError | PassingError:
-    """What to raise when loss or gradient is not finite at `step`; recorded, since a second time is final.
+    """The error to raise when loss or gradient is not finite at `step`. A second time at this step is final.
 
-    `kept` is the newest checkpoint, and `rate` what a recipe calls its learning rate.
+    Args:
+        files: Where the step is recorded.
+        step: The step, counted from 1.
+        kept: The newest checkpoint.
+        rate: The name of the learning rate in a recipe.
     """
     record = json.dumps({"step": step})
     again = files.read_text(NOT_FINITE) == record
     files.write_text(NOT_FINITE, record)
-    what = f"loss or gradient is not finite at step {step}"
-    good = f"{kept} is kept" if kept else "no checkpoint had been saved"
+    problem = f"loss or gradient is not finite at step {step}"
+    newest = f"{kept} is kept" if kept else "no checkpoint had been saved"
     if again:
         return InputError(
-            f"{what}, for the second time with the same rows; {good}: lower {rate} or "
+            f"{problem}, for the second time with the same rows; {newest}: lower {rate} or "
             "look at the rows, with a --run of its own"
         )
-    return PassingError(f"{what}; {good}, and the next start goes on from there")
+    return PassingError(f"{problem}; {newest}, and the next start goes on from there")

@@ -2,12 +2,16 @@
 
     python -m finetune ray --recipe gemma-3-4b-vision --storage gs://BUCKET --run RUN --workers 16 \\
         --accelerator B200
+
     python -m finetune torchrun --recipe gemma-3-12b-text-to-sql --storage gs://BUCKET --run RUN --processes 8
+
     python -m finetune local --recipe path/to/recipe.yaml --storage /tmp/runs --run RUN
+
     python -m finetune local --recipe gemma-3-1b-emoji --set training.epochs=2 --dry-run
+
     python -m finetune merge gs://BUCKET/RUN model
 
-The same command again resumes from the newest complete checkpoint; a finished run is left alone.
+The same command again resumes from the newest complete checkpoint. A finished run is left alone.
 Exit codes: ending/exit_codes.py.
 """
 
@@ -31,12 +35,12 @@ from finetune.recipe import Recipe, load_recipe
 if TYPE_CHECKING:
     from finetune.checkpoint import RunFolder
 
-# How the system, safetensors and torch say so.
+# The words of the system and safetensors, and those of torch, for a full disk.
 FULL_DISK = re.compile("No space left on device|PytorchStreamWriter failed writing")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command and return the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     merge = options.command == "merge"
@@ -84,15 +88,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(recipe: Recipe, options: argparse.Namespace) -> int:
-    """Train, unless the run's directory says that it is finished, or that no try helps."""
+    """Train, unless the run's directory says that the run is finished or that no try helps."""
     from finetune.checkpoint import RunFolder
     from finetune.push import push
 
     run = RunFolder(options.storage, options.run)
-    # The first process of a container ignores signals without a handler. The drivers set others later. Not
-    # sys.exit: raised inside the library's wait for other nodes it was lost once, and the wait went on.
+    # The first process of a container ignores signals without a handler. The drivers set others later.
+    # sys.exit would not do: inside the library's wait for other nodes it was lost once, and the wait went on.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(Exit.INTERRUPTED))
-    # Of the processes that torchrun starts, the first does so for all.
+    # The first process claims the run for all that torchrun starts.
     first = int(os.environ.get("RANK", "0")) == 0
     done = run.claim(recipe, options.processes * options.nodes) if first else run.finished()
     if not done and (code := _try(recipe, run, options, first)):

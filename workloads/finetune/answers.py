@@ -1,8 +1,9 @@
-"""Answers of the trained model to held-out rows, judged: what a loss does not say."""
+"""The trained model answers held-out rows, and its answers are judged, since a loss says little of them."""
 
 import json
 import time
 from collections import Counter
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 
 # Rows that are answered together.
 BATCH = 16
-# What is counted in a text: an emoji is one grapheme and often several characters.
+# The units that are counted in a text. An emoji is one grapheme and often several characters.
 UNITS = {"emoji": r"(?!\s)\X", "text": r"\w+"}
 
 
 class Answers(TrainerCallback):
-    """Has the model answer held-out rows: each rank its share, and all get the figures.
+    """Has the model answer held-out rows. Each rank answers its share, and all get the figures.
 
-    Nothing is drawn at random, so the training goes on as it would have without.
+    Nothing is drawn at random, so the answers do not change the training that follows.
     """
 
     def __init__(self, recipe: Recipe, rows: "Dataset", run: RunFolder, progress: ShowProgress | None):
@@ -45,22 +46,23 @@ class Answers(TrainerCallback):
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
-        # After the checkpoint, so a kill costs no training; not when a stop is asked for, or at the end.
+        # After the checkpoint, so that a kill costs no training. A run that stops or ends does not wait.
         every = self._recipe.evaluation.every_steps
         if every and state.global_step % every == 0 and not control.should_training_stop:
             self.judged(others["model"], state.global_step)
 
     def judged(self, model: Any, step: int) -> dict[str, float]:
-        """Figures of the model's answers, the one that decides first; call it on every rank."""
+        """Figures of the model's answers, of which the first decides. Call it on every rank."""
         start, state, count = time.monotonic(), PartialState(), len(self._rows)
         share = ceil(count / state.num_processes)
-        # Equally many for all, since the ranks of a sharded model need each other in every step.
-        mine = [min(share * state.process_index + at, count - 1) for at in range(share)]
+        # Each rank answers equally many rows: the ranks of a sharded model need each other in every step. At
+        # the end some answer the last row again.
+        own_rows = [min(share * state.process_index + at, count - 1) for at in range(share)]
         answers: list[dict[str, Any]] = []
         for first in range(0, share, BATCH):
-            rows = self._rows.select(mine[first : first + BATCH])
+            rows = self._rows.select(own_rows[first : first + BATCH])
             answers += map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
-        answers = [answer for part in gather_object([answers]) for answer in part][:count]
+        answers = list(chain.from_iterable(gather_object([answers])))[:count]
         figures = _figures([answer["score"] for answer in answers])
         if self._progress:
             lines = (json.dumps(answer, ensure_ascii=False) for answer in answers)
@@ -69,7 +71,8 @@ class Answers(TrainerCallback):
         return figures
 
     def _replies(self, model: Any, rows: list[dict[str, Any]]) -> list[str]:
-        prompts, pictures = [[*row["prompt"], *row["completion"][:-1]] for row in rows], {}
+        prompts = [[*row["prompt"], *row["completion"][:-1]] for row in rows]
+        pictures = {}
         if self._recipe.data.image:
             pictures = {"images": [row["images"] for row in rows]}
             prompts = [*map(prepare_multimodal_messages, prompts, pictures["images"])]
@@ -80,13 +83,13 @@ class Answers(TrainerCallback):
             register_fsdp_forward_method(model, "generate")
         base = model.get_base_model()
         attention = base.config._attn_implementation
-        # The one for packs takes nothing else.
+        # The attention for packs takes nothing but packs.
         base.set_attn_implementation("sdpa")
         # The trainer turns dropout on again in its next step.
         model.eval()
-        most = self._recipe.evaluation.max_new_tokens
+        max_new_tokens = self._recipe.evaluation.max_new_tokens
         with torch.autocast(model.device.type, torch.bfloat16, self._recipe.model.precision == "bf16"):
-            tokens = model.generate(**inputs, do_sample=False, max_new_tokens=most)
+            tokens = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
         base.set_attn_implementation(attention)
         return self._processor.batch_decode(
             tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
@@ -102,10 +105,14 @@ class Answers(TrainerCallback):
 
 
 def compare(wanted: str, reply: str, units: str) -> dict[str, float]:
-    """How alike two texts are: the F1 score of their units, in any order, and 1 where all are the same."""
-    parts, given = (regex.findall(units, text.lower()) for text in (wanted, reply))
-    shared = (Counter(parts) & Counter(given)).total()
-    return {"overlap": 2 * shared / max(len(parts) + len(given), 1), "exact": float(parts == given)}
+    """How alike two texts are.
+
+    `overlap` is the F1 score of their units, in any order. `exact` is 1 when all units are the same.
+    """
+    wanted_units, reply_units = (regex.findall(units, text.lower()) for text in (wanted, reply))
+    shared = (Counter(wanted_units) & Counter(reply_units)).total()
+    overlap = 2 * shared / max(len(wanted_units) + len(reply_units), 1)
+    return {"overlap": overlap, "exact": float(wanted_units == reply_units)}
 
 
 def _figures(scores: list[dict[str, float]]) -> dict[str, float]:

@@ -1,10 +1,10 @@
 """Attention over a pack of rows that computes only the scores within each row.
 
 For a pack, transformers passes scaled_dot_product_attention a mask of all its tokens by all its tokens. A
-mask rules out the flash kernel, and with 40 rows that may not attend to each other 39 of 40 scores are
-computed for nothing. Here the pack is split into batches of rows of similar length. Each row gets its own
-copy of the prefix, which the pack holds once, and padding at its end, which no earlier token attends to
-because attention is causal.
+mask rules out the flash kernel. With 40 rows that may not attend to each other, 39 of 40 scores are computed
+for nothing. Here the pack is split into batches of rows of similar length. Each row gets its own copy of the
+prefix, which the pack holds once. It also gets padding at its end, to which no earlier token attends because
+attention is causal.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ SHORT_ROW = 128
 
 @dataclass(frozen=True)
 class _Group:
-    """A batch of rows of similar length; `longest` counts tokens, the prefix included."""
+    """A batch of rows of similar length. `longest` counts tokens, the prefix included."""
 
     rows: int
     longest: int
 
     def window(self, tokens: int | None, device: torch.device) -> torch.Tensor | None:
-        """The mask of a sliding window of `tokens`; None where no row is longer than the window."""
+        """The mask of a sliding window of `tokens`, or None when no row is longer than the window."""
         if tokens is None or self.longest <= tokens:
             return None
         seen = torch.ones(self.longest, self.longest, dtype=torch.bool, device=device)
@@ -83,9 +83,9 @@ def attend_within_rows(
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within the rows of one pack, with the signature that transformers calls.
 
-    `cu_seq_lens_q` has the bounds of the rows; the tokens before the first bound are the prefix of every row.
+    `cu_seq_lens_q` has the bounds of the rows. The tokens before the first bound are the prefix of every row.
     `query` is `[1, heads, tokens, width]`, the result `[1, tokens, heads, width]`. Raises ValueError for a
-    batch that is not one pack: its padding would be attended to.
+    batch that is not one pack: its rows would attend to its padding.
     """
     if cu_seq_lens_q is None or len(query) != 1:
         raise ValueError("this model attends within the rows of a pack, and was given none (cu_seq_lens_q)")
@@ -118,5 +118,5 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
 
 
 PACKED_ROWS = "packed_rows"
-# transformers builds a mask only for names that it has a mask function for, so it builds none for this one.
+# transformers has no mask function of this name, so it builds no mask.
 AttentionInterface.register(PACKED_ROWS, attend_within_rows)

@@ -1,4 +1,4 @@
-"""Callbacks of the trainer: saving on request, checkpoints to storage, progress, an end without figures."""
+"""Callbacks of the trainer: saving on request, checkpoints to storage, progress, an end at NaN."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,7 @@ from finetune.storage import Folder
 class SaveOnRequest(TrainerCallback):
     """When any rank is asked to save or stop, or the time is up, all ranks do so after the same step.
 
-    Where a newer start has become the run's writer, all of them end instead.
+    When a newer start has become the run's writer, all of them end instead.
 
     Attributes:
         answered: The highest request of any rank so far.
@@ -45,7 +45,7 @@ class SaveOnRequest(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        # Asked in every process, whatever the time: on Ray one that does not ask keeps the others waiting.
+        # Each process asks, even when the time is up: on Ray one that does not keeps the others waiting.
         asked = self._driver.requested()
         if self._limit.reached():
             asked = Request.STOP_AT_LIMIT
@@ -58,14 +58,14 @@ class SaveOnRequest(TrainerCallback):
             (end,) = broadcast_object_list([None if args.process_index else self._run.writer.replaced()])
             if end:
                 raise end
-        # The average since the last line would be lost with the process, and what is saved must be finite.
+        # The average since the last line would be lost with the process. Logging checks that it is finite.
         control.should_log = control.should_log or control.should_save
 
 
 class StopUnlessFinite(TrainerCallback):
-    """End the run, before it logs or saves, when loss or gradient of any rank is no finite number.
+    """End the run, before it logs or saves, when loss or gradient of any rank is not a finite number.
 
-    What an earlier step has spoilt shows in the next loss that is logged.
+    Damage of an earlier step shows in the next loss that is logged.
     """
 
     def __init__(self, run: RunFolder):
@@ -83,7 +83,7 @@ class StopUnlessFinite(TrainerCallback):
         finite = torch.tensor(figures, device=args.device).isfinite().all()
         if gather(finite[None]).all():
             return
-        # Asked by one process, since it changes the answer.
+        # One process asks, since asking changes the answer.
         end = None
         if args.process_index == 0:
             kept = self._run.newest_checkpoint()
@@ -96,8 +96,9 @@ class StopUnlessFinite(TrainerCallback):
 class SaveCheckpoints(TrainerCallback):
     """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards.
 
-    Its adapter is read again before: what did not come back as trained, or is not finite, is not kept. The
-    best so far is uploaded before a checkpoint says that it is the best, and the one before goes after that.
+    Its adapter is read again first. One that differs from the trained adapter, or is not finite, is not kept.
+    The best adapter so far is uploaded before a checkpoint says that it is the best. The previous best is
+    deleted last.
     """
 
     def __init__(self, driver: Driver, run: RunFolder):
@@ -123,14 +124,14 @@ class SaveCheckpoints(TrainerCallback):
 
 
 class StopEarly(EarlyStoppingCallback):
-    """As the library's, which warns that it does not load the best model itself."""
+    """The library's callback without its warning that it does not load the best model itself."""
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
+        """Do nothing. The library warns here."""
 
     @staticmethod
     def stopped(state: TrainerState, patience: int | None) -> bool:
-        """Whether a run with this state ended so."""
+        """Whether a run with this state has stopped early."""
         saved: Any = state.stateful_callbacks
         return patience is not None and (
             saved["StopEarly"]["attributes"]["early_stopping_patience_counter"] >= patience
@@ -138,13 +139,13 @@ class StopEarly(EarlyStoppingCallback):
 
 
 class ShowProgress(TrainerCallback):
-    """Print and write what the trainer logs; for rank 0."""
+    """Print and write what the trainer logs. Only rank 0 has this callback."""
 
     def __init__(self, log: MetricsLog, folder: Folder):
         self._log, self._folder, self._pace = log, folder, Pace(0)
 
     def show_answers(self, step: int, figures: dict[str, float], seconds: float) -> None:
-        """Of the model's answers, which took `seconds`."""
+        """Show the figures of the model's answers, which took `seconds`."""
         self._pace.leave_out(seconds)
         print(f"step {step} answers", *(f"{name} {value:.6g}" for name, value in figures.items()), flush=True)
         self._log.append({"step": step, **figures})
@@ -183,7 +184,7 @@ class ShowProgress(TrainerCallback):
 
 
 def _gather_random_states(files: Path, rank: int, ranks: int) -> None:
-    """Copy the random generators' states of all ranks into rank 0's directory, the one that is uploaded.
+    """Copy the random generators' states of all ranks into rank 0's directory, which is uploaded.
 
     With them a resumed run draws the same dropout masks, on whichever nodes it runs.
     """

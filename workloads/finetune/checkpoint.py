@@ -1,22 +1,21 @@
 """A run's directory: its files, and which of them mark something as complete.
 
-    run.json                         the recipe, the number of workers and the versions of code and libraries
-                                     that the run was started with, and the commits that model and data set
-                                     had then
-    checkpoint-00000020-<UTC time>/  a checkpoint, of one process or with a part of each; its COMPLETE.json,
-                                     written last, lists the files with sizes and checksums
-    best-00000020/                   the adapter of the best evaluation so far, marked as a checkpoint is
-    attempt.json                     the newest start, the only one that may publish
-    answers.jsonl                    the newest answers to held-out rows, where the recipe asks for some
-    metrics.jsonl                    a line per logged step, readable while the run goes on
-    tensorboard/                     TensorBoard's events, where the recipe asks for them
-    adapter/                         the final adapter
-    model/                           the base model with the adapter in it, where the recipe asks for it
-    COMPLETE.json                    written last: the run is finished, adapter/ and model/ are whole
-    pushed.json                      the commit on the Hub, where the recipe asks for a push after that
+- run.json: the recipe, the number of workers, and the versions of code and libraries of the first start, and
+  the commits of its model and data
+- checkpoint-00000020-TIME/: a checkpoint, of one process or with a part of each. Its COMPLETE.json is written
+  last and lists the files with sizes and checksums. TIME is in UTC
+- best-00000020/: the adapter of the best evaluation so far, marked in the same way
+- attempt.json: the newest start, the only one that may publish
+- answers.jsonl: the newest answers to held-out rows, if the recipe asks for some
+- metrics.jsonl: a line per logged step, readable while the run goes on
+- tensorboard/: TensorBoard's events, if the recipe asks for them
+- adapter/: the final adapter
+- model/: the base model with the adapter in it, if the recipe asks for it
+- COMPLETE.json: written when adapter/ and model/ are whole. The run is finished
+- pushed.json: the commit on the Hub, if the recipe asks for a push after that
 
-A checkpoint directory is written once and never changed: its name has the time in it, so that a second
-attempt at a step writes another directory.
+A checkpoint directory is written once and never changed. The time in its name makes a second attempt at a
+step write another directory.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ from finetune.storage import Folder
 MARKER = "COMPLETE.json"
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# Files of a checkpoint that nobody needs who loads the adapter.
+# Files of a checkpoint that loading its adapter does not need.
 NOT_OF_ADAPTER = re.compile(
     r"(optimizer|scheduler)\.pt|rng_state.*\.pth|training_args\.bin|trainer_state\.json|COMPLETE\.json"
 )
@@ -75,10 +74,10 @@ class SavedCheckpoint:
 
 
 class RunFolder:
-    """The directory of one run, the same whichever driver works in it."""
+    """The directory of one run. All drivers use it in the same way."""
 
     def __init__(self, storage: str, run: str):
-        """Raises InputError when the name cannot be that of a directory."""
+        """Raises InputError when a directory cannot have the name."""
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
         self.name = run
@@ -87,9 +86,10 @@ class RunFolder:
         self.writer = Writer(self.folder, run)
 
     def claim(self, recipe: Recipe, workers: int) -> bool:
-        """Record recipe, number of workers and versions, or compare them; True when the run is finished.
+        """Record the recipe, the number of workers and the versions, or compare them with the record.
 
-        Raises InputError as `ending.record.compare` does, and when the storage cannot be written.
+        Returns True when the run is finished. Raises InputError when the storage cannot be written, and when
+        `ending.record.compare` does.
         """
         packages = [Path(__file__).parent, Path(ending.__file__).parent]
         wanted = {
@@ -108,16 +108,17 @@ class RunFolder:
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of model and data set that the record has, or gets now.
 
-        Of files it has their versions. Raises InputError when there is no such model or data set, or when one
-        is refused.
+        The user's own files have a version in place of a commit. Raises InputError when there is no such
+        model or data set, or when the Hub refuses one.
         """
         from ending.hub import commits
 
         record = self._record() or {}
-        found = commits(recipe.sources, recorded := record.get("commits") or {})
+        recorded = record.get("commits") or {}
+        commit_of = commits(recipe.sources, recorded)
         if recipe.data.files:
-            found["data"] = recorded.get("data") or ", ".join(map(version, recipe.data.files))
-        pinned = recipe.at(found)
+            commit_of["data"] = recorded.get("data") or ", ".join(map(version, recipe.data.files))
+        pinned = recipe.at(commit_of)
         if "commits" not in record:
             if self.newest_checkpoint():
                 print(f"run {self.name} has trained without a record of commits: it keeps those of now")
@@ -125,17 +126,17 @@ class RunFolder:
         return pinned
 
     def finished(self) -> dict[str, Any]:
-        """What the run's own COMPLETE.json says; empty until it exists."""
+        """The content of the run's own COMPLETE.json, empty until it exists."""
         return self.folder.first_access(lambda: read_json(self.folder, MARKER))
 
     def ending(self, result: str, already: str = "") -> str:
-        """That the run is finished, for people, where its result is, and why it is not good if it is not."""
-        bad = self.finished().get("not_good")
-        said = f"run {self.name} is finished{already}, its {result} is in {self.folder.uri}/{result}"
-        return f"{said}, but it is not good: {bad}" if bad else said
+        """A line for people: the run is finished, where its result is, and what is not good about it."""
+        problem = self.finished().get("not_good")
+        line = f"run {self.name} is finished{already}, its {result} is in {self.folder.uri}/{result}"
+        return f"{line}, but it is not good: {problem}" if problem else line
 
     def fetch_result(self, result: str, target: Path) -> None:
-        """Download the published adapter or model; raises InputError when there is none, or not all of it."""
+        """Download the published adapter or model. Raises InputError when it is missing or not whole."""
         published = self.finished().get(result)
         if not published:
             raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
@@ -146,13 +147,13 @@ class RunFolder:
                 raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
 
     def recorded_recipe(self) -> Recipe:
-        """What a run that has begun trains, at its commits; raises InputError for another folder."""
+        """The recipe of a run that has begun, at its commits. Raises InputError for another folder."""
         if not (record := self._record()):
             raise InputError(f"{self.folder.uri} is no folder of a run: it has no run.json")
         return Recipe.model_validate(record["recipe"]).at(record.get("commits") or {})
 
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
-        """The recipe as the run would read it; as it is where the run has not begun."""
+        """The recipe at the commits that the run has recorded, if it has begun."""
         commits = (self._record() or {}).get("commits")
         return recipe.at(commits) if commits else recipe
 
@@ -164,25 +165,25 @@ class RunFolder:
         self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(record, indent=2)))
 
     def newest_checkpoint(self) -> SavedCheckpoint | None:
-        """The complete checkpoint of the highest step; those without COMPLETE.json are skipped."""
+        """The complete checkpoint of the highest step, or None. A complete one has a COMPLETE.json."""
         complete = self._complete_checkpoints()
         return complete[-1] if complete else None
 
     def save_checkpoint(self, source: Path, name: str) -> None:
-        """Upload a local checkpoint, the marker last."""
+        """Upload a local checkpoint, its marker last."""
         self.complete_checkpoint(name, self.upload_to_checkpoint(source, name))
 
     def upload_to_checkpoint(self, source: Path, name: str) -> dict[str, FileSum]:
-        """Upload one process's part of a checkpoint; returns its files with their sizes and checksums."""
+        """Upload one process's part of a checkpoint. Returns its files with their sizes and checksums."""
         return self._uploaded([path for path in sorted(source.rglob("*")) if path.is_file()], source, name)
 
     def save_best(self, checkpoint: Path, step: int) -> None:
-        """Upload the adapter of a local checkpoint, the best so far; the one before stays for now."""
+        """Upload the adapter of a local checkpoint, the best so far. The previous best stays for now."""
         best = best_at(step).name
         self.complete_checkpoint(best, self._uploaded(_adapter_in(checkpoint), checkpoint, best))
 
     def prune_best(self, step: int) -> None:
-        """Delete what save_best has uploaded but that of `step`, which a checkpoint knows by now."""
+        """Delete the best adapters of other steps. A checkpoint names that of `step` by now."""
         names = {path.split("/")[0] for path in self.folder.sizes()}
         for name in names - {best_at(step).name}:
             if name.startswith("best-"):
@@ -200,9 +201,9 @@ class RunFolder:
         self.folder.write_text(f"{name}/{MARKER}", json.dumps({"files": files}))
 
     def fetch_newest(self, target: Path) -> SavedCheckpoint | None:
-        """Download the newest checkpoint whose files are as they were saved; None where none was saved.
+        """Download the newest checkpoint whose files are as they were saved. None when none was saved.
 
-        Says which ones are damaged and takes their mark away. Raises InputError when all are.
+        Prints which checkpoints are damaged and takes their mark away. Raises InputError when all are.
         """
         damaged: dict[str, str] = {}
         for checkpoint in reversed(self._complete_checkpoints()):
@@ -216,8 +217,8 @@ class RunFolder:
                 self.folder.write_text(f"{name}/{MARKER}", json.dumps({"damaged": reason}))
             return checkpoint
         if damaged:
-            told = "; ".join(damaged.values())
-            raise InputError(f"{told}; no other is whole: restore one, or give the run another --run")
+            reasons = "; ".join(damaged.values())
+            raise InputError(f"{reasons}; no other is whole: restore one, or give the run another --run")
         return None
 
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
@@ -243,14 +244,14 @@ class RunFolder:
         return destination
 
     def prune_checkpoints(self, keep: int) -> None:
-        """Delete all checkpoints but the newest `keep`, and what killed uploads have left before these."""
+        """Delete all checkpoints but the newest `keep`, and unfinished uploads before these."""
         kept = [checkpoint.name for checkpoint in self._complete_checkpoints()[-keep:]]
         for name in {path.split("/")[0] for path in self.folder.sizes()}:
             if CHECKPOINT_NAME.fullmatch(name) and name not in kept and name < max(kept, default=""):
                 self.folder.delete(name)
 
     def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
-        """Upload a local checkpoint's adapter and the merged model, if any; then mark the run as finished."""
+        """Upload a local checkpoint's adapter and the merged model, if any. Then mark the run as finished."""
         results = {"adapter": _adapter_in(checkpoint)} | ({"model": sorted(model.iterdir())} if model else {})
         self.writer.check()
         for name, paths in results.items():
@@ -266,12 +267,12 @@ class RunFolder:
     def _complete_checkpoints(self) -> list[SavedCheckpoint]:
         present = self.folder.sizes()
         names = sorted({path.split("/")[0] for path in present if path.endswith(f"/{MARKER}")})
-        found = [(name, CHECKPOINT_NAME.fullmatch(name)) for name in names]
-        return [
-            SavedCheckpoint(name, int(match.group(1)))
-            for name, match in found
-            if match and self._is_whole(name, present)
-        ]
+        checkpoints = []
+        for name in names:
+            match = CHECKPOINT_NAME.fullmatch(name)
+            if match and self._is_whole(name, present):
+                checkpoints.append(SavedCheckpoint(name, int(match.group(1))))
+        return checkpoints
 
     def _is_whole(self, name: str, present: dict[str, int]) -> bool:
         try:
@@ -297,10 +298,10 @@ def _sum(path: Path) -> FileSum:
 
 
 def best_at(step: int) -> SavedCheckpoint:
-    """The best adapter so far, if it is that of `step`."""
+    """The best adapter so far, supposing that `step` is the best."""
     return SavedCheckpoint(f"best-{step:08d}", step)
 
 
 def checkpoint_name(step: int) -> str:
-    """The name of a checkpoint's directory; names sort by step, then by time."""
+    """The name of a new checkpoint's directory. Names sort by step, then by time."""
     return f"checkpoint-{step:08d}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"

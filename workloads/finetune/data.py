@@ -1,4 +1,4 @@
-"""Rows of a data set as conversations, split into training and test rows; pictures are decoded when used."""
+"""Rows of a data set as conversations, split into training and test rows. Pictures are decoded when read."""
 
 import os
 import re
@@ -14,16 +14,16 @@ from finetune.recipe import Data
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# What follows each other in a conversation.
+# The roles of a conversation, in order.
 ROLES = re.compile("(system )?(user assistant )+")
 
 
 def check_data(data: Data) -> None:
-    """Check the first row without downloading the rest; raises InputError when the recipe cannot use it."""
+    """Check the first row without downloading the rest. Raises InputError when the recipe cannot use it."""
     from datasets import load_dataset
 
     data = at_hand(data)
-    row = _load(data, lambda: next(iter(load_dataset(**_asked(data), streaming=True)), None))
+    row = _load(data, lambda: next(iter(load_dataset(**_load_arguments(data), streaming=True)), None))
     if row is None:
         raise InputError(f"data set {data.name} has no rows in split {data.split}")
     _check_columns(data, list(row))
@@ -32,14 +32,14 @@ def check_data(data: Data) -> None:
 def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
     """The training rows and the test rows, if any, the same in every process.
 
-    A row has `prompt`, `completion` (the last reply) and with pictures `images`, made when the row is read.
-    Rows in which a text that the recipe needs is empty are left out. Raises InputError when too few remain,
-    and for a row that is no text or no conversation.
+    A row has `prompt`, `completion` (the last reply) and, with pictures, `images`. They are computed when the
+    row is read. Rows in which a text that the recipe needs is empty are left out. Raises InputError when too
+    few remain, and for a row that is not a text or not a conversation.
     """
     from datasets import load_dataset
 
     data = at_hand(data)
-    dataset = _load(data, lambda: load_dataset(**_asked(data)))
+    dataset = _load(data, lambda: load_dataset(**_load_arguments(data)))
     _check_columns(data, dataset.column_names)
     dataset = _without_gaps(data, dataset.select_columns(data.columns))
     wanted = (data.rows or 1) + data.test_rows
@@ -79,7 +79,7 @@ def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _turns(data: Data, messages: Any) -> list[dict[str, str]]:
-    """Role and content alone; raises ValueError where these are no conversation."""
+    """Role and content of each message. Raises ValueError when they are not a conversation."""
     try:
         turns = [{part: message[part] for part in ("role", "content")} for message in messages]
         roles = "".join(f"{turn['role']} " for turn in turns)
@@ -94,13 +94,13 @@ def _turns(data: Data, messages: Any) -> list[dict[str, str]]:
 
 
 def tell_left_out(rows: int, of: int, why: str) -> None:
-    """Print how many rows are left out, if any, and why: the first process does for all."""
+    """Print how many rows are left out, if any, and why. Only the first process prints."""
     if rows and os.environ.get("RANK", "0") == "0":
         print(f"{rows:,} of {of:,} rows are left out: {why}", flush=True)
 
 
 def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
-    """The rows in which no text is empty: an empty one would appear in the prompt as the word None."""
+    """The rows in which no text is empty. An empty one would appear in the prompt as the word None."""
     whole, at = list[int](), 0
     try:
         for row in dataset.select_columns(sorted(set(data.texts))):
@@ -114,7 +114,7 @@ def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
 
 
 def _texts(data: Data, row: dict[str, Any]) -> list[Any]:
-    """What must not be empty; raises ValueError for a reply that is no text."""
+    """The texts of a row that must not be empty. Raises ValueError for a reply that is not a text."""
     if data.messages:
         messages = row[data.messages]
         return [None] if messages is None else [turn["content"] for turn in _turns(data, messages)]
@@ -135,7 +135,7 @@ def _load(data: Data, action: Callable[[], Any]) -> Any:
         try:
             return action()
         except DatasetGenerationError as error:
-            # It says nothing itself.
+            # Its own message says nothing.
             reason = error.__cause__ or error
         raise reason
 
@@ -149,7 +149,7 @@ def _load(data: Data, action: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _asked(data: Data) -> dict[str, Any]:
+def _load_arguments(data: Data) -> dict[str, Any]:
     if data.files:
         kind = "parquet" if data.files[0].endswith("parquet") else "json"
         return {"path": kind, "data_files": data.files, "split": data.split}

@@ -1,9 +1,10 @@
-"""The user's own files of rows, on a disk or in a bucket: brought to this disk, known by their version."""
+"""The user's own files of rows, on a disk or in a bucket: downloaded, and known by their version."""
 
 import re
 from pathlib import Path
 
 from ending.errors import InputError
+from ending.files import written_whole
 from finetune.recipe import Data
 from finetune.storage import Folder
 
@@ -15,15 +16,15 @@ BY_CONTENT = re.compile(r"/(sha256-[0-9a-f]{16})/")
 def version(file: str) -> str:
     """FILE#VERSION. The version of an object is its generation, that of a file on a disk its checksum."""
     folder = Folder(file)
-    found = folder.first_access(folder.version)
-    if found is None:
+    number = folder.first_access(folder.version)
+    if number is None:
         raise InputError(f"data file {file} does not exist")
     by_content = BY_CONTENT.search(file)
-    return f"{file}#{by_content[1] if by_content else found}"
+    return f"{file}#{by_content[1] if by_content else number}"
 
 
 def at_hand(data: Data) -> Data:
-    """The same with its files on this disk, named after them; raises InputError for one that has changed."""
+    """The same with its files on this disk, named after them. Raises InputError for one that has changed."""
     files = []
     for file in data.files:
         now = version(file)
@@ -41,7 +42,6 @@ def _fetched(file: str, now: str) -> str:
 
     folder, target = Folder(file), Path(HF_DATASETS_CACHE, now.removeprefix("gs://"), Path(file).name)
     if not target.exists():
-        part = target.with_name(f"{target.name}.part")
-        folder.first_access(lambda: folder.download("", part))
-        part.rename(target)
+        with written_whole(target) as part:
+            folder.first_access(lambda: folder.download("", part))
     return str(target)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Request(IntEnum):
-    """What a process was asked to do, by a signal, by Ray or by the time. The highest of all ranks counts."""
+    """What a signal, Ray or the time asks a process to do. The highest request of all ranks counts."""
 
     CONTINUE = 0
     SAVE = 1
@@ -18,13 +18,13 @@ class Driver(Protocol):
     """Implemented by each launcher. Every rank calls its methods, after the same steps."""
 
     def begin(self) -> None:
-        """Answer requests after a step from now on; called when the model is loaded."""
+        """Answer requests after a step from now on. Called when the model is loaded."""
         ...
 
     def requested(self) -> Request:
-        """What this process was asked to do; called after every step."""
+        """The request to this process so far. Called after every step."""
         ...
 
     def save_checkpoint(self, step: int, files: Path | None) -> None:
-        """Store a checkpoint. `files` is the directory with this rank's part; None for a rank without one."""
+        """Store a checkpoint. `files` is the directory of this rank's part, None if it has no part."""
         ...

@@ -1,4 +1,4 @@
-"""The figures of a run, computed without training and without the weights."""
+"""The figures of a run, computed without training and without its weights."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A run in figures: `rows` to train on, and the tokens and sequences of one epoch.
+    """A run in figures: the rows to train on, and the tokens and sequences of one epoch.
 
-    `tokens` counts every row in full; the first `prefix` tokens are the same in all rows.
+    `tokens` counts every row in full. The first `prefix` tokens are the same in all rows.
     """
 
     rows: int
@@ -33,7 +33,7 @@ class Plan:
     trainable: int
 
     def lines(self, recipe: Recipe, processes: int) -> list[str]:
-        """For people."""
+        """The plan for people, a line per subject."""
         data, training, model = recipe.data, recipe.training, recipe.model
         prefix = f"the {self.prefix} that every row begins with once a batch"
         packed = f" packed to {training.max_length} tokens, {prefix}" if training.packing else ""
@@ -52,7 +52,7 @@ class Plan:
 
 
 def print_plan(recipe: Recipe, processes: int) -> None:
-    """Print the plan of a run. Writes only the download cache; raises InputError where the run would."""
+    """Print the plan of a run. Writes only the download cache. Raises InputError where the run would."""
     from ending.hub import commits
 
     recipe = recipe.at(commits(recipe.sources, None))
@@ -95,7 +95,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
 
 
 def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]]:
-    """Made by the trainer's own collator, row by row: it alone knows how many tokens a picture takes."""
+    """The labels of each row, from the trainer's collator. It alone knows how many tokens a picture takes."""
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
     collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)

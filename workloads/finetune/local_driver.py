@@ -1,4 +1,4 @@
-"""Trains in this process, alone or under torchrun: SIGTERM and SIGINT save and stop."""
+"""Trains in this process, alone or under torchrun. SIGTERM and SIGINT save and stop."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from finetune.training import train
 
 
 def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
-    """Train in this process; returns the exit code."""
+    """Train in this process and return the exit code."""
     outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep), limit)
     if outcome.finished:
         return Exit.FINISHED
@@ -36,8 +36,8 @@ def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
 class LocalDriver:
     """Asks to save and stop on SIGTERM, and on the first SIGINT.
 
-    A process that trains alone ends at once while its model is still loading: there is nothing to save. One
-    of several goes on until all can save and stop together.
+    A process that trains alone ends at once while its model is still loading: there is nothing to save. A
+    process beside others goes on until all can save and stop together.
     """
 
     def __init__(self, run: RunFolder, keep: int):
@@ -48,7 +48,7 @@ class LocalDriver:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         # torchrun and a terminal signal the whole process group. A data loader that ended would take this
-        # process along before it has saved; loaders end with it, since each watches its parent.
+        # process along before it has saved. Loaders watch their parent and end with it.
         os.register_at_fork(after_in_child=os.setpgrp)
 
     def begin(self) -> None:

@@ -43,11 +43,11 @@ def merge_run(uri: str, target: Path) -> None:
 
 
 def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> None:
-    """Write the merged weights in bf16, and the base model's configuration and tokenizer; and try the result.
+    """Write the merged weights in bf16, the base model's configuration and its tokenizer. Try the result.
 
     An adapter that was trained on 4-bit weights is merged into the dequantized weights, not into the
-    published ones: the adapter has learned to correct the quantization's errors, and the result is the model
-    that was trained and evaluated (https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose).
+    published ones, because it has learned to correct the quantization's errors. The result is the model that
+    was trained and evaluated. https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose
     """
     import torch
     from peft import PeftModel
@@ -58,17 +58,18 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
     merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
     # Configuration, tokenizer and chat template as published, because the server's version of transformers
-    # may be another than this one; without the index of the weights, which is written anew.
-    for file in (path for pattern in MODEL_FILES for path in published.glob(pattern)):
-        if ".safetensors" not in file.name:
-            shutil.copyfile(file, target / file.name)
+    # may be another than this one. The index of the weights is written anew.
+    for pattern in MODEL_FILES:
+        for file in published.glob(pattern):
+            if ".safetensors" not in file.name:
+                shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
     verify_model(target, published, device)
 
 
 def verify_model(directory: Path, published: Path, device: "torch.device") -> None:
-    """Load a merged model and generate from it; raises RuntimeError when a server would fail."""
+    """Load a merged model and generate from it. Raises RuntimeError when a server would fail."""
     from transformers import AutoModelForCausalLM
 
     expected, written = _weights(published), _weights(directory)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The state after a logged step; loss, accuracy and gradient norm are averages since the one before."""
+    """The state after a logged step. Loss, accuracy and gradient norm are averages since the last log."""
 
     step: int
     steps: int
@@ -20,7 +20,7 @@ class Progress:
     seconds_left: float
 
     def line(self) -> str:
-        """For people."""
+        """The progress in a line for people."""
         left = int(self.seconds_left)
         return (
             f"step {self.step}/{self.steps} epoch {self.epoch:.2f} loss {self.loss:.4f} "
@@ -38,7 +38,7 @@ class Evaluation:
     eval_token_accuracy: float
 
     def line(self) -> str:
-        """For people."""
+        """The evaluation in a line for people."""
         return (
             f"step {self.step} evaluation loss {self.eval_loss:.4f} accuracy {self.eval_token_accuracy:.3f}"
         )
@@ -54,11 +54,11 @@ class Pace:
         self._tokens = 0.0
 
     def leave_out(self, seconds: float) -> None:
-        """Leave `seconds` out of the speed: they were spent on something other than training steps."""
+        """Leave `seconds` out of the speed, because they were not spent on training steps."""
         self._last += seconds
 
     def measure(self, step: int, steps: int, epoch: float, logs: Mapping[str, float]) -> Progress:
-        """Turn the trainer's log into progress; its `num_tokens` counts from the start of the process."""
+        """Turn the trainer's log into progress. Its `num_tokens` counts from the start of the process."""
         now = self._clock()
         speed = (logs["num_tokens"] - self._tokens) / max(now - self._last, 1e-9)
         left = (steps - step) * (now - self._first) / max(step - self._first_step, 1)

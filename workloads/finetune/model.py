@@ -1,4 +1,4 @@
-"""The base model and its adapter: access, download, 4-bit loading, LoRA, check that a saved adapter loads."""
+"""The base model and its adapter: access, download, 4-bit loading, LoRA, a check of the saved adapter."""
 
 import re
 from pathlib import Path
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     import torch
     from peft import LoraConfig
 
-# Only one format of the weights, and no code.
+# One format of the weights, and no code.
 MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 
 def check_model(model: Model) -> None:
-    """Download the model's configuration; raises InputError when it is absent or gated."""
+    """Download the model's configuration. Raises InputError when it is absent or gated."""
     import huggingface_hub
 
     from ending.hub import read
@@ -31,7 +31,7 @@ def check_model(model: Model) -> None:
 
 
 def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
-    """The directory with the model's files: its own, or the cache (HF_HOME) after a download."""
+    """The directory with the model's files: its own, or a download in the cache (HF_HOME)."""
     if not model.on_hub:
         return Path(model.name)
     import huggingface_hub
@@ -49,7 +49,7 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
 
 
 def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
-    """Load the frozen base model from disk onto `device`; `packed` if every batch is a pack of rows."""
+    """Load the frozen base model from disk onto `device`. `packed` if every batch is a pack of rows."""
     import torch
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
@@ -70,8 +70,8 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
             bnb_4bit_use_double_quant=True,
             bnb_4bit_compute_dtype=dtype,
         )
-    # Of a checkpoint that takes pictures this makes the whole model, for rows of text too: the adapter of
-    # another class would have other names and not load on what is published.
+    # A model that takes pictures is loaded whole, also for rows of text. The adapter of a text-only class
+    # would have other names, and would not load on the published model.
     return AutoModelForCausalLM.from_pretrained(model.name, **options)
 
 
@@ -83,7 +83,7 @@ def load_trained(model: Model, adapter: Path, device: "torch.device") -> Any:
 
 
 def load_processor(name: str, pictures: bool, revision: str | None = None) -> Any:
-    """The model's processor; for rows of text its tokenizer, because trl packs only with a tokenizer."""
+    """The model's processor, or for rows of text its tokenizer, because trl packs only with a tokenizer."""
     from transformers import AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
@@ -91,7 +91,7 @@ def load_processor(name: str, pictures: bool, revision: str | None = None) -> An
 
 
 def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":
-    """The configuration of the adapter; no weight of the base model, of that `revision`, is stored with it.
+    """The configuration of the adapter. It names the base model's `revision` and stores none of its weights.
 
     Raises InputError when no module of the base model matches it.
     """

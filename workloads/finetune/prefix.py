@@ -1,8 +1,8 @@
 """The tokens that all rows begin with go through the model once per batch, not once per row.
 
 The instructions of a prompt are the same in every row. In a causal model later tokens do not change the
-states of earlier ones, so rows that share one copy of the prefix have the same losses and gradients as rows
-with a copy each.
+states of earlier ones. So rows that share one copy of the prefix have the same losses and gradients as rows
+with their own copies.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,15 @@ def split_off_prefix(
 ) -> "tuple[list[int], Dataset, Dataset | None]":
     """The tokens that all rows begin with, and both data sets without them.
 
-    At least one token of its prompt stays in every row: in a pack the token before it belongs to another row,
-    so the first token of a row must be one that is not trained.
+    At least one token of its prompt stays in every row. In a pack the token before it belongs to another row,
+    so the first token of a row must not be trained.
     """
-    prompts = [
-        tokens[: next(at for at, label in enumerate(labels) if label != NOT_TRAINED) - 1]
-        for data in filter(None, (rows, test_rows))
-        for tokens, labels in zip(data["input_ids"], data["labels"], strict=True)
-    ]
-    # In sorted order, what the first and the last prompt share is what all of them share.
+    prompts = []
+    for data in filter(None, (rows, test_rows)):
+        for tokens, labels in zip(data["input_ids"], data["labels"], strict=True):
+            first_trained = next(at for at, label in enumerate(labels) if label != NOT_TRAINED)
+            prompts.append(tokens[: first_trained - 1])
+    # In sorted order, all prompts begin with the tokens that the first and the last begin with.
     pairs = zip(min(prompts, default=[]), max(prompts, default=[]), strict=False)
     prefix = [first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
     return prefix, _behind(prefix, rows), test_rows and _behind(prefix, test_rows)
@@ -51,7 +51,7 @@ class PrefixedBatch:
     collate: Callable[[list[dict[str, Any]]], dict[str, Any]]
 
     def __call__(self, packs: list[dict[str, Any]]) -> dict[str, "torch.Tensor"]:
-        """Tensors of `[1, prefix + tokens]`, and the rows' bounds, of which the first is the prefix's end."""
+        """Tensors of `[1, prefix + tokens]`, and the rows' bounds. The first bound is the prefix's end."""
         import torch
 
         batch = self.collate(packs)

@@ -1,4 +1,4 @@
-"""Pushes the result of a finished run to the Hugging Face Hub; whatever fails, a next start only pushes."""
+"""Pushes the result of a finished run to the Hugging Face Hub. After a failure a next start only pushes."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ PUSHED = "pushed.json"
 
 
 def check_push(training: Training) -> None:
-    """Raises InputError when there is no token for a push that is asked for."""
+    """Raises InputError when the recipe asks for a push and there is no token."""
     import huggingface_hub
 
     if training.push_to_hub and not huggingface_hub.get_token():
@@ -20,7 +20,7 @@ def check_push(training: Training) -> None:
 
 
 def push(run: RunFolder, training: Training) -> None:
-    """Push what the run has published, if the recipe asks for it and it has not been done.
+    """Push the published result, if the recipe asks for it and no start has done it.
 
     Raises InputError when the Hub refuses it, PassingError when it fails otherwise.
     """
@@ -37,9 +37,9 @@ def push(run: RunFolder, training: Training) -> None:
         except Exception as error:
             status = getattr(getattr(error, "response", None), "status_code", 500)
             refused = 400 <= status < 500 and status not in (408, 429)
-            told = f"run {run.name} is finished, and its {training.result} is not pushed to {name}"
+            problem = f"run {run.name} is finished, and its {training.result} is not pushed to {name}"
             remedy = "; HF_TOKEN must be allowed to write there, and a next start only pushes"
             kind = InputError if refused else PassingError
-            raise kind(f"{told}: {one_line(error)}{remedy}") from error
+            raise kind(f"{problem}: {one_line(error)}{remedy}") from error
     run.folder.write_text(PUSHED, json.dumps({"model": name, "commit": done.oid}))
     print(f"run {run.name}: its {training.result} is pushed to {done.commit_url}", flush=True)

@@ -1,4 +1,4 @@
-"""Training under Ray Train V2: one worker per GPU; when one is lost, all restart from a checkpoint."""
+"""Training under Ray Train V2, with one worker per GPU. When one is lost, all restart from a checkpoint."""
 
 import os
 import sys
@@ -26,9 +26,9 @@ from finetune.recipe import Recipe
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
-    """Train on `options.processes` workers; returns the exit code.
+    """Train on `options.processes` workers and return the exit code.
 
-    Raises InputError, as workers do: Ray starts them once more, and they find it remembered.
+    Raises InputError, as workers do. Ray then starts the workers once more, and they find it remembered.
     """
     prepare_environment()
     ray.init()
@@ -69,15 +69,15 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train on one worker; Ray calls it on each, and again on all after an error of one.
+    """Train on one worker. Ray calls it on every worker, and again on all after an error of one.
 
-    Returns when no other start helps, which the run's directory then says.
+    Returns when the run is finished, or when its directory says that no other start helps.
     """
     from finetune.training import train
 
     os.environ[SUBMISSION] = config["submission"]
     run = RunFolder(config["storage"], config["run"])
-    # The first look at the bucket from this node: it waits for rights that are new here.
+    # The first request to the bucket from this node. It waits for rights that are new here.
     if run.finished():
         return
     first = ray.train.get_context().get_world_rank() == 0

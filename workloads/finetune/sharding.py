@@ -18,15 +18,15 @@ from finetune.recipe import Training
 
 
 def is_sharded(training: Training) -> bool:
-    """Whether the model is sharded: the recipe asks for it and there is more than one process."""
+    """Whether the model is sharded: the recipe asks for it, and there is more than one process."""
     return training.sharding == "fsdp2" and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def sharding_arguments(training: Training) -> dict[str, Any]:
-    """The trainer's settings for sharding; empty without it.
+    """The trainer's settings for sharding, empty without it.
 
-    Activation checkpointing is the trainer's: accelerate's version for FSDP2 draws new dropout masks when it
-    recomputes a layer.
+    Activation checkpointing is left to the trainer, because accelerate's version for FSDP2 draws new dropout
+    masks when it recomputes a layer.
     """
     if not is_sharded(training):
         return {}
@@ -35,7 +35,7 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
         "fsdp_config": {
             "version": 2,
             "reshard_after_forward": True,
-            # Each process writes its own part of a checkpoint, so that none has to hold all of it.
+            # Each process writes its own part of a checkpoint, so that none must hold all of it.
             "state_dict_type": "SHARDED_STATE_DICT",
             "cpu_ram_efficient_loading": True,
         },
@@ -44,12 +44,12 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
 
 @contextmanager
 def loaded_by_one_process(sharded: bool) -> Generator[None]:
-    """Within this context one process per node reads the weights; the others receive their shards from it.
+    """In this context one process per node reads the weights, and the others receive their shards from it.
 
-    Without it each of a node's 8 processes would hold all 24 GB of a model of 12 billion parameters.
+    Otherwise each of a node's 8 processes would hold all 24 GB of a model of 12 billion parameters.
     """
     if sharded:
-        # transformers reads this variable besides the trainer's settings; `accelerate launch` would set it.
+        # transformers reads this variable too, which `accelerate launch` would set.
         os.environ["ACCELERATE_USE_FSDP"] = "true"
     try:
         yield
@@ -60,8 +60,8 @@ def loaded_by_one_process(sharded: bool) -> Generator[None]:
 def shard_by_layer(trainer: Trainer) -> None:
     """Shard by the layer classes that the model names in `_no_split_modules`.
 
-    Those that it does not contain are left out: the class of a text and vision model names the layers of both
-    parts, even when it was built without one of them.
+    The class of a text and vision model names the layers of both parts, even when the model was built without
+    one part. Names of absent layers are left out.
     """
     model: Any = trainer.model
     present = {type(module).__name__ for module in model.modules()}
@@ -86,11 +86,11 @@ def _gather_before_forward(embedding: torch.nn.Module) -> None:
 
 
 def save_gathered_adapter(model: Any, processor: Any, directory: Path) -> None:
-    """Write the trained adapter in one piece, from rank 0, beside its shards; call it on every rank.
+    """Write the trained adapter in one piece, from rank 0, beside its shards. Call it on every rank.
 
-    The trainer writes shards alone.
+    The trainer writes only shards.
     """
-    # Gathers the adapter alone; the frozen weights are not needed.
+    # Gathers the adapter without the frozen weights.
     options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
     weights = get_model_state_dict(model, options=options)
     if dist.get_rank() == 0:

@@ -49,8 +49,10 @@ class Folder:
     def first_access(self, action: Callable[[], T]) -> T:
         """Run `action`, and wait for a bucket that does not answer yet: rights and identity may be new.
 
-        Raises InputError for a bucket or directory that does not exist and a disk that cannot be used,
-        PassingError when the time to wait is up, and the OSError of a disk that is full.
+        Raises:
+            InputError: The bucket or directory does not exist, or the disk cannot be used.
+            PassingError: The time to wait is up.
+            OSError: The disk is full.
         """
         self._files = self._first
         try:
@@ -96,7 +98,7 @@ class Folder:
             return bytes(stream.read()).decode()
 
     def version(self) -> str | None:
-        """A text that changes with the bytes of a file in place of the directory; None without a file."""
+        """The version of the file in place of the directory, or None. It changes with the bytes."""
         return self._patiently(self._version)
 
     def _version(self) -> str | None:
@@ -108,7 +110,7 @@ class Folder:
             return stream.metadata()["generation"].decode()
 
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
-        """Replace a file; a `patient` write waits for a bucket that refuses access."""
+        """Replace a file. A `patient` write waits for a bucket that refuses access."""
         content = text.encode()
 
         def write(files: fs.FileSystem) -> None:
@@ -121,7 +123,7 @@ class Folder:
             write(self._hasty)
 
     def sizes(self, name: str = "") -> dict[str, int]:
-        """The size in bytes of every file under `name`, by its path there; empty when there is none."""
+        """The size in bytes of every file under `name`, by its path there. Empty when there is none."""
         base = f"{self.path}/{name}".rstrip("/")
         selector = fs.FileSelector(base, allow_not_found=True, recursive=True)
         infos = self._patiently(lambda: self._files.get_file_info(selector))
@@ -145,7 +147,7 @@ class Folder:
             self._patiently(copy)
 
     def download(self, name: str, target: Path) -> None:
-        """Copy one file to the local disk; without a name, the file in place of the directory."""
+        """Copy one file to the local disk. Without a name it is the file in place of the directory."""
         target.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self.path}/{name}".rstrip("/")
 
@@ -172,7 +174,7 @@ class Folder:
 
     @contextmanager
     def _written(self, name: str, files: fs.FileSystem) -> Generator[NativeFile]:
-        """A stream to the file, which appears when all is written; after an exception nothing is left."""
+        """A stream to the file, which appears when all is written. An exception leaves no part of it."""
         path = f"{self.path}/{name}"
         if self._local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)

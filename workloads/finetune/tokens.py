@@ -1,4 +1,4 @@
-"""Turns conversations of text into tokens, and marks which of them are trained."""
+"""Turns conversations of text into tokens, and marks the tokens that are trained."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ BATCH = 1000
 
 
 def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Dataset":
-    """`input_ids` and `labels` of conversations; rows of more than `max_length` tokens are left out.
+    """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
     A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
     is left, or when the model's chat template does not keep prompt and reply apart.
@@ -28,9 +28,7 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
             tokens = [token for part in parts for token in part]
             if max_length is None or len(tokens) <= max_length:
                 columns["input_ids"].append(tokens)
-                columns["labels"].append(
-                    [token if at % 2 else NOT_TRAINED for at, part in enumerate(parts) for token in part]
-                )
+                columns["labels"].append(_labels(parts))
     if not columns["input_ids"]:
         raise InputError(f"all {len(rows)} rows are longer than training.max_length, {max_length} tokens")
     left_out = len(rows) - len(columns["labels"])
@@ -38,8 +36,20 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
+def _labels(parts: list[list[int]]) -> list[int]:
+    """The labels of a row whose parts are, by turns, text before a reply, and the reply."""
+    labels = []
+    for at, part in enumerate(parts):
+        is_reply = at % 2 == 1
+        labels += part if is_reply else [NOT_TRAINED] * len(part)
+    return labels
+
+
 def _prompts_and_replies(batch: dict[str, list[Any]], tokenizer: Any) -> Iterator[list[list[int]]]:
-    """Of each row what precedes a reply, and the reply, by turns: the served model sees the first alone."""
+    """The tokens of each row, by turns those before a reply and those of the reply.
+
+    A served model also gets the tokens before a reply by themselves, so they are tokenized by themselves.
+    """
     rows = [
         [*_texts([*prompt, *completion], tokenizer)]
         for prompt, completion in zip(batch["prompt"], batch["completion"], strict=True)
@@ -51,7 +61,7 @@ def _prompts_and_replies(batch: dict[str, list[Any]], tokenizer: Any) -> Iterato
 
 
 def _texts(conversation: list[dict[str, str]], tokenizer: Any) -> Iterator[str]:
-    """What the chat template writes up to each reply, and each reply with the end of its turn."""
+    """The chat template's text up to each reply, and each reply with the end of its turn."""
     done = ""
     for place, message in enumerate(conversation):
         if message["role"] == "assistant":

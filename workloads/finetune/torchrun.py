@@ -1,4 +1,4 @@
-"""Training with torchrun, started from this process: one process per GPU, on one node or several."""
+"""Training with torchrun, started from this process, with one process per GPU on one node or several."""
 
 import os
 import signal
@@ -17,18 +17,17 @@ from finetune.checkpoint import RunFolder
 CLOSE = PContext.close
 # The command of each process, without its arguments.
 WORKER = ("-m", "finetune", "local")
-# Seconds between SIGTERM and SIGKILL for the processes. torchrun's default of 30 is an option only since
-# torch 2.11. It is this long because the pod's grace period limits the time of a checkpoint: Kubernetes kills
-# all processes then.
+# Seconds between SIGTERM and SIGKILL for the processes. It is this long because the pod's grace period limits
+# the time of a checkpoint: Kubernetes then kills all processes. torchrun's own option is new in torch 2.11.
 SHUTDOWN_TIMEOUT = 24 * 3600
-# Seconds within which all nodes must join: a node may have to be created and pull the image first.
+# Seconds within which all nodes must join. A new node must be created and pull the image first.
 RENDEZVOUS_TIMEOUT = 1800
 # How often a node restarts its processes because another node was lost or has come back.
 RESTARTS = 3
 
 
 def run_torchrun(run: RunFolder, options: Namespace) -> int:
-    """Train in `options.processes` processes on each of `options.nodes` nodes; returns the exit code.
+    """Train in `options.processes` processes on each of `options.nodes` nodes. Returns the exit code.
 
     With more than one node the same command runs on each, in any order, and `options.rendezvous` (HOST:PORT)
     is an address of one of them.
@@ -51,8 +50,8 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
 
     def close(context: Any, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
         CLOSE(context, death_sig, SHUTDOWN_TIMEOUT)
-        exit_codes[:] = [each.proc.returncode for each in context.subprocess_handlers.values()]
-        # torchrun would start them again, with whatever code they ended.
+        exit_codes[:] = [handler.proc.returncode for handler in context.subprocess_handlers.values()]
+        # torchrun would start them again after any exit code.
         if FINAL.intersection(exit_codes):
             sys.exit()
 
@@ -76,10 +75,10 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
 
 
 def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) -> int:
-    """Report a run whose processes were ended by a signal; returns the exit code.
+    """Report a run whose processes were ended by a signal, and return the exit code.
 
-    It is that of a failure unless each process has saved, has finished, or was ended by the signal itself,
-    before it had trained anything.
+    It says failed unless each process has saved, has finished, or was ended by the signal itself before it
+    had trained anything.
     """
     newest = run.newest_checkpoint()
     print(
@@ -95,7 +94,7 @@ def _interrupted(run: RunFolder, number: signal.Signals, exit_codes: list[int]) 
 
 
 def _exit_code(failed: ChildFailedError) -> int:
-    """The exit code of the process that failed first if it was stopped, else that of a failure."""
+    """INTERRUPTED if the process that failed first was stopped, else FAILED."""
     rank, first = failed.get_first_failure()
     if first.exitcode == Exit.INTERRUPTED:
         return first.exitcode

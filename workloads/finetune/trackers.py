@@ -1,4 +1,4 @@
-"""Trackers, which transformers reports to: whether the image has them, and how they know the run."""
+"""Trackers that transformers reports to: whether the image has them, and the names of their runs."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 def name_run(workspace: Path) -> None:
-    """Weights & Biases goes on with the run that is resumed, unless the environment says otherwise."""
+    """Make Weights & Biases continue the run that is resumed, unless the environment says otherwise."""
     defaults = {"WANDB_RUN_ID": workspace.name, "WANDB_RESUME": "allow", "WANDB_DIR": str(workspace)}
     for name, value in defaults.items():
         os.environ.setdefault(name, value)

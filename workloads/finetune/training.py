@@ -1,4 +1,4 @@
-"""The training of a recipe in one process of a run: the same on one CPU, under torchrun and under Ray."""
+"""Trains a recipe in one process of a run, in the same way on one CPU, under torchrun and under Ray."""
 
 import hashlib
 import os
@@ -36,9 +36,9 @@ from finetune.trackers import name_run
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far a run has come, in optimizer steps of all `steps`, and whether its time is up.
+    """How far a run has come, in optimizer steps, and whether its time is up.
 
-    `best` is the step whose adapter counts, and `evaluation` that of it.
+    `best` is the step whose adapter counts, and `evaluation` the evaluation of that adapter.
     """
 
     step: int
@@ -51,9 +51,10 @@ class Outcome:
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
-    """Train from the newest complete checkpoint to the end and publish the result.
+    """Train from the newest complete checkpoint to the end, and publish the result.
 
-    Or until asked to stop, or until the limit. The time of all of it counts.
+    Training also ends when the process is asked to stop, and at the limit. Loading and publishing count as
+    time that the run has trained.
     """
     workspace = _workspace(run)
     name_run(workspace)
@@ -74,12 +75,12 @@ def _train(
         newest = run.folder.first_access(run.newest_checkpoint) and run.fetch_newest(workspace)
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
-    # Local rank 0 downloads first; the other processes of the node then read the files from disk.
+    # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model)
         rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
-    # At every save PEFT would ask the Hub for the model's configuration, that of today's main branch.
+    # At every save PEFT would ask the Hub for the configuration on today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
@@ -127,17 +128,17 @@ def _train(
 
 
 class _Trainer(SFTTrainer):
-    """Averages an evaluation over its reply tokens; the library does over batches, whatever is in them."""
+    """Averages an evaluation over its reply tokens. The library averages over batches of any size."""
 
     def prediction_step(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
-        """As the library's; keeps the sum of the losses and the number of tokens."""
+        """The library's step. It also keeps the sum of the losses and the number of tokens."""
         loss, *others = super().prediction_step(model, inputs, *more, **options)
         tokens = (inputs["labels"][:, 1:] != NOT_TRAINED).sum()
         self._scored.append(self.accelerator.gather_for_metrics(torch.stack([loss * tokens, tokens])[None]))
         return loss, *others
 
     def evaluation_loop(self, *arguments: Any, **options: Any) -> Any:
-        """As the library's, with these averages."""
+        """The library's loop, with these averages."""
         self._scored = list[torch.Tensor]()
         output: Any = super().evaluation_loop(*arguments, **options)
         losses, tokens = torch.stack([scored.sum(0) for scored in self._scored]).cpu().unbind(1)
@@ -179,7 +180,7 @@ def assemble(
     test_rows: Dataset | None,
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
-    """The trainer of a recipe over conversations with pictures, or tokens that all follow the `prefix`."""
+    """The trainer of a recipe. Rows are conversations with pictures, or tokens that follow the `prefix`."""
     if recipe.training.packing:
         arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
     trainer = _Trainer(
@@ -213,7 +214,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
-        # One at a time, so that none counts twice where processes share them unevenly.
+        # One row at a time, so that none counts twice when processes share the rows unevenly.
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=training.accumulation_steps,
         learning_rate=training.learning_rate,
@@ -230,7 +231,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         dataloader_num_workers=training.loader_processes,
         dataloader_pin_memory=on_gpu,
         logging_steps=training.log_every_steps,
-        # It would show a loss that is not finite as the one before.
+        # The filter would show the previous loss in place of one that is not finite.
         logging_nan_inf_filter=False,
         # More steps than there are: evaluation at the end only.
         eval_strategy="steps" if recipe.data.test_rows else "no",
@@ -238,7 +239,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         save_strategy="steps",
         save_steps=training.save_every_steps,
         save_total_limit=1,
-        # What is published is up to this package: the library knows the checkpoints of one start alone.
+        # This package publishes the best one. The library knows only the checkpoints of one start.
         metric_for_best_model="eval_loss" if training.load_best_model_at_end else None,
         greater_is_better=False,
         restore_callback_states_from_checkpoint=training.early_stopping_patience is not None,
@@ -246,13 +247,13 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         # The loss is the average over all reply tokens of a step, across ranks and accumulated batches.
         # Averaged by batch first, a token of a short reply would count more than one of a long reply.
         average_tokens_across_devices=True,
-        # The default strategy, best fit: no row is split, and none attends to another.
+        # The default strategy, best fit, splits no row, and no row attends to another.
         packing=training.packing,
-        # Longer rows of text have been left out; rows with pictures have no limit and must not be truncated.
+        # Longer rows of text have been left out. Rows with pictures have no limit and must not be truncated.
         max_length=training.max_length,
-        # Rows with pictures are made when read: the trainer would not find `prompt` among the columns.
+        # Rows with pictures are computed when read, so the trainer would not find `prompt` among the columns.
         remove_unused_columns=False,
-        # Every step uses every weight of the adapter; looking for unused ones costs a pass over the graph.
+        # Every step uses every weight of the adapter. A search for unused ones costs a pass over the graph.
         ddp_find_unused_parameters=False,
         disable_tqdm=True,
         report_to=training.report_to or "none",
@@ -271,7 +272,7 @@ def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcom
         steps=state.max_steps,
         best=best,
         evaluation=last_evaluation(logs for logs in state.log_history if logs["step"] <= best),
-        # Whoever ends sooner without being asked to has stopped early.
+        # A run that ends sooner and was not asked to has stopped early.
         finished=state.global_step >= state.max_steps or request < Request.SAVE_AND_STOP,
         limit_reached=request == Request.STOP_AT_LIMIT,
     )

@@ -2,10 +2,12 @@
 
     python -m maxtext_driver --recipe llama3-8b --output /data --run RUN --workers 4 \\
         --topology 4x4 --accelerator TPU-V6E
+
     python -m maxtext_driver --recipe llama3-8b --topology 4x4 --dry-run
+
     python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
 
-Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint; a
+Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint. A
 finished run is left alone. Exit codes: ending/exit_codes.py.
 """
 
@@ -24,7 +26,7 @@ from ending.recipe_file import RecipeError
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
-# The plan needs no TPU, and should be shown without the libraries' notices.
+# A plan needs no TPU. It is shown without the libraries' notices.
 ENVIRONMENT_OF_DRY_RUN = {
     "JAX_PLATFORMS": "cpu",
     "TF_CPP_MIN_LOG_LEVEL": "1",
@@ -33,7 +35,7 @@ ENVIRONMENT_OF_DRY_RUN = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command and return the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.dry_run and not (options.output and options.run and options.workers):
@@ -72,13 +74,13 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
 
 
 def dry_run(arguments: list[str]) -> int:
-    """Run this command with --dry-run in another process: Ray must not fork once JAX has threads."""
+    """Run this command with --dry-run in another process, because Ray must not fork once JAX has threads."""
     command = [sys.executable, "-m", "maxtext_driver", *arguments, "--dry-run"]
     return subprocess.run(command, check=False).returncode
 
 
 def chips_of(topology: str) -> int:
-    """The number of chips of a topology, 16 for 4x4; raises InputError for anything but two numbers."""
+    """The number of chips of a topology: 16 for 4x4. Raises InputError for anything but two numbers."""
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
     if not match:
         raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")

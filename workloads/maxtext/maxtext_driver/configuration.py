@@ -1,4 +1,4 @@
-"""MaxText's own configuration for a recipe; no other module knows how MaxText reads and rejects settings.
+"""MaxText's own configuration for a recipe. Only this module knows how MaxText reads and rejects settings.
 
 Importing it imports MaxText and JAX, which takes about ten seconds.
 """
@@ -31,9 +31,9 @@ TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
 
 def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
     """The arguments of MaxText's own programs for a recipe, with those that the driver adds."""
-    converted = {WEIGHTS: ""} if recipe.weights else {}  # Where to, the driver says.
+    converted = {WEIGHTS: ""} if recipe.weights else {}  # The driver adds the folder of the weights.
     settings = {**recipe.maxtext, **converted, **from_driver, "log_config": False}
-    # MaxText looks for its tokenizers in a checkout of its sources; here they lie in the package.
+    # MaxText looks for its tokenizers in a checkout of its sources. Here they lie in the package.
     tokenizer = TOKENIZERS / str(settings.get("tokenizer_path"))
     if tokenizer.is_file():
         settings["tokenizer_path"] = str(tokenizer)
@@ -41,12 +41,12 @@ def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
 
 
 def slice_settings(chips: int) -> dict[str, Any]:
-    """Settings that make MaxText work for a slice of TPU v6e on a machine without one."""
+    """Settings with which MaxText compiles for a slice of TPU v6e on a machine without one."""
     return {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
 
 
 def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
-    """MaxText's complete configuration on `chips` chips of TPU v6e (None: on CPU), with all derived values.
+    """MaxText's complete configuration on `chips` chips of TPU v6e, or on CPU, with all derived values.
 
     No TPU is needed. Raises InputError with one line when MaxText does not know a setting or rejects it.
     """
@@ -85,25 +85,28 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
 
 
 def tflops_per_chip(config: HyperParameters) -> float:
-    """TFLOP of one step as MaxText counts them, without activations that are computed a second time."""
+    """TFLOP of one step as MaxText counts them, without recomputed activations."""
     with redirect_stdout(StringIO()):
         return calculate_tflops_training_per_device(config)[0]
 
 
 def _reason(error: BaseException) -> str:
-    """The original cause in one line; MaxText itself ends with an exit code when it rejects a setting."""
+    """The original cause in one line. MaxText itself only exits with a code when it rejects a setting."""
     while error.__context__ is not None:
         error = error.__context__
     details = getattr(error, "errors", None)
     if callable(details):  # pydantic's ValidationError lists every problem
-        found = [(".".join(map(str, each["loc"])), each["msg"]) for each in details()]
-        return "; ".join(f"{key}: {message}" if key else message for key, message in found)
+        problems = []
+        for detail in details():
+            key = ".".join(map(str, detail["loc"]))
+            problems.append(f"{key}: {detail['msg']}" if key else detail["msg"])
+        return "; ".join(problems)
     return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Hide MaxText's banner about a rejected setting; InputError has the reason."""
+    """Hide MaxText's banner about a rejected setting. InputError has the reason."""
     logging.disable(logging.CRITICAL)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Patches of MaxText's loop, which has no hooks: what is logged, when it stops, and what is saved."""
+"""Patches MaxText's loop, which has no hooks, to decide what it logs, when it stops and what it saves."""
 
 import math
 import os
@@ -24,14 +24,18 @@ from maxtext_driver.run_folder import RunFolder
 
 @contextmanager
 def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generator[None]:
-    """Log to `log`, which one host has; stop at the limit, drained, told to, and before NaN is saved."""
+    """Patch MaxText's loop within the block.
+
+    It logs to `log`, which only one host has. It saves and stops at the limit, when a host is drained, and
+    when the driver was told to end. It raises an error before a state with NaN is saved.
+    """
     stopping = False
 
     class Reporter(metric_logger.MetricLogger):
-        """Replaces MaxText's, the only place that has the figures of a step."""
+        """Replaces MaxText's logger, the only place that has the figures of a step."""
 
         def _log_training_metrics(self, metrics: dict[str, Any], step: int) -> None:
-            # Asked on every host: one that does not ask keeps the others waiting.
+            # Every host asks, since one that does not keeps the others waiting.
             drained = ray.train.get_preemption_info()
             progress = progress_of(step, self.config.steps, metrics["scalar"])
             if not (math.isfinite(progress["loss"]) and math.isfinite(progress["grad_norm"])):
@@ -54,10 +58,10 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
                 log.append({"step": step + 1, "eval_loss": loss})
 
     def save(manager: Any, step: int, state: Any, *others: Any) -> Any:
-        # The figures of this step are not known yet, and what it has spoilt must not be saved.
+        # The figures of this step are not known yet, and a state that it has damaged must not be saved.
         if not _is_finite(state):
             raise _not_finite(run, step + 1, log)
-        # All hosts end, or the others would wait for this one.
+        # All hosts end, because the others would wait for this one.
         end = run.writer.replaced() if log is not None else None
         if multihost_utils.broadcast_one_to_all(jnp.array(end is not None)):
             raise end or PassingError(f"another start of run {run.name} is its writer")
@@ -76,9 +80,13 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
 
 
 def _is_finite(state: Any) -> bool:
-    """Whether weights and optimizer have numbers alone, on all hosts."""
+    """Whether all numbers of weights and optimizer are finite, on all hosts."""
     leaves = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
-    return bool(jax.jit(lambda all_: jnp.stack([jnp.isfinite(each).all() for each in all_]).all())(leaves))
+
+    def all_finite(arrays: list[Any]) -> Any:
+        return jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
+
+    return bool(jax.jit(all_finite)(leaves))
 
 
 def _not_finite(run: RunFolder, step: int, log: MetricsLog | None) -> Exception:

@@ -1,4 +1,4 @@
-"""Published weights of the Hugging Face Hub for MaxText, and back, unrounded. Importing it takes seconds."""
+"""Converts weights of the Hugging Face Hub for MaxText and back, unrounded. The import takes seconds."""
 
 import copy
 import shutil
@@ -20,7 +20,7 @@ from maxtext_driver.run_folder import RunFolder
 
 
 def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
-    """Store what a new run starts from; raises InputError for weights of another model."""
+    """Store the weights that a new run starts from. Raises InputError for weights of another model."""
     name, folder = recipe.maxtext["model_name"], _downloaded(recipe, "*.json", "*.safetensors")
     arguments = _arguments(recipe, base_output_directory=str(run.weights), run_name=run.name)
     published = AutoConfig.from_pretrained(folder)
@@ -34,7 +34,7 @@ def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
 
 
 def export(recipe: Recipe, run: RunFolder) -> None:
-    """Write the end result as transformers loads it, with the tokenizer of the weights it started from."""
+    """Write the result in the form that transformers loads, with the tokenizer of the published weights."""
     tokenizer = _downloaded(recipe, "config.json", "*token*")
     flags.FLAGS(["", "--override_model_architecture", f"--hf_model_path={tokenizer}"])
     checkpoint = run.path / "checkpoints" / str(run.steps_saved() - 1) / "items"
@@ -52,9 +52,12 @@ def _downloaded(recipe: Recipe, *files: str) -> str:
 
 
 def _arguments(recipe: Recipe, **settings: Any) -> list[str]:
-    """A converter's: the recipe's own, on whatever devices there are."""
+    """The arguments of a converter: the recipe's settings, divided over all devices of this process."""
     on_cpu = {"hardware": "cpu", "attention": "dot_product", "skip_jax_distributed_system": True}
     divided = {key: 1 for key in recipe.maxtext if key.startswith(("ici_", "dcn_"))}
     arguments = maxtext_arguments(recipe, **{**on_cpu, **divided, "ici_fsdp_parallelism": -1, **settings})
-    # This one the converter reads as it stands.
-    return [each.replace('"', "") if each.startswith("model_name=") else each for each in arguments]
+    # The converter reads the model's name with its quotes.
+    return [
+        argument.replace('"', "") if argument.startswith("model_name=") else argument
+        for argument in arguments
+    ]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-# A step's figures by MaxText's names. Seconds are wall time, speeds those of one chip; TFLOP/s are counted as
-# MaxText does, without recomputed activations.
+# A step's figures and MaxText's names of them. Seconds are wall time, and speeds are per chip. TFLOP/s are
+# MaxText's count, without recomputed activations.
 FIGURES = {
     "loss": "learning/loss",
     "learning_rate": "learning/current_learning_rate",
@@ -20,7 +20,7 @@ def progress_of(step: int, steps: int, scalars: Mapping[str, float]) -> dict[str
 
 
 def line(progress: Mapping[str, float]) -> str:
-    """The same for people."""
+    """The progress in a line for people."""
     left = int((progress["steps"] - progress["step"]) * progress["seconds"])
     return (
         "step {step}/{steps} loss {loss:.4f} lr {learning_rate:.2e} grad_norm {grad_norm:.3f} "

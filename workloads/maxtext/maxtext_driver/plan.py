@@ -5,7 +5,7 @@ from maxtext_driver.recipe import Recipe
 
 
 def print_plan(recipe: Recipe, chips: int | None) -> None:
-    """Print the plan of a run; without chips that of one process on CPU.
+    """Print the plan of a run on `chips`, or in one process on CPU.
 
     Raises InputError when MaxText rejects a setting.
     """

@@ -1,4 +1,4 @@
-"""Training under Ray Train's JaxTrainer: one worker per host; when one is lost, all restart."""
+"""Trains under Ray Train's JaxTrainer, with one worker per host. When one is lost, all restart."""
 
 import signal
 import sys
@@ -22,12 +22,15 @@ from maxtext_driver.worker import train_on_worker
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
-    """Train on the workers of `placement`, `max_hours` at most; returns the exit code.
+    """Train on the workers of `placement`, for `max_hours` at most, and return the exit code.
 
-    Ray does not count a SIGTERM that makes the workers save and return: they are started again here, unless
-    it was this process that got it, as from `ray job stop`.
-    Raises InputError, before it requests any worker, when the slice has another number of hosts or the run
-    another recipe or slice; later, when a worker found the input to be wrong. PassingError when they failed.
+    A SIGTERM to a worker makes all workers save and return, which Ray does not count as a failure. They are
+    started again here. A SIGTERM to this process, as from `ray job stop`, ends the run.
+
+    Raises:
+        InputError: The slice has another number of hosts, or the run another recipe or slice. This is checked
+            before any worker is requested. Or a worker found that the input is wrong.
+        PassingError: The workers failed.
     """
     scaling = _scaling(placement)
     ended = run.first_access(lambda: _ended(recipe, run, placement, max_hours))
@@ -38,7 +41,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     prepare_environment()
     ray.init(ignore_reinit_error=True)
     (run.path / STOP).unlink(missing_ok=True)
-    # After ray.init, which sets one that ends the process.
+    # After ray.init, whose own handler ends the process.
     signal.signal(signal.SIGTERM, lambda *_: run.write_text(STOP, ""))
     if recipe.weights and not (run.steps_saved() or (run.weights / "0").exists()):
         _convert(recipe, run)
@@ -69,9 +72,9 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
 
 
 def _convert(recipe: Recipe, run: RunFolder) -> None:
-    """Published weights before a run, the end result after it: by a host, which has the memory, on CPUs."""
+    """Convert published weights before a run, or its result after it, on the CPUs of a host."""
     environment = _environment(recipe, Placement(workers=1))
-    # A weight is stored in as many pieces, of which hosts read some; what is exported lies on each.
+    # A weight is stored in as many pieces as there are devices, of which a host reads some. An export has all.
     devices = 1 if run.finished() else 16
     environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={devices}"
 
@@ -112,7 +115,7 @@ def _trainer(
 
 
 def _ended(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None) -> int | None:
-    """Claim the run; the exit code where it trains no more."""
+    """Claim the run. Returns the exit code of a run that does not train any more, else None."""
     run.claim(recipe, placement)
     if not run.finished() and run.steps_saved() >= recipe.steps:
         # A worker was lost between the last checkpoint and the marker.
@@ -129,7 +132,7 @@ def _limit_reached(run: RunFolder, max_hours: float | None) -> int:
 
 
 def _scaling(placement: Placement) -> ScalingConfig:
-    """What Ray reserves; raises InputError when the slice has another number of hosts."""
+    """The hosts that Ray reserves. Raises InputError when the slice has another number of them."""
     if placement.topology is None:
         return ScalingConfig(num_workers=placement.workers)
     try:
@@ -153,6 +156,6 @@ def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:
         # cpu too, because that backend holds activations that are moved to the host.
         "JAX_PLATFORMS": "tpu,cpu" if placement.topology else "cpu",
         SUBMISSION: submission(),
-        # Only warnings and errors of XLA, which logs much about its coordination service.
+        # Warnings and errors alone, since XLA logs much about its coordination service.
         "TF_CPP_MIN_LOG_LEVEL": "1",
     }

@@ -1,6 +1,6 @@
 """Recipes: MaxText's own settings and the compiler's flags for one training, read from YAML.
 
-Nothing heavy is imported here. Whether MaxText knows a setting is for MaxText to say: `configuration`.
+Nothing heavy is imported here. The module `configuration` asks MaxText whether it knows a setting.
 """
 
 import re
@@ -15,7 +15,7 @@ from ending.recipe_file import RecipeError, checked, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
 
-# Settings that come from the command line or follow from it.
+# Settings that the driver derives from its command line.
 DRIVER_SETTINGS = frozenset(
     {
         *("base_config", "base_output_directory", "compile_topology", "compile_topology_num_slices"),
@@ -23,23 +23,23 @@ DRIVER_SETTINGS = frozenset(
         *("run_name", "skip_jax_distributed_system"),
     }
 )
-# What MaxText takes, and does something else with than one thinks.
+# Settings that MaxText accepts, and that do not do what their names say.
 MISLEADING_SETTINGS = {
-    # It reaches a compilation that training does not use; libtpu_flags reach both.
+    # It reaches a compilation that training does not use. libtpu_flags reach both.
     "compile_xla_flags": "has no effect on the trained step; use libtpu_flags",
     "hf_path": "is read at any commit, by the hf pipeline from the first row at every start; set "
     "dataset_type: grain and grain_train_files: hf://datasets/ORGANIZATION/NAME/FILES",
 }
-# The setting that may name published weights on the Hub; all others name data sets.
+# The setting that may name published weights on the Hub. All others name data sets.
 WEIGHTS = "load_parameters_path"
-# What is named there: its kind, its name, and a revision where there is one.
+# How a setting names a source on the Hub: its kind, its name, and perhaps a revision.
 _NAME = r"([\w.-]+/[\w.-]+)(?:@(refs/(?:convert|pr)/\w+|[^/@]+))?"
 DATA_SET = re.compile(f"(hf://datasets/){_NAME}(?=/)")
 ON_THE_HUB = defaultdict(lambda: DATA_SET, {WEIGHTS: re.compile(f"^(hf://)(?!datasets/){_NAME}$")})
 
 
 class Source(NamedTuple):
-    """A data set or model of the Hub; `revision` is a branch, a tag or a commit, None the main branch."""
+    """A data set or model of the Hub. `revision` is a branch, a tag, a commit, or None: the main branch."""
 
     name: str
     revision: str | None
@@ -89,7 +89,7 @@ class Recipe(BaseModel):
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a process that compiles or trains it, set before libtpu is loaded."""
+        """The environment of a process that compiles or trains the recipe, set before libtpu is loaded."""
         return {
             "LIBTPU_INIT_ARGS": " ".join(self.libtpu_flags),
             # Otherwise MaxText has XLA dump every program that it compiles.
@@ -100,12 +100,13 @@ class Recipe(BaseModel):
 
     @property
     def sources(self) -> dict[str, Source]:
-        """What is read from the Hub, by how the settings name it."""
-        return {
-            found[0]: Source(found[2], found[3], "model" if key == WEIGHTS else "dataset")
-            for key, value in self.maxtext.items()
-            for found in ON_THE_HUB[key].finditer(str(value))
-        }
+        """The data sets and weights on the Hub, by the text with which the settings name them."""
+        sources = {}
+        for key, value in self.maxtext.items():
+            kind = "model" if key == WEIGHTS else "dataset"
+            for match in ON_THE_HUB[key].finditer(str(value)):
+                sources[match[0]] = Source(match[2], match[3], kind)
+        return sources
 
     @property
     def weights(self) -> Source | None:
@@ -113,16 +114,16 @@ class Recipe(BaseModel):
         return self.sources.get(str(self.maxtext.get(WEIGHTS)))
 
     def at(self, commits: Mapping[str, str]) -> "Recipe":
-        """The same with these commits of its sources."""
+        """The recipe with these commits of its sources."""
         settings = {
-            key: ON_THE_HUB[key].sub(lambda found: f"{found[1]}{found[2]}@{commits[found[0]]}", value)
+            key: ON_THE_HUB[key].sub(lambda match: f"{match[1]}{match[2]}@{commits[match[0]]}", value)
             for key, value in self.maxtext.items()
             if isinstance(value, str)
         }
         return self.model_copy(update={"maxtext": self.maxtext | settings})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as they are written beside a run."""
+        """The recipe in plain values, for the record of a run."""
         return {"maxtext": dict(self.maxtext), "libtpu_flags": list(self.libtpu_flags)}
 
 
@@ -162,7 +163,7 @@ def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _joined(below: Any, own: Any) -> Any:
-    """Settings or flags on top of others; what is neither is left for the model to reject."""
+    """Settings or flags on top of others. The pydantic model rejects anything else."""
     if isinstance(below, dict) and isinstance(own, dict):
         return {**below, **own}
     return [*below, *own] if isinstance(below, list) and isinstance(own, list) else own

@@ -1,16 +1,16 @@
 """A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
-run.json            the recipe, the workers, the slice and the versions of code and libraries that the run
-                    was started with, and the commits that its data and published weights had then
-checkpoints/<n>/    Orbax checkpoints; <n> counts steps from 0; a directory without a suffix is complete
-attempt.json        the newest start, the only one that may publish
-metrics.jsonl       a line per step, readable while the run goes on
-ray/                files of Ray Train
-weights/            published weights, as MaxText reads them
-hugging-face/       the end result, as transformers loads it
-stop                whether the driver was told to end, and asks the hosts to save
-time.json           the seconds that the run has trained, see ending/time_limit.py
-COMPLETE.json       written last: the run is finished
+- run.json: recipe, workers, slice and the versions of code and libraries of the first start, and the commits
+  of its data and published weights
+- checkpoints/N/: Orbax checkpoints. N counts steps from 0. A directory without a suffix is complete
+- attempt.json: the newest start, the only one that may publish
+- metrics.jsonl: a line per step, readable while the run goes on
+- ray/: files of Ray Train
+- weights/: published weights in MaxText's form
+- hugging-face/: the result, in the form that transformers loads
+- stop: exists when the driver was told to end and asks the hosts to save
+- time.json: the seconds that the run has trained, see ending/time_limit.py
+- COMPLETE.json: written last. The run is finished
 """
 
 import errno
@@ -43,14 +43,14 @@ LIBRARIES = ("flax", "grain", "jax", "libtpu", "maxtext", "orbax-checkpoint", "r
 MAY_CHANGE = frozenset(
     {"checkpoint_period", "libtpu_flags", "log_period", "max_num_checkpoints_to_keep", "remat_policy"}
 )
-# What GCS FUSE makes of 401 and 403, of a request that took too long, and of other refusals; 404 is ENOENT.
-# https://github.com/GoogleCloudPlatform/gcsfuse, internal/fs/wrappers/error_mapping.go
+# The errors of GCS FUSE for 401 and 403, for a request that took too long, and for other refusals. 404 is
+# ENOENT. https://github.com/GoogleCloudPlatform/gcsfuse, internal/fs/wrappers/error_mapping.go
 MAY_PASS = (errno.EACCES, errno.ECANCELED, errno.EIO)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where a run takes place: the number of worker processes, and the TPU slice, None for CPU."""
+    """Where a run takes place: the number of worker processes, and the TPU slice or None for CPU."""
 
     workers: int
     topology: str | None = None
@@ -61,7 +61,7 @@ class RunFolder:
     """The directory of one run."""
 
     def __init__(self, output: Path, run: str):
-        """Raises InputError when the name cannot be that of a directory, or `output` is not one."""
+        """Raises InputError when a directory cannot have the name, or `output` is not a directory."""
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
         self.name = run
@@ -73,7 +73,7 @@ class RunFolder:
             raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
 
     def first_access(self, action: Callable[[], T]) -> T:
-        """Run `action`; waits for a bucket that does not answer, or not yet: rights and identity may be new.
+        """Run `action`, and wait for a bucket that does not answer yet: rights and identity may be new.
 
         Raises InputError for files that cannot be used, and PassingError when the time to wait is up.
         """
@@ -110,24 +110,24 @@ class RunFolder:
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of its sources that the record has, or gets now.
 
-        Raises InputError when there is no such data set or model, or when it is refused.
+        Raises InputError when there is no such data set or model, or when the Hub refuses it.
         """
         if not recipe.sources:
             return recipe
         from ending.hub import commits
 
         record = self.first_access(self._record)
-        found = commits(recipe.sources, record.get("commits"))
+        commit_of = commits(recipe.sources, record.get("commits"))
         if "commits" not in record:
-            text = json.dumps({**record, "commits": found}, indent=2)
+            text = json.dumps({**record, "commits": commit_of}, indent=2)
             self.first_access(lambda: self.write_text(RECORD, text))
-        return recipe.at(found)
+        return recipe.at(commit_of)
 
     def _record(self) -> dict[str, Any]:
         return json.loads(self.read_text(RECORD) or "{}")
 
     def steps_saved(self) -> int:
-        """The steps after which the newest complete checkpoint was saved; 0 without one."""
+        """The steps after which the newest complete checkpoint was saved, 0 without one."""
         folder = self.path / "checkpoints"
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         # Orbax writes under a name with a suffix and renames the directory when it is complete.
@@ -139,13 +139,13 @@ class RunFolder:
         return file.read_text() if file.exists() else None
 
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
-        """Replace a file of the directory; no reader sees it half written."""
+        """Replace a file of the directory. No reader sees it half written."""
         del patient  # GCS FUSE decides how often it asks the bucket.
         with written_whole(self.path / name) as part:
             part.write_text(text)
 
     def told_to_stop(self) -> bool:
-        """Whether the driver asks the hosts to save and return; not, while the bucket does not answer."""
+        """Whether the driver asks the hosts to save and return. False while the bucket does not answer."""
         with suppress(OSError):
             return (self.path / STOP).exists()
         return False

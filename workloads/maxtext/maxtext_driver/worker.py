@@ -1,4 +1,4 @@
-"""Runs on every worker: MaxText's own training program, with this package's metrics."""
+"""Runs MaxText's own training program on every worker, with this package's metrics."""
 
 import os
 import socket
@@ -17,17 +17,17 @@ from maxtext_driver.run_folder import RECORD, Placement, RunFolder
 
 
 def train_on_worker(config: dict[str, Any]) -> None:
-    """Train to the end, the limit or a SIGTERM, or raise; Ray then restarts all workers.
+    """Train to the end, the limit or a SIGTERM. After an error Ray restarts all workers.
 
-    When a node is drained, save, and wait until Ray restarts them, which it does not count. After a SIGTERM
-    to a host return, and the driver starts all again.
+    When a node is drained, save and wait until Ray restarts all workers, which it does not count. After a
+    SIGTERM to a host, return: the driver then starts all workers again.
     """
     recipe: Recipe = config["recipe"]
     placement: Placement = config["placement"]
     run = RunFolder(Path(config["output"]), config["run"])
     rank = ray.train.get_context().get_world_rank()
     print(f"worker {rank} is process {os.getpid()} on {socket.gethostname()}", flush=True)
-    # The first look at the bucket from this host: it waits for rights that are new here.
+    # The first request to the bucket from this host. It waits for rights that are new here.
     if not run.first_access((run.path / RECORD).exists):
         raise RuntimeError(f"{run.path} is not the driver's; every host must mount the same bucket there")
     limit = TimeLimit(run, config["max_run_hours"], counts=rank == 0)
@@ -73,13 +73,13 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         print(f"training from step {saved} of {recipe.steps} on {jax.device_count()} chips", flush=True)
     arguments = maxtext_arguments(
         recipe,
-        # MaxText takes the run's own checkpoint where there is one.
+        # MaxText prefers the run's own checkpoint.
         **({WEIGHTS: str(run.weights / "0" / "items")} if recipe.weights else {}),
         hardware="tpu" if placement.topology else "cpu",
         base_output_directory=str(run.output),
         run_name=run.name,
         enable_checkpointing=True,
-        # At a SIGTERM to one of them all hosts save after the same step.
+        # At a SIGTERM to one host all hosts save after the same step.
         enable_autocheckpoint=True,
         # Ray has done so already.
         skip_jax_distributed_system=True,
@@ -89,7 +89,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         try:
             pre_train.main(arguments)
         except RuntimeError as error:
-            # MaxText's, around what ends a save.
+            # MaxText wraps the error that ends a save.
             if isinstance(error.__cause__, InputError | PassingError):
                 raise error.__cause__ from None
             raise
