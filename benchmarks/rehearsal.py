@@ -1,8 +1,8 @@
-"""How long a preview and a rehearsal take, as ratios of one run on one machine.
+"""Measures how long a preview and a rehearsal take, as ratios of one run on one machine.
 
     python -m benchmarks.rehearsal
 
-Every measurement is a process of its own, so that each includes its imports. The two kinds of preview
+Every measurement is a process of its own, so that it includes its imports. The two kinds of preview
 alternate, so that other load on the machine affects both.
 """
 
@@ -18,7 +18,7 @@ STACK: Final = "a4-ray"
 
 
 def _empty_program() -> None:
-    """Touches only the SDK modules that the stack uses; the SDKs load a module at its first use."""
+    """Use only the SDK modules that the stack uses. The SDKs load a module at its first use."""
     import pulumi_gcp as gcp
     import pulumi_kubernetes as kubernetes
 

@@ -1,1 +1,1 @@
-"""Compiles a recipe for a TPU topology on a CPU: memory of a chip, and traffic between the chips."""
+"""Compiles a recipe for a TPU topology on a CPU, for the memory of a chip and the traffic between chips."""

@@ -1,8 +1,8 @@
-"""Compile a recipe and the tutorial's for a TPU v6e slice, without one, and check the recipe's limits.
+"""Compile a recipe and the tutorial's for a TPU v6e slice, without a TPU, and check the recipe's limits.
 
     python -m benchmarks.tpu_compile --recipe llama3-8b --set per_device_batch_size=8
 
-Exit codes: 0 within all limits, 1 over one or rejected by the compiler, 2 the input is wrong.
+Exit codes: 0 within all limits, 1 over a limit or rejected by the compiler, 2 the input is wrong.
 """
 
 import argparse
@@ -29,16 +29,16 @@ PYTHONPATH = os.pathsep.join(str(ROOT / path) for path in ("", "workloads", "wor
 
 
 class CompilerError(Exception):
-    """The TPU compiler rejects the program; the message is its reason in one line."""
+    """The TPU compiler rejects the program. The message is its reason in one line."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command and return the exit code."""
     options = make_parser().parse_args(arguments)
     try:
         chips = chips_of(options.topology)
-        mine = " ".join((options.recipe, *options.overrides))
-        recipes = {mine: load_recipe(options.recipe, options.overrides), TUTORIAL: load_recipe(TUTORIAL)}
+        own_name = " ".join((options.recipe, *options.overrides))
+        recipes = {own_name: load_recipe(options.recipe, options.overrides), TUTORIAL: load_recipe(TUTORIAL)}
         compiled = []
         for name, recipe in recipes.items():
             print(f"compiling {name} for {chips} chips of v6e, some minutes", file=sys.stderr, flush=True)
@@ -53,20 +53,20 @@ def main(arguments: list[str] | None = None) -> int:
     mine, other = compiled[0], compiled[-1]
     for line in (*table(mine, other), *summary(mine, other)):
         print(line)
-    bars = missed(mine, other)
-    for bar in bars:
-        print(f"missed: {bar}", file=sys.stderr)
-    return Exit.FAILED if bars else Exit.FINISHED
+    problems = missed(mine, other)
+    for problem in problems:
+        print(f"missed: {problem}", file=sys.stderr)
+    return Exit.FAILED if problems else Exit.FINISHED
 
 
 def compile_in_process(recipe: Recipe, chips: int) -> Figures:
-    """The figures of a recipe; raises CompilerError with the last line of the compiler's output."""
+    """The figures of a recipe. Raises CompilerError with the last line of the compiler's output."""
     environment = {
         **os.environ,
         **recipe.environment,
         "PYTHONPATH": PYTHONPATH,
         "JAX_PLATFORMS": "cpu",
-        # Without a TPU there is no metadata server to ask, and nothing that the lock would protect.
+        # Without a TPU there is no metadata server to ask, and no TPU that the lock would protect.
         "TPU_SKIP_MDS_QUERY": "1",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "true",
         "TRANSFORMERS_VERBOSITY": "error",

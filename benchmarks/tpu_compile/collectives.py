@@ -1,9 +1,12 @@
 """Counts the bytes that a compiled program sends between chips, from its HLO text.
 
-The count is of the bytes that one of n chips receives over its links in one run of the program, with the ring
-algorithm: (n-1)/n of the result of an all-gather, (n-1)/n of the operand of a reduce-scatter or all-to-all,
-twice that of an all-reduce, and the whole operand of a collective-permute. What is in a loop counts once per
-iteration.
+It counts the bytes that one of n chips receives over its links in one run of the program, with the ring
+algorithm. An instruction in a loop counts once per iteration.
+
+- all-gather: (n-1)/n of the result
+- reduce-scatter, all-to-all: (n-1)/n of the operand
+- all-reduce: twice as much
+- collective-permute: the whole operand
 """
 
 import re
@@ -17,7 +20,7 @@ KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective
 
 
 def received_bytes(program: Program, chips: int, name: str = "") -> dict[str, int]:
-    """The bytes that one chip receives in one run, of the program or of one computation, by kind.
+    """The bytes that one chip receives in one run of the program, or of one computation, by kind.
 
     Raises UnreadableProgram for a loop whose number of rounds cannot be read, an unknown type or group.
     """
@@ -29,7 +32,7 @@ def received_bytes(program: Program, chips: int, name: str = "") -> dict[str, in
 
 
 def received(inside: str, instruction: Instruction, chips: int) -> tuple[str, int]:
-    """Kind and bytes of an instruction of the computation `inside`; no bytes unless it is a collective."""
+    """Kind and bytes of an instruction of the computation `inside`, 0 bytes unless it is a collective."""
     opcode = instruction.opcode.removesuffix("-start")
     if opcode not in KINDS:
         return opcode, 0
@@ -37,23 +40,25 @@ def received(inside: str, instruction: Instruction, chips: int) -> tuple[str, in
     if opcode == "collective-permute":
         return opcode, size
     if opcode == "reduce-scatter":
-        size *= group  # the shape is that of one chip's part
+        size *= group  # the shape is one chip's part
+
     # XLA:TPU writes a reduce-scatter as a fusion of an all-reduce with a slice.
     kind = "reduce-scatter" if inside.startswith("all-reduce-scatter") else opcode
-    return kind, size * (group - 1) // group * (2 if kind == "all-reduce" else 1)
+    rounds = 2 if kind == "all-reduce" else 1
+    return kind, size * (group - 1) // group * rounds
 
 
 def _size(instruction: Instruction) -> int:
     """The bytes of the results. A started collective's shape lists its operands before its results."""
-    found = instruction.arrays()
+    arrays = instruction.arrays()
     if instruction.opcode in ("all-gather-start", "collective-permute-start"):
-        found = [array for array in found if array.lengths or array.kind != "u32"]  # semaphores
-        found = found[len(found) // 2 :]
-    return sum(array.size for array in found)
+        arrays = [array for array in arrays if array.lengths or array.kind != "u32"]  # without semaphores
+        arrays = arrays[len(arrays) // 2 :]
+    return sum(array.size for array in arrays)
 
 
 def _group_size(rest: str, chips: int) -> int:
-    """The chips of a group; raises UnreadableProgram for a form that is not known."""
+    """The number of chips in a group. Raises UnreadableProgram for an unknown form."""
     written = re.search(
         r"replica_groups=(\{\{([\d,]+)\}|\[(\d+),(\d+)\]|mesh\[(.*?)\] \{(.*?)\}|\{\})?", rest
     )

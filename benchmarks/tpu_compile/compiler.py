@@ -1,4 +1,4 @@
-"""Compiles one recipe for a TPU slice, without one, and writes the compiler's figures.
+"""Compiles one recipe for a TPU slice, without a TPU, and writes the compiler's figures.
 
     LIBTPU_INIT_ARGS="FLAGS" python -m benchmarks.tpu_compile.compiler CHIPS FIGURES.json < RECIPE.json
 
@@ -22,19 +22,18 @@ from maxtext_driver.recipe import Recipe
 
 
 def compile_recipe(recipe: Recipe, chips: int) -> Figures:
-    """Compile the training step with MaxText's own ahead-of-time program; raises what the compiler raises."""
+    """Compile the training step with MaxText's own ahead-of-time program. Raises the compiler's errors."""
     from maxtext.trainers.pre_train import train_compile
 
-    found: list[Figures] = []
+    figures: list[Figures] = []
     original = train_compile.jit_and_compile
 
     def measured(*arguments: Any, **options: Any) -> Any:
         start = time.monotonic()
         compiled = original(*arguments, **options)
-        (config,) = (
-            each for each in (*arguments, *options.values()) if hasattr(each, "per_device_batch_size")
-        )
-        found.append(figures_of(compiled, config, chips, time.monotonic() - start))
+        values = (*arguments, *options.values())
+        (config,) = (value for value in values if hasattr(value, "per_device_batch_size"))
+        figures.append(figures_of(compiled, config, chips, time.monotonic() - start))
         return compiled
 
     patched: Any = train_compile
@@ -44,11 +43,11 @@ def compile_recipe(recipe: Recipe, chips: int) -> Figures:
         **slice_settings(chips),
         base_output_directory="unused",
         run_name="compile",
-        # It would grow with every compilation, and none is read back.
+        # The cache would grow with every compilation, and nothing reads it.
         jax_cache_dir="",
     )
     train_compile.main(arguments)
-    return found[0]
+    return figures[0]
 
 
 def figures_of(compiled: Any, config: Any, chips: int, seconds: float) -> Figures:

@@ -1,4 +1,4 @@
-"""The figures of a compiled step; compares those of two recipes, and checks the first against its limits."""
+"""The figures of a compiled step. Compares two recipes, and checks the first against its limits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ MIB = 2**20
 # available HBM (31.24G)".
 HBM = int(31.24 * GIB)
 HBM_TO_SPARE = 0.05
-# As a share of the other recipe's bytes per token.
+# The most traffic, as a share of the other recipe's bytes per token.
 TRAFFIC = 1 / 3
-# As a multiple of what MaxText counts: at most all layers and their attention a second time.
+# The most operations, as a multiple of MaxText's count: all layers and their attention a second time.
 OPERATIONS = 1.5
 
-# Seconds a step as published: the tutorial's log, and Google's README of its recipe with MaxText of 2025.
+# Published seconds per step: the tutorial's log, and Google's README of its recipe with MaxText of 2025.
 # https://github.com/AI-Hypercomputer/tpu-recipes/tree/main/training/trillium/Llama3.1-8B-MaxText/v6e-16
 MEASURED = {"llama3-8b-tutorial": 1.100, "llama3-8b-published": 3.393}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Figures of one training step on one chip, in bytes; `hbm` and `host` are peaks of memory.
+    """Figures of one training step on one chip. `hbm` and `host` are peaks of memory in bytes.
 
     Attributes:
-        operations: Floating-point operations of the compiled program, with what is computed a second time.
-        maxtext_operations: Those that MaxText counts, without.
+        operations: Floating-point operations of the compiled program, recomputation included.
+        maxtext_operations: The operations that MaxText counts, without recomputation.
         estimate: Seconds, by a replay of the compiled schedule.
     """
 
@@ -70,10 +70,10 @@ def missed(mine: Compiled, other: Compiled) -> list[str]:
     """The limits that the first recipe exceeds, each with its figure."""
     spare = 1 - mine.figures.hbm / HBM
     share = mine.figures.received_per_token / other.figures.received_per_token
-    models = [each.recipe.maxtext["model_name"] for each in (mine, other)]
-    problems = (
-        [] if models[0] == models[1] else [f"model_name is {models[0]} and {models[1]}; it must be equal"]
-    )
+    models = [compiled.recipe.maxtext["model_name"] for compiled in (mine, other)]
+    problems = []
+    if models[0] != models[1]:
+        problems.append(f"model_name is {models[0]} and {models[1]}; it must be equal")
     counted = mine.figures.operations / mine.figures.maxtext_operations
     if not 1 <= counted <= OPERATIONS:
         problems.append(f"{counted:.2f} times the operations that MaxText counts: the meter is wrong")
@@ -90,14 +90,12 @@ def summary(mine: Compiled, other: Compiled) -> Iterator[str]:
     times = other.figures.received_per_token / mine.figures.received_per_token
     fewer = f"{times:.1f} times fewer bytes per token than {other.name}"
     yield f"{mine.name}: {spare:.1%} of HBM to spare, {fewer}"
-    for each in (mine, other):
-        measured, estimate = MEASURED.get(each.name), each.figures.estimate
-        error = (
-            f"{estimate / measured:.2f} of the {measured:.3f} s published"
-            if measured
-            else "nobody measured it"
-        )
-        yield f"{each.name}: estimated {estimate:.2f} s a step, {error}; an estimate is no speed"
+    for compiled in (mine, other):
+        measured, estimate = MEASURED.get(compiled.name), compiled.figures.estimate
+        error = "nobody measured it"
+        if measured:
+            error = f"{estimate / measured:.2f} of the {measured:.3f} s published"
+        yield f"{compiled.name}: estimated {estimate:.2f} s a step, {error}; an estimate is no speed"
 
 
 def _of(kind: str, figures: Figures) -> str:

@@ -1,9 +1,9 @@
-"""How fast the shipped recipes train, beside the tutorials and beside somebody who knows trl.
+"""Measures how fast the shipped recipes train, compared with the tutorials and with trl used well.
 
     python -m benchmarks.training
 
 Every training is a process of its own, so that each has its own memory. On a CPU the seconds are one thread's
-user time, with the kernel's time reported separately, so that other load on the machine does not count. The
+user time, so that other load on the machine does not count. The kernel's time is reported separately. The
 table is also written to benchmarks/training/results-cpu.md or results-gpu.md.
 """
 
@@ -58,7 +58,7 @@ NOT_MEASURED: Final = {
 
 
 def main() -> None:
-    """Print the table row by row, then which aims were reached."""
+    """Print the table row by row, then the aims that were reached."""
     device = "gpu" if _apart(torch.cuda.is_available) else "cpu"
     lines = [f"Commit {_commit()}; torch {torch.__version__}, trl {trl.__version__}.", "", HEADER]
     print("\n".join(lines), flush=True)
@@ -71,11 +71,7 @@ def main() -> None:
             if case.packed:
                 wanted += [WHOLE_PROMPTS, *([PACKED] if device == "gpu" else [])]
             for size in SIZES:
-                runs = [
-                    {side: _apart(measure, case, size, side, stand_ins) for side in wanted}
-                    for _ in range(RUNS)
-                ]
-                sides = {side: min((run[side] for run in runs), key=_seconds) for side in wanted}
+                sides = _fastest_runs(case, size, wanted, stand_ins)
                 for line in _lines(case, size, sides):
                     print(line, flush=True)
                     lines.append(line)
@@ -87,8 +83,16 @@ def main() -> None:
     (HERE / f"results-{device}.md").write_text(text)
 
 
+def _fastest_runs(case: Case, size: str, sides: list[str], stand_ins: Path) -> dict[str, Measurement]:
+    runs: dict[str, list[Measurement]] = {side: [] for side in sides}
+    for _ in range(RUNS):
+        for side in sides:
+            runs[side].append(_apart(measure, case, size, side, stand_ins))
+    return {side: min(measurements, key=_seconds) for side, measurements in runs.items()}
+
+
 def _commit() -> str:
-    """Of the code that is measured."""
+    """The commit of the code that is measured."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -104,40 +108,42 @@ def _seconds(measurement: Measurement) -> float:
 
 
 def _library(sides: dict[str, Measurement]) -> Measurement:
-    """The faster of trl's ways."""
+    """The faster measurement of trl's two ways."""
     return min((sides[side] for side in LIBRARY if side in sides), key=_seconds)
 
 
 def _lines(case: Case, size: str, sides: dict[str, Measurement]) -> list[str]:
     lines = []
-    for side, one in sides.items():
-        # The tutorials have other rates, with which a loss says nothing of the rest.
-        losses = " |" if side == TUTORIAL else f"{one.loss_before:.3f} | {one.loss:.3f}"
+    for side, run in sides.items():
+        # The tutorials have other learning rates, so their losses cannot be compared.
+        losses = " |" if side == TUTORIAL else f"{run.loss_before:.3f} | {run.loss:.3f}"
         lines.append(
-            f"| {case.name} | {size} | {side} | {case.rows[size]} | {one.steps} | {one.trainable:,} "
-            f"| {one.reply_tokens} | {one.seconds:.1f} | {one.kernel_seconds:.1f} | {one.speed:.0f} "
-            f"| {one.speed / sides[TUTORIAL].speed:.2f} | {one.speed / _library(sides).speed:.2f} "
-            f"| {one.peak_bytes / 1e6:.0f} | {losses} |"
+            f"| {case.name} | {size} | {side} | {case.rows[size]} | {run.steps} | {run.trainable:,} "
+            f"| {run.reply_tokens} | {run.seconds:.1f} | {run.kernel_seconds:.1f} | {run.speed:.0f} "
+            f"| {run.speed / sides[TUTORIAL].speed:.2f} | {run.speed / _library(sides).speed:.2f} "
+            f"| {run.peak_bytes / 1e6:.0f} | {losses} |"
         )
     return lines
 
 
 def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
     ours, trl_user = sides[RECIPE], _library(sides)
-    told = [
-        f"{ratio:.2f} times as fast as {whose} (aim {aim}: {'reached' if ratio >= aim else 'missed'})"
-        for whose, ratio, aim in (
-            ("the tutorial", ours.speed / sides[TUTORIAL].speed, case.aim),
-            ("trl", ours.speed / trl_user.speed, case.library_aim),
-        )
+    findings = [
+        _comparison("the tutorial", ours.speed / sides[TUTORIAL].speed, case.aim),
+        _comparison("trl", ours.speed / trl_user.speed, case.library_aim),
+        f"loss {ours.loss:.3f}, trl's at the same rate {trl_user.loss:.3f}",
     ]
-    told.append(f"loss {ours.loss:.3f}, trl's at the same rate {trl_user.loss:.3f}")
     if whole := sides.get(WHOLE_PROMPTS):
-        told.append(
+        findings.append(
             f"attention within rows alone {whole.speed / trl_user.speed:.2f}, "
             f"the prefix beyond it {ours.speed / whole.speed:.2f}"
         )
-    return f"{case.name}, {size}: {'; '.join(told)}"
+    return f"{case.name}, {size}: {'; '.join(findings)}"
+
+
+def _comparison(other: str, ratio: float, aim: float) -> str:
+    end = "reached" if ratio >= aim else "missed"
+    return f"{ratio:.2f} times as fast as {other} (aim {aim}: {end})"
 
 
 def _make_stand_ins(path: Path) -> None:
@@ -147,7 +153,7 @@ def _make_stand_ins(path: Path) -> None:
 
 
 def _apart(function: Callable[..., T], *arguments: object) -> T:
-    """Call the function in a forked process, in which everything is imported and nothing was computed."""
+    """Call the function in a forked process, which has imported everything and computed nothing."""
     with CONTEXT.Pool(1) as pool:
         return pool.apply(function, arguments)
 

@@ -1,10 +1,10 @@
-"""What a training step takes of a GPU's memory: the real model at its real size, without its weights.
+"""Computes the memory of a GPU that a training step takes, with the real model but without its weights.
 
     python -m benchmarks.training.fit
 
 The trainer that the package builds takes a step on fake tensors, which have a shape and no content, and
-torch's memory tracker counts them. Several processes are one with a process group that sends nothing. The
-figures are written beside the recipes; nothing here was measured on a GPU.
+torch's memory tracker counts them. For several processes there is one with a process group that sends
+nothing. The figures are written beside the recipes. Nothing here was measured on a GPU.
 """
 
 import json
@@ -54,8 +54,8 @@ from finetune.tokens import NOT_TRAINED  # noqa: E402
 from finetune.training import assemble, sft_arguments  # noqa: E402
 from rehearsal.run import tiny  # noqa: E402
 
-# Parts by what torch's two trackers call them. The adapter's weights are taken from the weights; logits are
-# those that the loss has at a time; gathered is what FSDP2 has of other processes' weights.
+# Parts by the names of torch's two trackers. `Watch` takes the adapter's weights from the weights. Logits are
+# those that the loss has at a time. Gathered are the weights of other processes that FSDP2 has at a time.
 PARTS: Final = {
     "Parameter": "weights",
     "Sharded Param": "weights",
@@ -77,7 +77,7 @@ PARTS: Final = {
 
 @dataclass(frozen=True)
 class Row:
-    """Tokens of a row: those that all rows begin with, the rest of its prompt, its reply."""
+    """Numbers of tokens of a row: in the prefix of all rows, in the rest of its prompt, in its reply."""
 
     prefix: int
     prompt: int
@@ -86,9 +86,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """A shipped recipe, what its rows are like, and the processes and pack lengths that are looked at.
+    """A shipped recipe, a row like its rows, and the points: numbers of processes and lengths of packs.
 
-    Where nothing is sharded, one process has what each of several has.
+    If nothing is sharded, one process takes as much memory as each of several.
     """
 
     recipe: str
@@ -96,8 +96,8 @@ class Case:
     points: tuple[tuple[int, int | None], ...]
 
 
-# Rows as long as the recipes' comments say, which is estimated; with pictures, whose rows no setting limits,
-# a picture and a reply as long as an answer may be.
+# Rows are as long as the recipes' comments say, which is an estimate. No setting limits rows with pictures:
+# they have a picture, and a reply as long as an answer may be.
 CASES: Final = (
     Case("gemma-3-1b-emoji", Row(10, 25, 10), ((1, 1024), (1, 2048), (1, 4096))),
     Case("gemma-3-4b-sql", Row(20, 50, 30), ((1, 1024), (1, 2048))),
@@ -107,7 +107,7 @@ CASES: Final = (
 
 
 def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, int]:
-    """The bytes that one of so many processes has at the step's highest point, by part."""
+    """The bytes that one of so many processes has at the peak of a step, by part."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with tempfile.TemporaryDirectory() as workspace, ExitStack() as stack:
         sharded = recipe.training.sharding == "fsdp2" and processes > 1
@@ -128,7 +128,7 @@ def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, 
 
 @contextmanager
 def _one_of(processes: int) -> Generator[None]:
-    """As the first of so many processes, to which nothing is sent."""
+    """Make this the first of so many processes. Nothing is sent to the others."""
     environment = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes))
     environment |= {"RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
     with patch.dict(os.environ, environment):
@@ -143,7 +143,7 @@ def _one_of(processes: int) -> Generator[None]:
 def trainer_of(
     recipe: Recipe, config: Any, row: Row, workspace: Path, mode: FakeTensorMode | None, watch: "Watch"
 ) -> Any:
-    """The package's trainer for one step, with fake weights, or with random ones where there is no mode."""
+    """The package's trainer for one step, with fake weights, or with random ones if there is no mode."""
     pictures, training = recipe.data.image is not None, recipe.training
     processor = _processor(config) if pictures else tiny.make_tokenizer()
     rows = training.batch_size * training.accumulation_steps
@@ -151,11 +151,11 @@ def trainer_of(
         rows *= (cast(int, training.max_length) - row.prefix) // (row.prompt + row.reply)
     arguments = sft_arguments(recipe, workspace)
     if arguments.fsdp:
-        # accelerate shards on GPUs, and each reads its part of the weights itself: there are none.
+        # accelerate shards only on GPUs, where processes receive their weights. Here there are none.
         cpu = arguments.__dict__["_setup_devices"] = torch.device("cpu")
         PartialState._shared_state |= {"distributed_type": DistributedType.MULTI_GPU, "device": cpu}
         arguments.fsdp_plugin_args["cpu_ram_efficient_loading"] = False
-    # A third batch of a step finds what the second does.
+    # A third batch of a step takes as much memory as the second.
     arguments.gradient_accumulation_steps = min(2, training.accumulation_steps)
     arguments.max_steps, arguments.dataloader_num_workers = 1, 0
     arguments.save_strategy = SaveStrategy.NO
@@ -166,7 +166,7 @@ def trainer_of(
             dtype=torch.bfloat16 if recipe.model.precision == "bf16" else torch.float32,
             attn_implementation=PACKED_ROWS if training.packing else "sdpa",
         )
-    # It is where it belongs, and fake weights cannot be moved.
+    # The trainer does not move a model with this map, and fake weights cannot be moved.
     model.hf_device_map = {"": "cpu"}
     data = _pictured(recipe, row, rows, config) if pictures else _tokens(row, rows)
     trainer = assemble(recipe, arguments, model, processor, [5] * row.prefix, data, None, [watch])
@@ -175,7 +175,7 @@ def trainer_of(
 
 
 def _tokens(row: Row, rows: int) -> Dataset:
-    """Rows behind their prefix."""
+    """Rows without their prefix."""
     tokens = {
         "input_ids": [5] * (row.prompt + row.reply),
         "labels": [NOT_TRAINED] * row.prompt + [5] * row.reply,
@@ -184,7 +184,7 @@ def _tokens(row: Row, rows: int) -> Dataset:
 
 
 def _pictured(recipe: Recipe, row: Row, rows: int, config: Any) -> Dataset:
-    """Rows with a picture; in the tests' vocabulary the word is a token."""
+    """Rows with a picture. In the tests' vocabulary the word is one token."""
     side = config.vision_config.image_size
     data = recipe.data.model_copy(update={"prompt": "red " * row.prompt, "system": None, "fields": {}})
     columns = {data.image: Image.new("RGB", (side, side)), data.reply: "red " * row.reply}
@@ -192,7 +192,7 @@ def _pictured(recipe: Recipe, row: Row, rows: int, config: Any) -> Dataset:
 
 
 def _processor(config: Any) -> Gemma3Processor:
-    """For pictures of the model's size, with the tests' small vocabulary."""
+    """The processor for pictures of the model's size, with the tests' small vocabulary."""
     side = config.vision_config.image_size
     return Gemma3Processor(
         image_processor=Gemma3ImageProcessor(size={"height": side, "width": side}),
@@ -204,7 +204,7 @@ def _processor(config: Any) -> Gemma3Processor:
 
 @contextmanager
 def kernels_in_place() -> Generator[None]:
-    """As on a GPU, where the loss's kernels write into what is there: on a CPU they make copies of logits."""
+    """Replace kernels of the loss, which write in place on a GPU but copy the logits on a CPU."""
     with ExitStack() as stack:
         for kernel in ("_forward_tile", "_backward_tile", "_addmm_fp32"):
             stack.enter_context(patch.object(loss_kernels, kernel, lambda *_, **__: None))
@@ -212,32 +212,36 @@ def kernels_in_place() -> Generator[None]:
 
 
 def _nf4_beyond_16_bits(model: nn.Module) -> int:
-    """How much more, below zero less, the frozen layers take in 4 bits than in 16.
+    """How many bytes more the frozen layers take in 4 bits than in 16. It is less than 0.
 
-    bitsandbytes makes no fake weights. Counted is what it keeps of a layer, and once the largest layer in
-    16 bits, as which it is used.
+    bitsandbytes cannot make fake weights. This counts its 4-bit form of each layer, and once the largest
+    layer in 16 bits, since a layer is converted to 16 bits when it is used.
     """
-    layers = [
+    weights = [
         module.weight
         for name, module in model.named_modules()
         if type(module) is nn.Linear and "lora_" not in name and not name.endswith("lm_head")
     ]
-    return sum(nf4_bytes(each.numel()) - each.nbytes for each in layers) + max(each.nbytes for each in layers)
+    converted = max(weight.nbytes for weight in weights)
+    return converted + sum(nf4_bytes(weight.numel()) - weight.nbytes for weight in weights)
 
 
 def nf4_bytes(weights: int) -> int:
-    """What bitsandbytes keeps of so many weights in NF4 with double quantization."""
+    """The bytes of so many weights in bitsandbytes' NF4 with double quantization."""
     blocks = ceil(weights / 64)
     tables = 16 * 4 + 256 * 4 + 4
     return ceil(weights / 2) + blocks + ceil(blocks / 256) * 4 + tables
 
 
 class _Answers(TorchDispatchMode):
-    """Whoever asks a fake tensor for its value gets one."""
+    """Gives fake tensors a value for code that asks for one: True or 1."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten._local_scalar_dense.default:
-            return True if args[0].dtype is torch.bool else 1.0 if args[0].is_floating_point() else 1
+            dtype = args[0].dtype
+            if dtype is torch.bool:
+                return True
+            return 1.0 if dtype.is_floating_point else 1
         return func(*args, **(kwargs or {}))
 
 
@@ -246,14 +250,14 @@ def _is_logits(tensor: torch.Tensor) -> bool:
 
 
 class _Tracker(MemTracker):
-    """Counts logits for themselves, as what torch calls other."""
+    """Counts logits apart, under torch's name `Other`."""
 
     def _track(self, reftype: Any, t: torch.Tensor) -> None:
         super()._track(_MemRefType.OTH if _is_logits(t) else reftype, t)
 
 
 class _ShardedTracker(FSDPMemTracker):
-    """The same for FSDP2, with logits as what torch calls inputs."""
+    """The same for FSDP2, with logits under torch's name `Inputs`."""
 
     def _track(self, reftype: Any, t: torch.Tensor) -> None:
         super()._track(_FSDPRefType.INP if _is_logits(t) else reftype, t)
@@ -261,7 +265,7 @@ class _ShardedTracker(FSDPMemTracker):
     def _fsdp_param_group_post_backward(
         self, fsdp_mod: Any, orig_fsdp_param_group_post_backward: Callable[..., Any]
     ) -> Callable[..., None]:
-        """As torch's, but for layers without a part in the step: those of pictures, with rows of text."""
+        """torch's hook, but not for layers that take no part in the step, as those of pictures with text."""
         original = orig_fsdp_param_group_post_backward
         tracked = super()._fsdp_param_group_post_backward(fsdp_mod, original)
 
@@ -272,10 +276,10 @@ class _ShardedTracker(FSDPMemTracker):
 
 
 class Watch(TrainerCallback):
-    """Tracks the step; the optimizer has its state before, as in every step but the first.
+    """Tracks the step. The optimizer has its state already, as in every step but the first.
 
     Attributes:
-        peak: Bytes of each part at the step's highest point.
+        peak: Bytes of each part at the peak of the step.
     """
 
     def __init__(self, mode: FakeTensorMode | None, sharded: bool):
@@ -285,7 +289,7 @@ class Watch(TrainerCallback):
 
     def on_train_begin(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
         trained = [weight for weight in model.parameters() if weight.requires_grad]
-        # accelerate tells weights apart by where they are, and fake ones are nowhere.
+        # accelerate tells weights apart by their addresses, and fake ones have none.
         for group in optimizer.param_groups:
             group["params"] = []
         optimizer.param_groups[0]["params"] = trained
@@ -302,7 +306,7 @@ class Watch(TrainerCallback):
             self._tracker: Any = _ShardedTracker(model, optimizer.optimizer)
         else:
             self._tracker = _Tracker()
-            # Figures of each module, which fail on frozen weights.
+            # These compute figures of each module, and fail on frozen weights.
             for hook in ("_pre_fw_hook", "_post_fw_hook", "_pre_bw_hook", "_post_bw_hook"):
                 setattr(self._tracker, hook, lambda *_: None)
             self._tracker.track_external(model, optimizer.optimizer)
@@ -343,10 +347,10 @@ def main() -> None:
             recipe = load_recipe(case.recipe, [f"training.max_length={max_length}"] if max_length else [])
             parts = measure(recipe, config_of(recipe.model.name), case.row, processes)
             points.append({"processes": processes, "max_length": max_length, "bytes": parts})
-            told = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
+            gigabytes = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
             print(
                 f"{case.recipe}, {processes} processes, {max_length or 'rows as they are'}: "
-                f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({told})",
+                f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({gigabytes})",
                 flush=True,
             )
         figures[case.recipe] = {"digest": load_recipe(case.recipe).memory_digest, "points": points}

@@ -1,8 +1,8 @@
-"""What somebody who knows trl well makes of a recipe, with trl's own means.
+"""A recipe's training as somebody who knows trl well would write it, with trl's own means.
 
-Model, rows, adapter, rate, optimizer, length and the rows of a step are the recipe's; the rest is trl's: its
-tokens, PEFT's layers, and batches of rows of similar length, padded. On a GPU also packs, with a kernel that
-attends within their rows.
+Model, rows, adapter, rate, optimizer, length and the rows of a step are the recipe's. trl makes the tokens,
+PEFT the layers. Rows of similar length are padded to one batch, or on a GPU packed, with a kernel that
+attends within the rows.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ VARLEN = "flash_attention_2"
 def library_trainer(
     recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path, rows_a_batch: int, packed: bool
 ) -> SFTTrainer:
-    """A trainer over conversations, in batches of so many rows, or packed as the recipe's are."""
+    """A trainer over conversations, in batches of so many rows, or packed like the recipe's."""
     training, lora, on_gpu = recipe.training, recipe.lora, torch.cuda.is_available()
     pictures = recipe.data.image is not None
     options: dict[str, Any] = {"attn_implementation": VARLEN if packed else "sdpa"}
@@ -45,7 +45,7 @@ def library_trainer(
         packing=packed,
         # A picture has no length before it is read, and all have the same number of tokens.
         train_sampling_strategy="random" if pictures or packed else "group_by_length",
-        # Those of a picture's row are made when it is read.
+        # The columns of a row with a picture are computed when it is read.
         remove_unused_columns=not pictures,
         max_length=training.max_length,
         completion_only_loss=True,
@@ -82,5 +82,5 @@ def library_trainer(
 
 
 def _plain(rows: Dataset, pictures: bool) -> Dataset:
-    """The conversations; trl reads text only from rows without a transform."""
+    """The conversations. trl reads text only from rows without a transform."""
     return rows if pictures else Dataset.from_list(list(rows))

@@ -1,4 +1,4 @@
-"""Measures one training of a case in a process of its own: speed, memory, loss."""
+"""Measures one training of a case in a process of its own: speed, memory and loss."""
 
 import resource
 import tempfile
@@ -23,7 +23,7 @@ from finetune.training import build_trainer, sft_arguments
 
 IGNORED = -100
 TUTORIAL, PADDED, PACKED, RECIPE = "tutorial", "trl, padded by length", "trl, packed", "recipe"
-# The recipe without the shared prefix; what is left beside trl is attention within the rows.
+# The recipe without the shared prefix. Its one advantage over trl is then attention within the rows.
 WHOLE_PROMPTS = "recipe, whole prompts"
 LIBRARY = (PADDED, PACKED)
 
@@ -38,7 +38,7 @@ class Case:
     model: str
     rows: dict[str, int]
     test_rows: int
-    # The aims: so many times the reply tokens per second of the tutorial, and of somebody who knows trl.
+    # The aims: so many times the reply tokens per second of the tutorial, and of trl.
     aim: float
     library_aim: float
 
@@ -84,10 +84,11 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """`loss` is the mean over the reply tokens of the test rows, on which no side is trained.
+    """The figures of one training.
 
-    `seconds` are those of the training; on a CPU without the kernel's time, which includes
-    allocating memory.
+    Attributes:
+        seconds: Seconds of training. On a CPU without the kernel's time, which includes allocating memory.
+        loss: The mean over the reply tokens of the test rows, on which no side is trained.
     """
 
     seconds: float
@@ -106,7 +107,7 @@ class Measurement:
 
 
 def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
-    """The shipped recipe with the small model and data, for one epoch, without what a CPU cannot do."""
+    """The shipped recipe with the small model and data, for one epoch, on a CPU unquantized and in fp32."""
     overrides = [
         f"model.name={stand_ins}/{size}-{case.model}",
         f"data.name={stand_ins}/{case.name}",
@@ -125,7 +126,7 @@ def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
 def shipped(recipe: Recipe, workspace: Path) -> Trainer:
     """The trainer of `python -m finetune`, without checkpoints and without evaluation during training.
 
-    From here on trl computes logits for reply tokens alone, as it does where there are Triton and a GPU.
+    From here on trl computes logits for reply tokens alone, as it does with Triton and a GPU.
     """
     heads: Any = trl.trainer.utils
     heads._use_triton = lambda device: True
@@ -144,14 +145,14 @@ def library(recipe: Recipe, workspace: Path, ours: Trainer, packed: bool = False
 
 
 def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
-    """The tutorial's trainer over the same rows, as they are in the data set."""
+    """The tutorial's trainer over the same rows, unchanged from the data set."""
     rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
     assert test_rows is not None
     return case.tutorial(recipe, rows.with_format(None), test_rows.with_format(None), workspace)
 
 
 def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
-    """Train once. Call it in a process that has not trained before, or its memory counts too."""
+    """Train once. Call it in a process that has not trained before, because its memory would count too."""
     torch.set_num_threads(1)
     if side == WHOLE_PROMPTS:
         patched: Any = finetune.training
@@ -164,9 +165,9 @@ def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
             tutorial = tutorials(case, recipe, Path(workspace))
             trainer, test_batches = tutorial.trainer(), [*tutorial.test_batches()]
         else:
-            trainer = (
-                library(recipe, Path(workspace), counted, side == PACKED) if side in LIBRARY else counted
-            )
+            trainer = counted
+            if side in LIBRARY:
+                trainer = library(recipe, Path(workspace), counted, side == PACKED)
             test_batches = [*trainer.get_eval_dataloader()]
         if trainer is not counted:
             del counted
@@ -195,7 +196,7 @@ def count_labels(batches: Iterable[dict[str, Any]]) -> int:
 
 
 def reply_loss(trainer: Trainer, batches: Iterable[dict[str, Any]]) -> float:
-    """The mean loss over all reply tokens, computed the same way for both sides."""
+    """The mean loss over all reply tokens, computed in the same way for all sides."""
     model: Any = trainer.model
     model.to(trainer.args.device).eval()
     total, tokens = 0.0, 0
@@ -220,11 +221,11 @@ def _losses(model: Any, device: Any, batches: Iterable[dict[str, Any]]) -> Itera
 
 
 def _clock() -> tuple[float, float]:
-    """Seconds on a GPU; on a CPU this process's user time and system time.
+    """Seconds on a GPU, or this process's user time and system time on a CPU.
 
-    Other load on the machine counts in neither. System time is separate because one page of memory took the
-    kernel 2 to 14 us on the virtual machine where this was written, for both sides; a GPU allocates its
-    memory once.
+    Other load on the machine does not count in either. System time is separate because one page of memory
+    took the kernel 2 to 14 us on the virtual machine where this was written, for all sides. A GPU allocates
+    its memory once.
     """
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -241,7 +242,7 @@ def _forget_peak() -> None:
 
 
 def _peak() -> int:
-    """The peak of memory in bytes: of the GPU where there is one, else of the process."""
+    """The peak of memory in bytes: of the GPU if there is one, else of the process."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     status = Path("/proc/self/status")

@@ -1,10 +1,10 @@
-"""The sizes of the published models, which a machine without the Hub cannot ask for."""
+"""The sizes of the published models, for a machine that cannot ask the Hub."""
 
 from typing import Any, Final
 
 from transformers import Gemma3Config, Gemma3TextConfig
 
-# Sizes as Google's models have them: https://github.com/huggingface/transformers at c1a83acd,
+# The sizes of Google's models: https://github.com/huggingface/transformers at c1a83acd,
 # src/transformers/models/gemma3/convert_gemma3_weights.py, which wrote their config.json.
 _SHARED: Final[dict[str, Any]] = {"head_dim": 256, "query_pre_attn_scalar": 256}
 _TEXT: Final[dict[str, dict[str, Any]]] = {
@@ -50,6 +50,6 @@ _PICTURE_TOKENS: Final = 256
 def config_of(model: str) -> Any:
     """The configuration of a published model."""
     text = {**_TEXT[model], **_SHARED}
-    if text["vocab_size"] == 262_144:  # the one that takes no pictures
+    if text["vocab_size"] == 262_144:  # this model takes no pictures
         return Gemma3TextConfig(**text)
     return Gemma3Config(text_config=text, vision_config=_VISION, mm_tokens_per_image=_PICTURE_TOKENS)

@@ -1,4 +1,4 @@
-"""Makes small models with random weights and small data sets in the shape of three tutorials' own."""
+"""Makes small models with random weights, and small data sets like those of three tutorials."""
 
 import random
 import re
@@ -15,7 +15,7 @@ from finetune.recipe import RECIPES, Data, load_recipe
 from rehearsal.run import tiny
 
 SEED = 3
-# The vocabulary is a third of the weights, as in Gemma 3 1B; a picture is 256 patches and 64 tokens of text.
+# The vocabulary is a third of the weights, as in Gemma 3 1B. A picture is 256 patches and 64 tokens of text.
 MID = {
     "vocab_size": 12_288,
     "hidden_size": 256,
@@ -41,7 +41,7 @@ EMOJI: dict[str, str] = {word: chr(0x1F600 + number) for number, word in enumera
 
 
 def make_models(path: Path) -> None:
-    """`tiny-text`, `tiny-vision`, `mid-text` and `mid-vision`, each with its tokenizer or processor."""
+    """Write `tiny-text`, `tiny-vision`, `mid-text` and `mid-vision` with their tokenizers or processors."""
     tiny.make_text_model(path / "small-text")
     tiny.make_model(path / "small-vision")
     for kind in ("text", "vision"):
@@ -58,7 +58,7 @@ def make_models(path: Path) -> None:
 
 
 def _teach_words(tokenizer: Any) -> None:
-    """Add a token for each word of the rows and the prompts, as a large vocabulary has."""
+    """Add a token for each word of the rows and the prompts, which a large vocabulary would have."""
     texts = [text for recipe in RECIPES.glob("*.yaml") for text in _prompts(load_recipe(recipe.stem).data)]
     words = {word for text in (*texts, SQL_WORDS) for word in re.findall("[A-Za-z]+", text)}
     tokens = [*sorted(words | {*WORDS}), *EMOJI.values()]
@@ -96,7 +96,7 @@ def _save(config: Any, processor: Any, path: Path) -> None:
 
 
 def make_data(path: Path, rows: int) -> None:
-    """`emoji`, `sql` and `product`: `rows` rows each with the columns of the real data sets."""
+    """Write `emoji`, `sql` and `product`: `rows` rows each, with the columns of the real data sets."""
     for name, make in (("emoji", _emoji), ("sql", _sql), ("product", _product)):
         (path / name).mkdir(parents=True)
         make(rows, random.Random(SEED)).to_parquet(path / name / "train.parquet")
@@ -111,7 +111,7 @@ def _table(rows: int, make: Callable[[], dict[str, Any]]) -> list[dict[str, Any]
 
 
 def _emoji(rows: int, chance: random.Random) -> Dataset:
-    """Rows of about 50 tokens; the reply is an emoji for each of the first words."""
+    """Rows of about 50 tokens. The reply is an emoji for each of the first words."""
 
     def row() -> dict[str, Any]:
         text = _words(chance, 10, 60)
@@ -140,7 +140,7 @@ def _sql(rows: int, chance: random.Random) -> Dataset:
 
 
 def _product(rows: int, chance: random.Random) -> Dataset:
-    """Rows of a picture, a name and a category; the reply repeats the name and goes on."""
+    """Rows of a picture, a name and a category. The reply repeats the name and goes on."""
 
     def row() -> dict[str, Any]:
         name = _words(chance, 3, 8)

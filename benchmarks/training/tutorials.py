@@ -1,10 +1,12 @@
 """The tutorials' training on today's libraries, repaired only as far as it would not train otherwise.
 
-Kept from each: batch size and accumulation, attention, precision, trained weights, tokens that count in the
-loss, padding, learning rate and schedule. The loss comes from the model's own forward pass with all its
-logits, as in the versions of trl that the tutorials pin. Repaired: the data (chat template, whole columns
-instead of their first characters, the mask of image tokens), and what a device cannot do (fp16, whose loss on
-Gemma 3 is not a number; 4-bit weights and paged optimizers on CPU). Their second <bos> stays.
+- kept: batch size and accumulation, attention, precision, trained weights, tokens that count in the loss,
+  padding, learning rate, schedule, the second <bos>. The loss comes from the model's own forward pass with
+  all its logits, as in the versions of trl that the tutorials pin
+- repaired in the data: the chat template, whole columns instead of their first characters, the mask of image
+  tokens
+- repaired for the device: fp16, whose loss on Gemma 3 is not a number. On a CPU also 4-bit weights and paged
+  optimizers
 """
 
 from collections.abc import Iterator
@@ -87,7 +89,7 @@ class Tutorial:
 
 
 class Text(Tutorial):
-    """What both tutorials on text share: a row is one string, trained in full, padded to the longest row."""
+    """The common part of the tutorials on text. A row is one string, trained in full and padded."""
 
     def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
         super().__init__(recipe, rows, test_rows, workspace)
@@ -171,7 +173,7 @@ class Sql(Text):
 
 
 class Product(Tutorial):
-    """Tutorial 000, one of 16 workers: batches of one row, 4 batches a step; trains two vocabularies."""
+    """Tutorial 000, one of 16 workers: batches of one row, 4 batches a step. It trains two vocabularies."""
 
     def __init__(self, recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path):
         super().__init__(recipe, rows, test_rows, workspace)
@@ -199,7 +201,7 @@ class Product(Tutorial):
         model = self._base(quantized=True, attn_implementation="eager")
         if on_gpu():
             model = prepare_model_for_kbit_training(model)
-        # Decoded once and kept in memory, as in the tutorial.
+        # The tutorial decodes pictures once and keeps them in memory.
         rows = list(self._rows)
         return self._make(get_peft_model(model, lora), arguments, rows, self._collate)
 

@@ -72,9 +72,9 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
 
 
 def _convert(recipe: Recipe, run: RunFolder) -> None:
-    """Convert published weights before a run, or its result after it, on the CPUs of a host."""
+    """Convert published weights before a run, or its result after it, on CPUs of a host with its memory."""
     environment = _environment(recipe, Placement(workers=1))
-    # A weight is stored in as many pieces as there are devices, of which a host reads some. An export has all.
+    # A weight is stored in as many pieces as there are devices. A host reads some, and an export has all.
     devices = 1 if run.finished() else 16
     environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={devices}"
 
