@@ -50,10 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     except CompilerError as error:
         print(f"error: {name} does not compile: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
-    mine, other = compiled[0], compiled[-1]
-    for line in (*table(mine, other), *summary(mine, other)):
+    candidate, reference = compiled[0], compiled[-1]
+    for line in (*table(candidate, reference), *summary(candidate, reference)):
         print(line)
-    problems = missed(mine, other)
+    problems = missed(candidate, reference)
     for problem in problems:
         print(f"missed: {problem}", file=sys.stderr)
     return Exit.FAILED if problems else Exit.FINISHED

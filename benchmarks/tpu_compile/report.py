@@ -14,7 +14,7 @@ MIB = 2**20
 # available HBM (31.24G)".
 HBM = int(31.24 * GIB)
 HBM_TO_SPARE = 0.05
-# The most traffic, as a share of the other recipe's bytes per token.
+# The most traffic, as a share of the reference recipe's bytes per token.
 TRAFFIC = 1 / 3
 # The most operations, as a multiple of MaxText's count: all layers and their attention a second time.
 OPERATIONS = 1.5
@@ -58,39 +58,41 @@ class Compiled:
     figures: Figures
 
 
-def table(mine: Compiled, other: Compiled) -> Iterator[str]:
+def table(candidate: Compiled, reference: Compiled) -> Iterator[str]:
     """The two recipes as a table, for people and for the documentation."""
-    yield f"| of one chip | {mine.name} | {other.name} |"
+    yield f"| of one chip | {candidate.name} | {reference.name} |"
     yield "|---|---|---|"
     for label, value in _ROWS.items():
-        yield f"| {label} | {value(mine.figures)} | {value(other.figures)} |"
+        yield f"| {label} | {value(candidate.figures)} | {value(reference.figures)} |"
 
 
-def missed(mine: Compiled, other: Compiled) -> list[str]:
+def missed(candidate: Compiled, reference: Compiled) -> list[str]:
     """The limits that the first recipe exceeds, each with its figure."""
-    spare = 1 - mine.figures.hbm / HBM
-    share = mine.figures.received_per_token / other.figures.received_per_token
-    models = [compiled.recipe.maxtext["model_name"] for compiled in (mine, other)]
+    spare = 1 - candidate.figures.hbm / HBM
+    share = candidate.figures.received_per_token / reference.figures.received_per_token
+    models = [compiled.recipe.maxtext["model_name"] for compiled in (candidate, reference)]
     problems = []
     if models[0] != models[1]:
         problems.append(f"model_name is {models[0]} and {models[1]}; it must be equal")
-    counted = mine.figures.operations / mine.figures.maxtext_operations
+    counted = candidate.figures.operations / candidate.figures.maxtext_operations
     if not 1 <= counted <= OPERATIONS:
         problems.append(f"{counted:.2f} times the operations that MaxText counts: the meter is wrong")
     if spare < HBM_TO_SPARE:
         problems.append(f"{spare:.1%} of HBM to spare; it must be {HBM_TO_SPARE:.0%}")
     if share > TRAFFIC:
-        problems.append(f"{share:.3f} of {other.name}'s bytes per token; it must be at most {TRAFFIC:.3f}")
+        problems.append(
+            f"{share:.3f} of {reference.name}'s bytes per token; it must be at most {TRAFFIC:.3f}"
+        )
     return problems
 
 
-def summary(mine: Compiled, other: Compiled) -> Iterator[str]:
+def summary(candidate: Compiled, reference: Compiled) -> Iterator[str]:
     """The figures that have limits, and the estimates with their errors."""
-    spare = 1 - mine.figures.hbm / HBM
-    times = other.figures.received_per_token / mine.figures.received_per_token
-    fewer = f"{times:.1f} times fewer bytes per token than {other.name}"
-    yield f"{mine.name}: {spare:.1%} of HBM to spare, {fewer}"
-    for compiled in (mine, other):
+    spare = 1 - candidate.figures.hbm / HBM
+    times = reference.figures.received_per_token / candidate.figures.received_per_token
+    fewer = f"{times:.1f} times fewer bytes per token than {reference.name}"
+    yield f"{candidate.name}: {spare:.1%} of HBM to spare, {fewer}"
+    for compiled in (candidate, reference):
         measured, estimate = MEASURED.get(compiled.name), compiled.figures.estimate
         error = "nobody measured it"
         if measured:

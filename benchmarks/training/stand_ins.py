@@ -59,9 +59,11 @@ def make_models(path: Path) -> None:
 
 def _teach_words(tokenizer: Any) -> None:
     """Add a token for each word of the rows and the prompts, which a large vocabulary would have."""
-    texts = [text for recipe in RECIPES.glob("*.yaml") for text in _prompts(load_recipe(recipe.stem).data)]
-    words = {word for text in (*texts, SQL_WORDS) for word in re.findall("[A-Za-z]+", text)}
-    tokens = [*sorted(words | {*WORDS}), *EMOJI.values()]
+    texts = [SQL_WORDS]
+    for recipe in RECIPES.glob("*.yaml"):
+        texts += _prompts(load_recipe(recipe.stem).data)
+    words = {*WORDS, *re.findall("[A-Za-z]+", " ".join(texts))}
+    tokens = [*sorted(words), *EMOJI.values()]
     tokenizer.add_tokens(
         [AddedToken(token, single_word=token.isalpha(), lstrip=token.isalpha()) for token in tokens]
     )

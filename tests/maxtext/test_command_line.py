@@ -68,7 +68,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
     clock = Clock()
     monkeypatch.setattr(patience, "time", clock)
-    monkeypatch.setattr("maxtext_driver.run_folder.PATIENCE", patience.Patience())
+    monkeypatch.setattr("maxtext_driver.run_folder.RETRY_BUDGET", patience.RetryBudget())
     monkeypatch.setattr("maxtext_driver.__main__.dry_run", lambda _: 0)
     return clock
 

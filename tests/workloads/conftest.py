@@ -84,12 +84,12 @@ def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
     """The time of a start that begins now; pauses pass at once."""
-    from ending.patience import LIMIT, PATIENCE
+    from ending.patience import LIMIT, RETRY_BUDGET
 
     clock = Clock()
     monkeypatch.setattr("ending.patience.time", clock)
-    monkeypatch.setattr(PATIENCE, "_left", LIMIT)
-    monkeypatch.setattr(PATIENCE, "_counted_until", -math.inf)
+    monkeypatch.setattr(RETRY_BUDGET, "_left", LIMIT)
+    monkeypatch.setattr(RETRY_BUDGET, "_counted_until", -math.inf)
     return clock
 
 

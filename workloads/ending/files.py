@@ -117,9 +117,8 @@ def write_or_say(files: TextFiles, name: str, text: str) -> None:
 def differences(old: Any, new: Any, key: str = "") -> list[str]:
     """The dotted keys at which two records of a run differ, as a recipe's author writes them."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return [
-            name
-            for part in {*old, *new}
-            for name in differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
-        ]
+        names = []
+        for part in {*old, *new}:
+            names += differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
+        return names
     return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]

@@ -12,7 +12,7 @@ from huggingface_hub.utils import parse_ratelimit_headers
 from huggingface_hub.utils._http import default_client_factory, hf_request_event_hook
 
 from ending.errors import InputError, PassingError, one_line
-from ending.patience import PATIENCE
+from ending.patience import RETRY_BUDGET
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ def read(source: Source, action: Callable[[], T]) -> T:
         PassingError: The time to wait is up.
     """
     # Each request is retried here, before the libraries retry it in their own ways, in silence or for long.
-    huggingface_hub.set_client_factory(_patient_client)
+    huggingface_hub.set_client_factory(_retrying_client)
     try:
-        return PATIENCE.call(_named(source), action, _broke_off)
-    except _GivenUp as end:
+        return RETRY_BUDGET.call(_named(source), action, _broke_off)
+    except _BudgetSpent as end:
         raise end.error from None
     except Exception as error:
         if problem := _problem(source, error):
@@ -88,7 +88,7 @@ def _named(source: Source) -> str:
     return f"{source.kind.replace('dataset', 'data set')} {source.name}"
 
 
-class _Passing(Exception):
+class _TemporaryRefusal(Exception):
     """The Hub's answer may be another one later. `asked` is how many seconds it wants to be left alone."""
 
     def __init__(self, response: httpx2.Response):
@@ -99,14 +99,14 @@ class _Passing(Exception):
             self.asked = limit.reset_in_seconds
 
 
-class _GivenUp(BaseException):
+class _BudgetSpent(BaseException):
     """The time is up. It is no Exception: after one, datasets takes another commit's rows from its cache."""
 
     def __init__(self, error: PassingError):
         self.error = error
 
 
-class _PatientClient(httpx2.Client):
+class _RetryingClient(httpx2.Client):
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if not (NEEDED.search(request.url.path) or options.get("stream")):
             return super().send(request, **options)
@@ -114,24 +114,24 @@ class _PatientClient(httpx2.Client):
         request.extensions["timeout"] = {part: timeout.get(part) or limit for part, limit in TIMEOUT.items()}
 
         def once() -> httpx2.Response:
-            response = super(_PatientClient, self).send(request, **options)
+            response = super(_RetryingClient, self).send(request, **options)
             if response.status_code in (408, 429) or response.status_code >= 500:
                 response.close()
-                raise _Passing(response)
+                raise _TemporaryRefusal(response)
             return response
 
         # Without the query, which may hold a signature.
         place = f"{request.method} {request.url.copy_with(query=None)}"
         try:
-            return PATIENCE.call(
-                place, once, lambda error: isinstance(error, _Passing | httpx2.TransportError)
+            return RETRY_BUDGET.call(
+                place, once, lambda error: isinstance(error, _TemporaryRefusal | httpx2.TransportError)
             )
         except PassingError as error:
-            raise _GivenUp(error) from error
+            raise _BudgetSpent(error) from error
 
 
-def _patient_client() -> httpx2.Client:
-    return _PatientClient(event_hooks={"request": [hf_request_event_hook]}, follow_redirects=True)
+def _retrying_client() -> httpx2.Client:
+    return _RetryingClient(event_hooks={"request": [hf_request_event_hook]}, follow_redirects=True)
 
 
 def _broke_off(error: BaseException) -> bool:

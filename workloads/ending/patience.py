@@ -20,7 +20,7 @@ GOES_ON = "The next start goes on from the newest checkpoint."
 BUCKET_REMEDY = f"`pulumi up --refresh` restores the bucket and its roles. {GOES_ON}"
 
 
-class Patience:
+class RetryBudget:
     """Counts the time that failed tries and pauses cost. Calls of several threads at once count once."""
 
     def __init__(self) -> None:
@@ -73,4 +73,4 @@ class Patience:
         return pause
 
 
-PATIENCE = Patience()
+RETRY_BUDGET = RetryBudget()

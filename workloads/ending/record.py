@@ -1,4 +1,4 @@
-"""What a run was started with, and what a later start of the run may change."""
+"""The record of how a run was started, and which parts of it a later start may change."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
@@ -26,11 +26,11 @@ def versions(packages: Iterable[Path], libraries: Iterable[str]) -> dict[str, st
 def compare(
     recorded: Mapping[str, Any], wanted: Mapping[str, Any], may_change: Collection[str], run: str
 ) -> None:
-    """Print one line that says how this start differs from the one that began the run.
+    """Print one line that says how this start differs from the first start of the run.
 
     Args:
-        recorded: What the run was started with. A record of an earlier version may lack `versions`.
-        wanted: What this start has, by the same keys.
+        recorded: The record of the first start. A record of an earlier version may lack `versions`.
+        wanted: The record of this start, by the same keys.
         may_change: Dotted keys and sections of the recipe that no checkpoint depends on.
         run: Name of the run and of its storage, for the messages.
 

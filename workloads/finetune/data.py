@@ -68,7 +68,7 @@ def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[A
         "completion": [[{"role": "assistant", "content": reply}] for reply in rows[data.reply]],
     }
     if data.image:
-        # The model expects three channels; pictures with transparency or a palette have another number.
+        # The model expects three channels. Pictures with transparency or a palette have another number.
         conversations["images"] = [[image.convert("RGB")] for image in rows[data.image]]
     return conversations
 

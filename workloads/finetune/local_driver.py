@@ -63,9 +63,10 @@ class LocalDriver:
         # Returns once every rank has uploaded its part.
         parts = gather_object([uploaded])
         if PartialState().is_main_process:
-            self._run.complete_checkpoint(
-                name, {file: saved for part in parts for file, saved in part.items()}
-            )
+            all_files = {}
+            for part in parts:
+                all_files |= part
+            self._run.complete_checkpoint(name, all_files)
             self._run.prune_checkpoints(self._keep)
 
     def _stop(self, *_: object) -> None:

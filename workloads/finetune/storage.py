@@ -17,7 +17,7 @@ from pyarrow import NativeFile, fs
 
 from ending.errors import InputError, PassingError, one_line
 from ending.files import remove_stale_parts, written_whole
-from ending.patience import BUCKET_REMEDY, GOES_ON, LIMIT, PATIENCE, Patience
+from ending.patience import BUCKET_REMEDY, GOES_ON, LIMIT, RETRY_BUDGET, RetryBudget
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Folder:
         """
         self._files = self._first
         try:
-            return PATIENCE.call(f"storage {self.uri}", action, self._may_pass, BUCKET_REMEDY)
+            return RETRY_BUDGET.call(f"storage {self.uri}", action, self._may_pass, BUCKET_REMEDY)
         except (OSError, ValueError) as error:
             if getattr(error, "errno", None) == errno.ENOSPC:
                 raise
@@ -78,7 +78,7 @@ class Folder:
             return action()
         place = f"storage {self.uri}"
         try:
-            return Patience().call(
+            return RetryBudget().call(
                 place, action, lambda error: isinstance(error, PermissionError), BUCKET_REMEDY
             )
         except OSError as error:

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import ending
 from ending.errors import InputError, one_line
 from ending.files import remove_stale_parts, written_whole
-from ending.patience import BUCKET_REMEDY, PATIENCE
+from ending.patience import BUCKET_REMEDY, RETRY_BUDGET
 from ending.record import compare, versions
 from ending.writer import Writer
 from maxtext_driver.recipe import Recipe
@@ -78,7 +78,7 @@ class RunFolder:
         Raises InputError for files that cannot be used, and PassingError when the time to wait is up.
         """
         try:
-            return PATIENCE.call(
+            return RETRY_BUDGET.call(
                 f"bucket at {self.output}",
                 action,
                 lambda error: isinstance(error, OSError) and error.errno in MAY_PASS,
