@@ -31,12 +31,10 @@ PENDING: Final = frozenset(
         "tests/control_plane",
         "tests/docs",
         "tests/engine",
-        "tests/maxtext",
         "tests/operations",
         "tests/pods",
         "tests/rehearsal",
         "tests/stacks",
-        "tests/workloads",
         "workloads",
     }
 )

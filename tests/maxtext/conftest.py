@@ -29,7 +29,7 @@ def hub() -> "Iterator[Hub]":
 
 @pytest.fixture(scope="session", autouse=True)
 def environment(hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Environment variables, also of child processes; set before anything that reads them is imported."""
+    """Environment variables, also of child processes, set before the import of modules that read them."""
     home = tmp_path_factory.mktemp("home")
     os.environ |= {
         "DECOUPLE_GCLOUD": "TRUE",
@@ -39,7 +39,7 @@ def environment(hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": ":".join(PATHS),
         "RAY_AUTH_MODE": "disabled",
-        # Ray gives its workers the lowest priority; on a loaded machine they would hardly run.
+        # Ray gives its workers the lowest priority. On a loaded machine they would hardly run.
         "RAY_worker_niceness": "0",
         "RAY_USAGE_STATS_ENABLED": "0",
         "TMPDIR": str(home),

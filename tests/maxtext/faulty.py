@@ -1,4 +1,4 @@
-"""A worker that is killed or whose node is drained at given steps; imported by Ray's workers."""
+"""A worker that is killed, or whose node is drained, at certain steps. Ray's workers import it."""
 
 import os
 import signal
@@ -12,11 +12,16 @@ from typing import Any
 def train_and_die(config: dict[str, Any]) -> None:
     """Replaces the driver's worker function: kills rank 1 once after each step in `<output>/faults`.
 
-    The directory holds an empty file per fault, removed when it has happened: `7` is a kill after step 7,
-    `drain-2` the end of the node that is told to it after step 2, half a minute before, `term-2` a SIGTERM
-    to that worker after step 2, `stop-2` one to the process whose number it holds, `other-6` another command
-    that takes the run over after step 6. Nothing is killed in a start with a drain. `<output>/starts` has
-    the steps saved and logged before each start.
+    The directory holds a file per fault, which is removed when the fault has happened:
+
+    - `7`: a kill after step 7
+    - `drain-2`: after step 2 Ray hears that the node ends in half a minute
+    - `term-2`: a SIGTERM to that worker after step 2
+    - `stop-2`: after step 2 a SIGTERM to the process whose number the file holds
+    - `other-6`: another command takes the run over after step 6
+
+    Nothing is killed in a start with a drain. `<output>/starts` has the steps saved and logged before each
+    start.
     """
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train

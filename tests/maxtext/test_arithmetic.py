@@ -91,5 +91,7 @@ def test_a_started_collective_runs_beside_the_core_and_another_one_before_it_goe
 def test_a_loop_takes_the_time_of_all_its_rounds() -> None:
     more = LOOP.format(direction="LT", step=2)
     one = seconds("%g = bf16[512]{0} all-gather(%p), replica_groups=[1,16]<=[16]")
-    found = seconds("%zero = s32[] constant(0)", "%t = (s32[], bf16[512]) tuple(%zero, %p)", WHILE, more=more)
-    assert found == pytest.approx(16 * one)
+    all_rounds = seconds(
+        "%zero = s32[] constant(0)", "%t = (s32[], bf16[512]) tuple(%zero, %p)", WHILE, more=more
+    )
+    assert all_rounds == pytest.approx(16 * one)

@@ -48,7 +48,7 @@ def test_a_bucket_that_is_not_mounted_is_told_before_anything_is_written(
 
 
 class Clock:
-    """Seconds that pass in pauses; `at` says what happens after which of them."""
+    """Seconds that pass in pauses. `at` has the actions after some of them, by number."""
 
     def __init__(self) -> None:
         self.pauses, self.at = list[float](), dict[int, Callable[[], None]]()
@@ -146,8 +146,8 @@ def test_a_run_goes_on_with_other_flags_of_the_compiler_and_says_so(
     recipe = load_recipe("llama3-8b")
     folder.claim(recipe, placement)
     folder.claim(recipe.model_copy(update={"libtpu_flags": ("--a=1",)}), placement)
-    assert "run mine in" in (told := capsys.readouterr().out)
-    assert "goes on with another libtpu_flags than it began with" in told
+    assert "run mine in" in (output := capsys.readouterr().out)
+    assert "goes on with another libtpu_flags than it began with" in output
 
 
 def test_a_run_name_that_is_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
 def test_a_setting_that_maxtext_does_not_know_ends_the_command_with_one_line_and_exit_code_2(
     tmp_path: Path,
 ) -> None:
-    """Started as a user does; neither Ray is started nor a run recorded."""
+    """The command as a user types it. It starts no Ray and records no run."""
     recipe = make_recipe(tmp_path / "recipe.yaml", remat_polizy="full")
     options = ["--recipe", str(recipe), "--output", str(tmp_path), "--run", "mine", "--workers", "2"]
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""The TPU compiler itself, on MaxText's smallest model; it needs no TPU."""
+"""The TPU compiler itself, on MaxText's smallest model. It needs no TPU."""
 
 from pathlib import Path
 

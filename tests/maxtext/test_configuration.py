@@ -26,7 +26,7 @@ def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
 
 
 def test_no_process_of_a_recipe_dumps_the_programs_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MaxText would set XLA_FLAGS so, whatever dump_hlo says."""
+    """MaxText would set XLA_FLAGS so, also without dump_hlo."""
     from maxtext_driver.configuration import check_configuration
 
     recipe = load_recipe("llama3-8b")

@@ -164,8 +164,8 @@ def test_weights_of_another_model_or_that_are_gated_are_refused_and_nothing_is_l
     recipe, run = load_recipe(str(recipe_of(tmp_path))), RunFolder(tmp_path, "mine")
     other = tmp_path / "other"
     shutil.copytree(published, other)
-    told = (other / "config.json").read_text()
-    (other / "config.json").write_text(told.replace("500000.0", "10000.0").replace("96", "80"))
+    config = (other / "config.json").read_text()
+    (other / "config.json").write_text(config.replace("500000.0", "10000.0").replace("96", "80"))
     hub.model(NAME).push(other)
     refused = "it has another intermediate_size, rope_parameters.rope_theta$"
     with pytest.raises(InputError, match=f"hf://{NAME} is no llama3.1-8b: {refused}"):
@@ -192,7 +192,7 @@ def test_a_run_trains_from_published_weights_and_its_end_result_loads_with_trans
         run = RunFolder(tmp_path, "mine")
         trained = maxtext_logits(load_recipe(str(path)), run.path / "checkpoints" / "1")
         assert transformers_logits(run.exported) == pytest.approx(trained, abs=1e-4)
-        # As if its host had been lost before that. Of a finished run nothing else is done again.
+        # As if its host had been lost before that. The rest of a finished run is not done again.
         shutil.rmtree(run.weights)
         shutil.rmtree(run.exported)
         assert command.main(submit) == Exit.FINISHED

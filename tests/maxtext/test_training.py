@@ -72,13 +72,13 @@ def killed(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (output / "faults").mkdir()
     for fault in ("drain-2", "7", "10"):
         (output / "faults" / fault).touch()
-    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as told:
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as errors:
         patch.setattr(command, "dry_run", lambda arguments: 0)
         patch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
         patch.setattr(ray_driver, "WORKER_FAILURES", 1)
         assert submit(recipe, output) == 1
     assert not list((output / "faults").iterdir())
-    (error,) = (line for line in told.getvalue().splitlines() if line.startswith("error: "))
+    (error,) = (line for line in errors.getvalue().splitlines() if line.startswith("error: "))
     assert error.startswith("error: run mine failed: ")
     return output / "mine"
 
@@ -111,7 +111,7 @@ def test_checkpoints_are_whole_and_come_on_the_period_and_at_the_end(undisturbed
 
 
 def test_a_drained_node_costs_no_step_and_does_not_count_as_a_lost_worker(killed: Path) -> None:
-    """All steps are saved; MaxText has not logged the last ones. The job went on to lose its workers."""
+    """All steps are saved. MaxText has not logged the last ones. The job went on to lose its workers."""
     starts = [tuple(map(int, line.split())) for line in (killed.parent / "starts").read_text().splitlines()]
     saved, logged = starts[1]
     assert saved > max(logged, 3)
@@ -119,7 +119,7 @@ def test_a_drained_node_costs_no_step_and_does_not_count_as_a_lost_worker(killed
 
 
 def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(killed: Path) -> None:
-    """After the first loss the job continued to its next checkpoint; it does not count as finished."""
+    """After the first loss the job continued to its next checkpoint. It does not count as finished."""
     assert RunFolder(killed.parent, "mine").steps_saved() == 2 * PERIOD + 1
     assert not (killed / "COMPLETE.json").exists()
 
@@ -127,10 +127,10 @@ def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(killed: Pa
 def test_a_resubmitted_job_ends_with_the_losses_of_an_undisturbed_one(
     resubmitted: Path, undisturbed: Path
 ) -> None:
-    expected, found = losses(undisturbed), losses(resubmitted)
+    expected, loss_at = losses(undisturbed), losses(resubmitted)
     resumed_from = 2 * PERIOD + 1
-    assert [*range(resumed_from + 1, STEPS + 1)] == [step for step in found if step > resumed_from]
-    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
+    assert [*range(resumed_from + 1, STEPS + 1)] == [step for step in loss_at if step > resumed_from]
+    assert loss_at == pytest.approx({step: expected[step] for step in loss_at}, abs=TOLERANCE)
     assert (resubmitted / "COMPLETE.json").exists()
 
 
@@ -179,9 +179,9 @@ def test_a_sigterm_saves_on_all_hosts_and_they_start_again_which_counts_as_no_fa
     assert submit(recipe, with_fault(tmp_path, "term-2")) == 0
     _, second = [int(line.split()[0]) for line in (tmp_path / "starts").read_text().splitlines()]
     assert 2 <= second < STEPS
-    found, expected = losses(tmp_path / "mine"), losses(undisturbed)
-    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
-    assert max(found) == STEPS
+    loss_at, expected = losses(tmp_path / "mine"), losses(undisturbed)
+    assert loss_at == pytest.approx({step: expected[step] for step in loss_at}, abs=TOLERANCE)
+    assert max(loss_at) == STEPS
 
 
 @pytest.mark.usefixtures("one_try")
@@ -193,14 +193,14 @@ def test_a_driver_that_is_told_to_end_has_all_hosts_save_and_the_same_command_go
     assert submit(recipe, tmp_path) == Exit.INTERRUPTED
     saved = RunFolder(tmp_path, "mine").steps_saved()
     assert 2 <= saved < STEPS
-    told = f"run mine was stopped; the same command goes on from step {saved}"
-    assert told in capsys.readouterr().out
+    message = f"run mine was stopped; the same command goes on from step {saved}"
+    assert message in capsys.readouterr().out
     assert submit(recipe, tmp_path) == 0
     starts = [int(line.split()[0]) for line in (tmp_path / "starts").read_text().splitlines()]
     assert starts == [0, saved]
-    found, expected = losses(tmp_path / "mine"), losses(undisturbed)
-    assert found == pytest.approx({step: expected[step] for step in found}, abs=TOLERANCE)
-    assert max(found) == STEPS
+    loss_at, expected = losses(tmp_path / "mine"), losses(undisturbed)
+    assert loss_at == pytest.approx({step: expected[step] for step in loss_at}, abs=TOLERANCE)
+    assert max(loss_at) == STEPS
 
 
 def saved_files(run: Path) -> dict[Path, bytes]:
@@ -220,9 +220,10 @@ def test_what_is_no_number_is_not_saved_and_the_second_time_is_final(
     assert submit(recipe, tmp_path, *diverging) == Exit.FAILED
     saved, before = RunFolder(tmp_path, "mine").steps_saved(), saved_files(tmp_path / "mine")
     assert saved >= 1
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert (
-        f"loss or gradient is not finite at step {saved + 1}; the checkpoint of step {saved} is kept" in told
+        f"loss or gradient is not finite at step {saved + 1}; the checkpoint of step {saved} is kept"
+        in errors
     )
     assert submit(recipe, tmp_path, *diverging) == Exit.BAD_INPUT
     assert f"step {saved + 1}, for the second time with the same rows" in capsys.readouterr().err
@@ -245,8 +246,8 @@ def submit(recipe: Path, output: Path, *options: str) -> int:
 
 
 def losses(run: Path) -> dict[int, float]:
-    """The loss by step; fails when a step has two."""
+    """The loss by step. Fails when a step has two."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    found = {line["step"]: line["loss"] for line in lines}
-    assert len(found) == len(lines)
-    return found
+    loss_at = {line["step"]: line["loss"] for line in lines}
+    assert len(loss_at) == len(lines)
+    return loss_at

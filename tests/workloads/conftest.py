@@ -83,7 +83,7 @@ def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
-    """The time of a start that begins now; pauses pass at once."""
+    """The time of a start that begins now. Pauses pass at once."""
     from ending.patience import LIMIT, RETRY_BUDGET
 
     clock = Clock()
@@ -109,9 +109,9 @@ class Clock:
 
 @pytest.fixture(scope="session", autouse=True)
 def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Environment variables, also of child processes; set before anything that reads them is imported."""
+    """Environment variables, also of child processes, set before the import of modules that read them."""
     home = tmp_path_factory.mktemp("home")
-    # Ray puts sockets there, whose paths have at most 107 bytes; pytest's own directory has a longer path.
+    # Ray puts sockets there, whose paths have at most 107 bytes. The path of pytest's directory is longer.
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",

@@ -1,4 +1,4 @@
-"""Runs in other processes, with injected faults; started by torchrun or imported by Ray's workers.
+"""Runs in other processes with injected faults. torchrun starts it, or Ray's workers import it.
 
     torchrun --nproc-per-node 2 warm.py faulty.py PLAN.json
 
@@ -31,7 +31,7 @@ from rehearsal.run.on_a_cpu.sitecustomize import shard
 
 
 def main(plan: list[dict[str, Any]]) -> int:
-    """Run the plan; returns the first exit code that is not zero."""
+    """Run the plan, and return the first exit code that is not zero."""
     import accelerate.state
 
     from finetune.__main__ import main as finetune
@@ -153,11 +153,11 @@ def in_step(step: int, act: Callable[[], None]) -> None:
 @contextmanager
 def signal_awaited() -> Generator[None]:
     """On exit wait for a signal."""
-    told, teller = socket.socketpair()
-    teller.setblocking(False)
-    signal.set_wakeup_fd(teller.fileno())
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno())
     yield
-    told.recv(1)
+    receiver.recv(1)
     signal.set_wakeup_fd(-1)
 
 

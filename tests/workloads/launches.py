@@ -30,7 +30,7 @@ def local(recipe: Path, store: Path | str, run: str) -> list[str]:
 def torchrun(
     warm: str, recipe: Path, folder: Path, *plan: dict[str, Any], store: Path | str | None = None
 ) -> tuple[int, str]:
-    """Run the torchrun command for `mine`, with a plan of `faulty` in its processes; exit code and output.
+    """Run the torchrun command for `mine` with a plan of `faulty`. Returns the exit code and the output.
 
     The plan and the output are written to `folder`, as is the run unless there is another `store`.
     """

@@ -13,7 +13,7 @@ def metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def losses(run: Path) -> list[float]:
-    """The loss of every step of a run; fails unless the metrics have each step once, in order."""
+    """The loss of every step of a run. Fails unless the metrics have each step once, in order."""
     lines = [line for line in metrics(run) if "loss" in line]
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     return [line["loss"] for line in lines]

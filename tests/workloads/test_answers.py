@@ -22,9 +22,9 @@ BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))
 def store(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished run `mine` of four steps, which answers after the second too, and not well enough."""
     store = tmp_path_factory.mktemp("answers")
-    with redirect_stdout(StringIO()) as told:
+    with redirect_stdout(StringIO()) as output:
         assert main(run(recipe(tiny, store, "mine", good={"overlap": 0, "exact": 1}), "mine")) == 0
-    (store / "told").write_text(told.getvalue())
+    (store / "output").write_text(output.getvalue())
     return store
 
 
@@ -47,11 +47,11 @@ def answers(run: Path) -> list[dict[str, Any]]:
 
 
 def figures(run: Path) -> dict[int, dict[str, float]]:
-    """The figures of answers by step; fails when a step has two."""
+    """The figures of answers by step. Fails when a step has two."""
     lines = [line for line in metrics(run) if "judged" in line]
-    found = {line.pop("step"): line for line in lines}
-    assert len(found) == len(lines)
-    return found
+    figures_at = {line.pop("step"): line for line in lines}
+    assert len(figures_at) == len(lines)
+    return figures_at
 
 
 def complete(run: Path) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def complete(run: Path) -> dict[str, Any]:
 
 
 def test_held_out_rows_are_answered_on_the_period_and_at_the_end(store: Path) -> None:
-    found = figures(store / "mine")
-    assert list(found) == [2, 4]
-    assert found[4].keys() == {"overlap", "exact", "judged"} and found[4]["judged"] == 3
-    assert complete(store / "mine")["answers"] == found[4]
+    figures_at = figures(store / "mine")
+    assert list(figures_at) == [2, 4]
+    assert figures_at[4].keys() == {"overlap", "exact", "judged"} and figures_at[4]["judged"] == 3
+    assert complete(store / "mine")["answers"] == figures_at[4]
 
 
 def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_good(
@@ -70,7 +70,7 @@ def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_g
 ) -> None:
     """A start after that trains nothing, and says it again."""
     why = "exact 0 is below 1"
-    ends = [(store / "told").read_text().splitlines()[-1]]
+    ends = [(store / "output").read_text().splitlines()[-1]]
     assert complete(store / "mine")["not_good"] == why
     before = (store / "mine" / "attempt.json").read_text()
     assert main(run(store / "mine.yaml", "mine")) == 0
@@ -197,7 +197,7 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"judge": "sql"}, "evaluation.judge sql needs data.fields.schema"),
         ({"every_steps": 3}, "evaluation.every_steps must be a multiple of training.save_every_steps"),
@@ -207,7 +207,7 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
     ],
 )
 def test_what_cannot_be_evaluated_is_said_at_once(
-    more: dict[str, Any], told: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: dict[str, Any], message: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(run(recipe(tiny, tmp_path, "wrong", **more), "wrong")) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_a_run_that_is_killed_again_and_again_has_the_same_best(
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "message"),
     [
         (
             "evaluate_every_steps=null",
@@ -94,7 +94,7 @@ def test_a_run_that_is_killed_again_and_again_has_the_same_best(
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(
-    setting: str, told: str, train: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    setting: str, message: str, train: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(f"--set=training.{setting}") == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -37,7 +37,7 @@ def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:
 
 @pytest.fixture(scope="module")
 def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six steps, a checkpoint every two, of which two are kept; with dropout."""
+    """Six steps with dropout, and a checkpoint every two, of which two are kept."""
     more = {"accumulation_steps": 2, "packing": False, "result": "adapter"}
     return make_recipe(tmp_path_factory.mktemp("recipe") / "recipe.yaml", tiny, "gemma-3-1b-emoji", **more)
 
@@ -234,7 +234,7 @@ def test_progress_waits_for_seconds_alone_where_a_checkpoint_waits_for_minutes(
 def test_progress_does_not_wait_for_a_bucket_that_refuses_access(
     buckets: Buckets, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is written again soon; the GPUs would wait for it."""
+    """It is written again soon, and GPUs would wait for it."""
     log = MetricsLog(Folder("gs://bucket/mine"), from_step=0, clock=lambda: 0)
     buckets.authorize = lambda _bucket, _token: 403
     log.append({"step": 1})

@@ -23,7 +23,7 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def save(run: RunFolder, tmp_path: Path, step: int) -> Path:
-    """Save a checkpoint of two files; returns its directory."""
+    """Save a checkpoint of two files, and return its directory."""
     source = tmp_path / f"local-{step}"
     source.mkdir(exist_ok=True)
     (source / "adapter_model.safetensors").write_bytes(bytes(1000))
@@ -115,8 +115,8 @@ def test_a_checkpoint_with_other_bytes_of_the_same_size_is_told_and_the_next_old
     assert newest_step(run) == 40
     fetched = run.fetch_newest(tmp_path / "node")
     assert fetched and fetched.step == 20
-    told = "is damaged: adapter_model.safetensors has other bytes than were saved; the run goes on from"
-    assert f"{damaged.name} {told} {fetched.name}\n" in capsys.readouterr().out
+    message = "is damaged: adapter_model.safetensors has other bytes than were saved; the run goes on from"
+    assert f"{damaged.name} {message} {fetched.name}\n" in capsys.readouterr().out
     assert not list((tmp_path / "node").glob("*00000040*"))
     # It is not what is kept in place of one that is whole.
     assert newest_step(run) == 20
@@ -302,8 +302,8 @@ def test_a_run_goes_on_with_other_periods_and_questions(
     run.claim(load_recipe("gemma-3-1b-emoji", DIRECTORIES), 1)
     changes = ["training.save_every_steps=5", "evaluation.max_new_tokens=9"]
     assert run.claim(load_recipe("gemma-3-1b-emoji", [*DIRECTORIES, *changes]), 1) is False
-    told = capsys.readouterr().out
-    assert "another evaluation.max_new_tokens, training.save_every_steps than it began with" in told
+    output = capsys.readouterr().out
+    assert "another evaluation.max_new_tokens, training.save_every_steps than it began with" in output
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "a b", "x" * 64])

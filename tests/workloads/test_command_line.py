@@ -67,10 +67,10 @@ def test_an_override_is_what_the_run_is_started_with(
     assert_one_line(capsys, "was started with another training.learning_rate;")
 
 
-@pytest.mark.parametrize("given", [["--storage", "/tmp"], ["--run", "mine"], []])
-def test_a_run_needs_a_storage_and_a_name(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("options", [["--storage", "/tmp"], ["--run", "mine"], []])
+def test_a_run_needs_a_storage_and_a_name(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
-        main(["local", "--recipe", "gemma-3-1b-emoji", *given])
+        main(["local", "--recipe", "gemma-3-1b-emoji", *options])
     assert exit.value.code == 2
     assert "--storage and --run are required, except with --dry-run" in capsys.readouterr().err
 

@@ -44,8 +44,8 @@ def test_a_resume_reads_what_the_first_start_has_read_and_says_what_has_moved(
     assert trained[1] == trained[0]
     assert len(load_conversations(trained[1].data, seed=1)[0]) == 24
     kept = trained[0].data.revision
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if "moved on" in line]
-    assert told.startswith(
+    (line_of_the_move,) = [line for line in capsys.readouterr().out.splitlines() if "moved on" in line]
+    assert line_of_the_move.startswith(
         f"data set {trained[0].data.name} has moved on since this run began: {kept} -> {later};"
     )
     assert main([*from_hub, "--dry-run"]) == 0

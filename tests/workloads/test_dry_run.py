@@ -60,13 +60,13 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     command = ["local", "--recipe", str(recipe), "--storage", str(store), "--run", "mine", "--dry-run"]
     assert main([*command, "--set", "training.max_length=60"]) == 0
     printed = capsys.readouterr().out
-    for told in (
+    for figure in (
         "trainable  18,432 parameters",
         "6 held out",
         " of 24 rows are left out: longer than training.max_length, 60 tokens",
         "packed to 60 tokens, the 25 ",
     ):
-        assert told in printed
+        assert figure in printed
     assert not store.exists()
 
 

@@ -87,8 +87,8 @@ def test_a_storage_that_fails_for_a_moment_ends_no_run(
         (tmp_path / name).mkdir()
     with limit.counted():
         log.append({"step": 1})
-    told = capsys.readouterr().out
-    assert "time.json cannot be written" in told and "metrics.jsonl cannot be written" in told
+    output = capsys.readouterr().out
+    assert "time.json cannot be written" in output and "metrics.jsonl cannot be written" in output
     (tmp_path / "metrics.jsonl").rmdir()
     log.flush()
     assert (tmp_path / "metrics.jsonl").read_text() == '{"step": 1}\n'
@@ -136,7 +136,7 @@ def test_what_killed_writers_have_left_is_deleted_when_a_run_is_claimed(tmp_path
 
 @pytest.fixture
 def gated(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Trains a model that was gated when it was looked at first; the licence has been accepted since."""
+    """Trains a model that was gated at the first look. The licence has been accepted since."""
     from ending.errors import InputError
     from finetune import model
 

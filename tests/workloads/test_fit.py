@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from benchmarks.training.fit import Row
     from finetune.recipe import Recipe
 
-# Of the whole peak: indices, and batches of tokens, are not torch's to track.
+# Part of the whole peak. torch does not track indices and batches of tokens.
 TOLERANCE = 0.05
 
 

@@ -31,7 +31,7 @@ def test_several_nodes_and_where_they_meet_are_given_together(
 def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
     end: str, expected: int, starts: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node's exit code is that of the process which ended by itself."""
+    """The node has the exit code of the process that ended by itself."""
     from finetune import torchrun as module
 
     program = (

@@ -97,8 +97,8 @@ def test_the_merged_model_answers_and_stops_at_the_end_of_its_turn(emoji_run: Pa
     tokenizer = load_processor(str(emoji_run / "model"), pictures=False)
     end = tokenizer.convert_tokens_to_ids("<end_of_turn>")
     asked = inputs["input_ids"].shape[1]
-    said = model.generate(**inputs, max_new_tokens=8, do_sample=False)[0, asked:]
-    assert 1 <= len(said) <= 8
+    reply = model.generate(**inputs, max_new_tokens=8, do_sample=False)[0, asked:]
+    assert 1 <= len(reply) <= 8
 
     def end_the_turn(ids: Any, scores: Any) -> Any:
         return scores.index_fill(1, ids.new_tensor([end]), 1e4)
@@ -250,15 +250,15 @@ def test_a_finished_adapter_is_merged_by_a_command_as_the_run_does_it(
     monkeypatch.chdir(tmp_path)
     assert main(["merge", str(emoji_run), "model"]) == 0
     merged, expected = (
-        {path.name: path.read_bytes() for path in each.iterdir()}
-        for each in (tmp_path / "model", emoji_run / "model")
+        {path.name: path.read_bytes() for path in folder.iterdir()}
+        for folder in (tmp_path / "model", emoji_run / "model")
     )
     assert merged == expected
     assert load(tmp_path / "model").config.architectures == ["Gemma3ForCausalLM"]
 
 
 @pytest.mark.parametrize(
-    ("damage", "output", "told"),
+    ("damage", "output", "message"),
     [
         (lambda run: (run / MARKER).unlink(), "model", "mine is no finished run, or has no adapter"),
         (lambda run: (run / "run.json").unlink(), "model", "mine is no folder of a run: it has no run.json"),
@@ -278,7 +278,7 @@ def test_a_finished_adapter_is_merged_by_a_command_as_the_run_does_it(
 def test_what_cannot_be_merged_is_one_line(
     damage: Callable[[Path], Any],
     output: str,
-    told: str,
+    message: str,
     emoji_run: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -286,7 +286,7 @@ def test_what_cannot_be_merged_is_one_line(
     damage(shutil.copytree(emoji_run, tmp_path / "mine"))
     assert main(["merge", str(tmp_path / "mine"), str(tmp_path / output)]) == 2
     (error,) = capsys.readouterr().err.splitlines()
-    assert error.startswith("error: ") and told in error
+    assert error.startswith("error: ") and message in error
     assert not (tmp_path / "model").exists()
 
 
@@ -299,7 +299,7 @@ def test_evaluation_is_made_on_the_way_and_at_the_end_and_is_in_the_metrics(sql_
 
 
 def test_the_adapter_of_a_text_run_loads_on_the_model_as_it_is_published(sql_run: Path, tiny: Path) -> None:
-    """vLLM loads the model that takes pictures; the adapter loads on it and equals the merged one."""
+    """vLLM loads the model that takes pictures. With the adapter on it, it equals the merged model."""
     from peft import PeftModel
     from transformers import AutoModelForImageTextToText
 

@@ -44,7 +44,7 @@ def of_files(files: list[str]) -> list[str]:
 
 @pytest.fixture
 def chats(tiny: Path, tmp_path: Path) -> Recipe:
-    """A recipe of twelve conversations, the first of them CHAT; all begin with it, replies included."""
+    """A recipe of twelve conversations. The first is CHAT, and all begin with it, replies included."""
     rows = [CHAT, *(CHAT + CHAT[1:] * (number % 3) + CHAT[1:3] for number in range(11))]
     (tmp_path / "chats.jsonl").write_bytes(jsonl(*({"messages": row, "source": "shop"} for row in rows)))
     return recipe_of(tiny, tmp_path, [f"{tmp_path}/chats.jsonl"], *CONVERSATIONS)
@@ -86,7 +86,7 @@ def test_a_file_that_has_changed_since_the_run_began_ends_its_next_start(
     for name in "ab":
         (folder / f"{name}.jsonl").write_bytes(jsonl(SOUP))
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
-    sets = [f"--set={each}" for each in of_files([f"{named}/a.jsonl", f"{named}/b.jsonl"])]
+    sets = [f"--set={setting}" for setting in of_files([f"{named}/a.jsonl", f"{named}/b.jsonl"])]
     command = ["local", f"--recipe={recipe}", f"--storage={tmp_path}/store", "--run=mine", *sets]
     assert main(command) == main(command) == 0
     assert trained[0] == trained[1]
@@ -110,7 +110,7 @@ def test_a_file_that_does_not_exist_is_named(
     named: str, tiny: Path, tmp_path: Path, buckets: Buckets, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
-    sets = [f"--set={each}" for each in of_files([f"{named}/rows.jsonl"])]
+    sets = [f"--set={setting}" for setting in of_files([f"{named}/rows.jsonl"])]
     for more in ([f"--storage={tmp_path}/store", "--run=mine"], ["--dry-run"]):
         assert main(["local", f"--recipe={recipe}", *sets, *more]) == 2
         assert capsys.readouterr().err == f"error: data file {named}/rows.jsonl does not exist\n"
@@ -205,7 +205,9 @@ def test_conversations_are_packed_without_a_token_more_or_less(chats: Recipe, tm
 
 def test_a_run_on_conversations_learns_and_finishes(chats: Recipe, tmp_path: Path) -> None:
     command = ["local", f"--recipe={tmp_path}/recipe.yaml", f"--storage={tmp_path}/store", "--run=mine"]
-    sets = [f"--set={each}" for each in [*of_files(chats.data.files), *CONVERSATIONS, "training.epochs=3"]]
+    sets = [
+        f"--set={setting}" for setting in [*of_files(chats.data.files), *CONVERSATIONS, "training.epochs=3"]
+    ]
     assert main([*command, *sets]) == 0
     lines = [json.loads(line) for line in (tmp_path / "store/mine/metrics.jsonl").read_text().splitlines()]
     assert lines[-1]["loss"] < lines[0]["loss"] - 0.1
@@ -227,7 +229,8 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
 ) -> None:
     gap = [*CHAT[:3], {"role": "user", "content": " "}, CHAT[4]]
     rows = [
-        {"messages": each} for each in (CHAT, gap, [CHAT[1], {"role": "assistant", "content": None}], None)
+        {"messages": messages}
+        for messages in (CHAT, gap, [CHAT[1], {"role": "assistant", "content": None}], None)
     ]
     (tmp_path / "chats.jsonl").write_bytes(jsonl(*rows))
     recipe = recipe_of(tiny, tmp_path, [f"{tmp_path}/chats.jsonl"], *CONVERSATIONS)
@@ -236,7 +239,7 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "problem"),
     [
         (CHAT[:4], "not system user assistant user"),
         ([*CHAT[1:3], *CHAT[2:3]], "not user assistant assistant"),
@@ -264,14 +267,14 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
 )
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_row_that_is_no_conversation_is_told_with_its_number_in_one_line(
-    messages: object, told: str, place: int, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    messages: object, problem: str, place: int, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"messages": CHAT}, {"messages": CHAT}]
     rows.insert(place, {"messages": messages})
     (tmp_path / "chats.jsonl").write_bytes(jsonl(*rows))
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
-    sets = [f"--set={each}" for each in [*of_files([f"{tmp_path}/chats.jsonl"]), *CONVERSATIONS]]
+    sets = [f"--set={setting}" for setting in [*of_files([f"{tmp_path}/chats.jsonl"]), *CONVERSATIONS]]
     assert main(["local", f"--recipe={recipe}", *sets, "--dry-run"]) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: data set {tmp_path}/chats.jsonl") and f"row {place}" in error
-    assert told in error
+    assert problem in error

@@ -31,10 +31,10 @@ def test_a_hub_in_trouble_is_asked_again_until_it_answers(
     assert main(from_hub) == 0
     assert len(trained) == 1
     assert clock.pauses == [1, 2, 4]
-    told = [line for line in capsys.readouterr().out.splitlines() if "again in" in line]
-    assert len(told) == 3
-    assert hub.address in told[2]
-    assert told[2].endswith("again in 4 s, after that for 473 s more")
+    waits = [line for line in capsys.readouterr().out.splitlines() if "again in" in line]
+    assert len(waits) == 3
+    assert hub.address in waits[2]
+    assert waits[2].endswith("again in 4 s, after that for 473 s more")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_a_push_that_fails_after_the_training_is_all_that_the_next_start_does(
 
 
 @pytest.mark.parametrize(
-    ("setting", "token", "told"),
+    ("setting", "token", "message"),
     [
         ("hub_model_id=null", "hf_write", "training.push_to_hub needs training.hub_model_id, OWNER/NAME"),
         ("hub_model_id=me/mine", "", "training.push_to_hub needs a token that may write, in HF_TOKEN"),
@@ -58,7 +58,7 @@ def test_a_push_that_fails_after_the_training_is_all_that_the_next_start_does(
 def test_a_push_that_cannot_be_ends_the_run_before_it_trains(
     setting: str,
     token: str,
-    told: str,
+    message: str,
     command: list[str],
     trained: "list[Recipe]",
     monkeypatch: pytest.MonkeyPatch,
@@ -66,5 +66,5 @@ def test_a_push_that_cannot_be_ends_the_run_before_it_trains(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
     assert main([*command, f"--set=training.{setting}"]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not trained

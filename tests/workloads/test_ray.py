@@ -47,12 +47,12 @@ def killed_job(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (store / "faults").mkdir()
     for step in (3, 6):
         (store / "faults" / str(step)).touch()
-    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as told:
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(StringIO()) as errors:
         patch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
         patch.setattr(ray_driver, "WORKER_FAILURES", 1)
         assert on_ray(recipe, store) == 1
     assert not list((store / "faults").iterdir())
-    assert [line[:24] for line in told.getvalue().splitlines() if "error: " in line] == [
+    assert [line[:24] for line in errors.getvalue().splitlines() if "error: " in line] == [
         "error: run mine failed: "
     ]
     return store / "mine"
@@ -68,7 +68,7 @@ def resubmitted_job(killed_job: Path, recipe: Path) -> Path:
 def test_a_lost_worker_costs_only_the_steps_since_the_last_checkpoint(
     killed_job: Path, one_process: list[float]
 ) -> None:
-    """After the first loss the job continued from step 2 to step 5 or 6; it does not count as finished."""
+    """After the first loss the job continued from step 2 to step 5 or 6. It does not count as finished."""
     newest = RunFolder(str(killed_job.parent), killed_job.name).newest_checkpoint()
     assert newest and newest.step == 4
     assert losses(killed_job)[:4] == pytest.approx(one_process[:4], abs=TOLERANCE)

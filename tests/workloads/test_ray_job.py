@@ -23,7 +23,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def submit(tiny: Path, store: Path) -> Iterator[Submit]:
-    """Submits a run with further options; returns the job's status at its end and its log."""
+    """Submits a run with further options. Returns the job's status at its end, and its log."""
     from ray.cluster_utils import Cluster
     from ray.job_submission import JobSubmissionClient
 
@@ -59,18 +59,18 @@ def test_a_run_that_reaches_its_limit_saves_and_its_workers_are_not_started_agai
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ("model.name=/absent", "error: model /absent is not a directory"),
         ("lora.target_modules=nothing", "error: lora.target_modules nothing matches no module"),
     ],
 )
 def test_bad_input_is_told_and_not_tried_again_whether_the_driver_or_a_worker_finds_it(
-    wrong: str, told: str, submit: Submit
+    wrong: str, message: str, submit: Submit
 ) -> None:
     status, log = submit(wrong.partition("=")[0].replace(".", "-"), f"--set={wrong}")
     assert status == "STOPPED"
-    assert told in log
+    assert message in log
     assert log.count("2 processes, from step") <= 1
     # Ray's handler of signals is not heard of below the error.
     assert "SIGTERM" not in log

@@ -74,7 +74,7 @@ def interrupted(
 def resumed(interrupted: tuple[Path, str], recipe: Path, warm: str) -> Path:
     """The resumed run `mine`, and `cut`, its copy without one rank's part of the newest checkpoint.
 
-    `unpublished` is `undisturbed` without its published result; `bf16` is new.
+    `unpublished` is `undisturbed` without its published result, and `bf16` is new.
     """
     store, _ = interrupted
     shutil.copytree(store / "mine", store / "cut")
@@ -192,7 +192,7 @@ def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_chec
 def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
     interrupted: tuple[Path, str], recipe: Path, warm: str, tmp_path: Path
 ) -> None:
-    """Its last checkpoint has shards alone; nothing is published and marked as finished."""
+    """Its last checkpoint has shards alone. Nothing is published and marked as finished."""
     run = shutil.copytree(interrupted[0] / "undisturbed", tmp_path / "older")
     (run / "COMPLETE.json").unlink()
     shutil.rmtree(run / "adapter")
@@ -217,13 +217,13 @@ def test_an_infinity_in_one_rank_s_gradient_ends_the_run_and_its_checkpoints_sta
     before = contents(run)
     (newest,) = run.glob("checkpoint-00000003-*")
     entry = {"arguments": local(recipe, tmp_path, "mine"), "poison": {"rank": 1, "step": 4}}
-    for code, told in ((1, "the next start goes on"), (2, "for the second time with the same rows")):
+    for code, remedy in ((1, "the next start goes on"), (2, "for the second time with the same rows")):
         ended, output = torchrun(warm, recipe, tmp_path, entry)
         assert ended == code
         assert "Traceback" not in output and "nan" not in output
         (error,) = {line for line in output.splitlines() if line.startswith("error: loss")}
         assert error.startswith("error: loss or gradient is not finite at step 4")
-        assert f"{newest.name} is kept" in error and told in error
+        assert f"{newest.name} is kept" in error and remedy in error
         assert contents(run) == before
         assert len(losses(run)) == 3
     assert main(command(recipe, tmp_path, "mine")) == 2
@@ -275,11 +275,11 @@ def no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def evaluations(run: Path) -> dict[int, float]:
-    """The loss on the test rows by step; fails when a step has two."""
+    """The loss on the test rows by step. Fails when a step has two."""
     lines = [line for line in metrics(run) if "eval_loss" in line]
-    found = {line["step"]: line["eval_loss"] for line in lines}
-    assert len(found) == len(lines)
-    return found
+    loss_at = {line["step"]: line["eval_loss"] for line in lines}
+    assert len(loss_at) == len(lines)
+    return loss_at
 
 
 def answers(run: Path) -> list[str]:

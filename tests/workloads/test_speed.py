@@ -11,7 +11,7 @@ from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
 from rehearsal.run.tiny import make_recipe, make_trainer
 
-# One row; rows of many lengths; rows longer than the window of 8; rows of one token.
+# One row, rows of many lengths, rows longer than the window of 8, rows of one token.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
 
 
@@ -141,7 +141,7 @@ def test_the_prefix_is_that_of_the_rows_held_out_too() -> None:
 
 @pytest.fixture(params=["none", "nf4"])
 def layer(request: pytest.FixtureRequest, tiny: Path) -> Any:
-    """A layer with the adapter of the emoji recipe, unquantized and in 4 bits; the adapter is not zero."""
+    """A layer with an adapter of the emoji recipe that is not zero, unquantized and in 4 bits."""
     import torch
     from peft import get_peft_model
 

@@ -59,12 +59,12 @@ def test_a_reference_is_right_when_it_is_the_reply(schema: str, query: str) -> N
 def test_replies_to_other_questions_are_wrong_also_on_the_same_tables() -> None:
     from finetune.sql import judge
 
-    found = Counter(
+    verdicts = Counter(
         judge(schema, query, QUERIES[(at + further) % len(QUERIES)][1])
         for at, (schema, query) in enumerate(QUERIES)
         for further in (1, 2, 7)
     )
-    assert found == {"wrong": 3 * len(QUERIES)}
+    assert verdicts == {"wrong": 3 * len(QUERIES)}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def packed(request: pytest.FixtureRequest, tiny: Path, tmp_path: Path) -> Any:
 def sequences(trainer: Any, dataset: Any) -> list[tuple[str, str]]:
     """Text and trained text of each row, without the prefix, which stands once in front of the batch."""
     decode = trainer.processing_class.decode
-    found = []
+    rows = []
     for pack in dataset:
         batch = trainer.data_collator([pack])
         (ids,), (labels,) = batch["input_ids"].tolist(), batch["labels"].tolist()
@@ -36,9 +36,9 @@ def sequences(trainer: Any, dataset: Any) -> list[tuple[str, str]]:
         assert ends[-1] == len(ids) == len(labels) <= trainer.args.max_length + prefix
         for start, end in zip([prefix, *ends], ends, strict=False):
             row = decode(ids[:prefix] + ids[start:end])
-            found.append((row, decode([label for label in labels[start:end] if label != NOT_TRAINED])))
+            rows.append((row, decode([label for label in labels[start:end] if label != NOT_TRAINED])))
             assert batch["position_ids"][0, start:end].tolist() == list(range(prefix, prefix + end - start))
-    return found
+    return rows
 
 
 def drawn(recipe: Recipe) -> list[dict[str, Any]]:
@@ -73,10 +73,10 @@ def test_a_sql_row_has_the_instruction_the_whole_schema_and_question_and_the_who
 
 
 def test_every_row_is_there_once_and_whole_with_one_bos_and_only_its_reply_is_trained(packed: Any) -> None:
-    found = sequences(packed, packed.train_dataset)
-    assert len(found) == 24
-    assert len({text for text, _ in found}) == 24
-    for text, trained in found:
+    rows = sequences(packed, packed.train_dataset)
+    assert len(rows) == 24
+    assert len({text for text, _ in rows}) == 24
+    for text, trained in rows:
         assert text.count("<bos>") == 1
         assert text.startswith("<bos><start_of_turn>user\n")
         assert text.rstrip().endswith("<end_of_turn>")
@@ -103,7 +103,7 @@ def test_an_evaluation_is_the_average_over_all_reply_tokens_whatever_the_packs(
 
     recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji", f"training.{changed}")
     trainer = make_trainer(recipe, tmp_path)
-    found = trainer.evaluate()
+    evaluation = trainer.evaluate()
     test_rows = load_conversations(recipe.data, recipe.training.seed)[1]
     assert test_rows is not None
     alone = AutoModelForCausalLM.from_pretrained(recipe.model.name)
@@ -116,8 +116,8 @@ def test_an_evaluation_is_the_average_over_all_reply_tokens_whatever_the_packs(
         )
         losses.append(torch.nn.functional.cross_entropy(scores, replies, reduction="none"))
         right.append((scores.argmax(-1) == replies).float())
-    assert found["eval_loss"] == pytest.approx(float(torch.cat(losses).mean()), rel=1e-5)
-    assert found["eval_mean_token_accuracy"] == pytest.approx(float(torch.cat(right).mean()))
+    assert evaluation["eval_loss"] == pytest.approx(float(torch.cat(losses).mean()), rel=1e-5)
+    assert evaluation["eval_mean_token_accuracy"] == pytest.approx(float(torch.cat(right).mean()))
 
 
 def test_the_draw_is_the_same_for_every_process_and_another_with_another_seed(
@@ -171,7 +171,7 @@ SOUP = '{"text": "soup", "emoji": "🥣"}\n'
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "problem"),
     [
         (b"", "has an empty file in split train"),
         (
@@ -192,7 +192,7 @@ SOUP = '{"text": "soup", "emoji": "🥣"}\n'
     ids=["empty", "latin-1", "utf-16", "surrogate", "number", "half"],
 )
 def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
-    lines: bytes, told: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lines: bytes, problem: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from finetune.__main__ import main
 
@@ -204,7 +204,7 @@ def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
     for more in (["--dry-run"], []):
         assert main([*command, *more]) == 2
         (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-        assert error.startswith(f"error: data set {tmp_path}/own") and told in error
+        assert error.startswith(f"error: data set {tmp_path}/own") and problem in error
 
 
 def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(tiny: Path) -> None:

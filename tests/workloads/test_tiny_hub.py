@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_all_that_the_recipes_name_is_made_and_nothing_is_printed(tmp_path: Path) -> None:
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "rehearsal.run.tiny", tmp_path],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert made.stdout + made.stderr == ""
+    assert process.stdout + process.stderr == ""
     recipes = [yaml.safe_load(file.read_text()) for file in RECIPES.glob("*.yaml")]
     assert len(recipes) > 3
     for recipe in recipes:

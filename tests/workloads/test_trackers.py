@@ -38,7 +38,7 @@ def test_tensorboard_s_events_and_those_of_weights_and_biases_are_the_run_s_figu
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "problem"),
     [
         (
             "[tensorboard, mlflow]",
@@ -50,7 +50,7 @@ def test_tensorboard_s_events_and_those_of_weights_and_biases_are_the_run_s_figu
 )
 def test_a_tracker_that_cannot_be_used_ends_the_run_before_anything_is_loaded(
     names: str,
-    told: str,
+    problem: str,
     command: list[str],
     trained: list[Recipe],
     capsys: pytest.CaptureFixture[str],
@@ -59,5 +59,5 @@ def test_a_tracker_that_cannot_be_used_ends_the_run_before_anything_is_loaded(
     monkeypatch.setattr("finetune.model.check_model", lambda _: pytest.fail("the model was looked at"))
     assert main([*command, f"--set=training.report_to={names}"]) == 2
     (error,) = capsys.readouterr().err.splitlines()
-    assert error.startswith(f"error: training.report_to: {told}")
+    assert error.startswith(f"error: training.report_to: {problem}")
     assert not trained

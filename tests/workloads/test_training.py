@@ -135,7 +135,7 @@ def test_a_run_that_a_newer_start_has_taken_over_ends_before_it_saves(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """A Job ignores the code of a pod that it has replaced; after the other nobody tries again."""
+    """A Job ignores the code of a pod that it has replaced. After the other code nobody tries again."""
     from finetune import local_driver
 
     monkeypatch.setenv(SUBMISSION, "mine")
@@ -233,19 +233,19 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_is_logged_or_saved(
     compute_loss = SFTTrainer.compute_loss
 
     def spoilt(self: Any, model: Any, *more: Any, **options: Any) -> Any:
-        found = compute_loss(self, model, *more, **options)
+        result = compute_loss(self, model, *more, **options)
         if self.state.global_step < 3 or model.training != (figure == "loss"):
-            return found
+            return result
         # The gradient stays what it is.
-        return (found[0] + torch.nan, found[1]) if isinstance(found, tuple) else found + torch.nan
+        return (result[0] + torch.nan, result[1]) if isinstance(result, tuple) else result + torch.nan
 
     monkeypatch.setattr(SFTTrainer, "compute_loss", spoilt)
     more = {"batch_size": 1, "log_every_steps": 100, "save_every_steps": 2, "evaluate_every_steps": 2}
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", **more)
     assert train(recipe, tmp_path, "mine") == 1
-    told = capsys.readouterr().err
+    errors = capsys.readouterr().err
     (kept,) = (tmp_path / "mine").glob("checkpoint-*")
-    assert f"error: loss or gradient is not finite at step 4; {kept.name} is kept" in told
+    assert f"error: loss or gradient is not finite at step 4; {kept.name} is kept" in errors
     assert kept.name.startswith("checkpoint-00000002")
     logged = (tmp_path / "mine" / "metrics.jsonl").read_text()
     assert "NaN" not in logged and '"step": 2' in logged

@@ -24,8 +24,8 @@ REPLACED = {
 def case(request: pytest.FixtureRequest) -> "Case":
     from benchmarks.training.measure import CASES
 
-    (found,) = [case for case in CASES if case.name == request.param]
-    return found
+    (case,) = [case for case in CASES if case.name == request.param]
+    return case
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_who_knows_trl_trains_the_same_adapter_at_the_same_rate_on_the_same_rows
     assert theirs.args.gradient_accumulation_steps == ours.args.gradient_accumulation_steps
     tokenizer = getattr(ours.processing_class, "tokenizer", ours.processing_class)
     batches, padded = [*ours.get_train_dataloader()], [*theirs.get_train_dataloader()]
-    # The same rows in as many steps are the same tokens in a step; a shared prefix counts in each row.
+    # The same rows in as many steps are the same tokens per step. A shared prefix counts in each row.
     assert len(padded) == len(batches)
     assert replies(padded, tokenizer) == replies(batches, tokenizer)
     assert count_labels(padded) == count_labels(batches)

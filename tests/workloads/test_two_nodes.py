@@ -1,6 +1,6 @@
 """The torchrun command on two nodes: here two commands on one machine, with one process each.
 
-The test runs the rendezvous itself, so that it is not lost with a node. In a Job pod 0 runs it; when that pod
+The test runs the rendezvous itself, so that it is not lost with a node. In a Job pod 0 runs it. When that pod
 is lost, both pods end and start again.
 """
 
@@ -56,7 +56,7 @@ def meeting() -> Any:
 
 @pytest.fixture(scope="module")
 def start(recipe: Path, store: Path, warm: str, meeting: Any) -> Iterator[Start]:
-    """Starts a node on a plan; every node is ended after the tests."""
+    """Starts a node on a plan. Every node is ended after the tests."""
     (store / "node.py").write_text(NODE)
     started: list[Any] = []
 
@@ -116,7 +116,7 @@ def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_
 def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_back(
     start: Start, recipe: Path, store: Path, lossy: str
 ) -> None:
-    """Kueue ends both pods; each exits with the code that the Job does not count as a failure."""
+    """Kueue ends both pods. Each exits with the code that the Job does not count as a failure."""
     fifos = [store / "held-fifo-0", store / "held-fifo-1"]
     for fifo in fifos:
         os.mkfifo(fifo)

@@ -1,8 +1,8 @@
-"""The fine-tune of l4-kueue on a tiny model, the process of the Job's pods; runs in .venv-training.
+"""The fine-tune of l4-kueue on a tiny model, for the processes of the Job's pods. Runs in .venv-training.
 
-python trainee.py DIRECTORY make             makes model, data and recipe
-python trainee.py DIRECTORY train RUN        trains to the end, or until SIGTERM
-python trainee.py DIRECTORY train RUN STEP   writes the file `held` at the end of STEP and waits for SIGTERM
+- python trainee.py DIRECTORY make: makes model, data and recipe
+- python trainee.py DIRECTORY train RUN: trains to the end, or until SIGTERM
+- python trainee.py DIRECTORY train RUN STEP: writes the file `held` at the end of STEP and waits for SIGTERM
 """
 
 import signal
@@ -47,7 +47,7 @@ def hold_at(step: int, held: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; returns the exit code."""
+    """Run the command and return the exit code."""
     directory, command, *more = arguments
     if command == "make":
         make(Path(directory))

@@ -3,7 +3,7 @@
     python warm.py PROGRAM ARGUMENTS...     what `python PROGRAM ARGUMENTS...` does
 
 The program gets this process's environment, directory and open files 0 to 2, and a session of its own. This
-process passes signals on to it and ends as it ends; the program ends with this process.
+process passes signals on to it and ends as it ends. The program ends with this process.
 
 The process to fork is `python warm.py` with a Unix socket as its input, which the variable WARM names.
 """
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(listener: socket.socket) -> None:
-    """Run a program for each that connects; returns in the program's process, at its end."""
+    """Run a program for each connection. Returns in the program's process, at its end."""
     # Nothing that is imported may start a thread: a fork has only one.
     for module in ("finetune.torchrun", "finetune.training"):
         import_module(module)
