@@ -77,7 +77,7 @@ def _readings(text: str) -> Iterator[list[Any]]:
                 yield statements
 
 
-def _replace_parts_unknown_to_sqlite(statement: exp.Expression) -> None:
+def _replace_parts_unknown_to_sqlite(statement: exp.Expr) -> None:
     # A list, since the loop changes the tree.
     for node in list(statement.walk()):
         if isinstance(node, exp.Table | exp.Column):
