@@ -1,4 +1,4 @@
-"""Programs of two checkouts of the project, one after the other in one process."""
+"""Runs the programs of two checkouts of the project, one after the other in one process."""
 
 import sys
 from collections.abc import Generator
@@ -9,27 +9,27 @@ from typing import Final
 
 from engine.project import ROOT
 
-# What the program imports of its own checkout.
+# The packages that the program imports from its own checkout.
 PACKAGES: Final = ("cloud", "components", "stacks", "workloads")
 
 
 @contextmanager
 def using(checkout: Path) -> Generator[None]:
-    """Lets imports of the program's packages find those of `checkout`, until the end of the context."""
+    """Makes the program's packages those of `checkout` until the end of the context."""
     if checkout == ROOT:
         yield
         return
-    path, modules = list(sys.path), _taken()
+    path, modules = list(sys.path), _unload()
     sys.path.insert(0, str(checkout))
     try:
         yield
     finally:
-        _taken()
+        _unload()
         sys.modules.update(modules)
         sys.path[:] = path
 
 
-def _taken() -> dict[str, ModuleType]:
-    """The loaded modules of the program, which are loaded no more."""
+def _unload() -> dict[str, ModuleType]:
+    """Unloads the program's modules and returns them by name."""
     loaded = [name for name in sys.modules if name.partition(".")[0] in PACKAGES]
     return {name: sys.modules.pop(name) for name in loaded}

@@ -19,9 +19,9 @@ from engine.go_build import Log
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
-# What is left of a local state (`file://`) whose engine was killed while it wrote, and what to do. Its
-# attributes are written in place. The state itself is written elsewhere and then renamed, so it is whole
-# (gocloud.dev/blob/fileblob, `Close` and `setAttrs`).
+# Messages of an engine that cannot open a local state (`file://`), and what to do. An engine was killed while
+# it wrote the state. The attributes of the state are written in place. The state itself is written elsewhere
+# and then renamed, so it is whole (gocloud.dev/blob/fileblob, `Close` and `setAttrs`).
 _STATES: Final = {
     r"failed to load checkpoint: (EOF|.*unexpected EOF)": "an engine was killed while it wrote the state, "
     "which is whole; the file beside it is not: delete .pulumi/stacks/PROJECT/STACK.json.attrs in the "
@@ -32,31 +32,35 @@ _STATES: Final = {
 
 
 class Engine(automation.PulumiCommand):
-    """The engine's command, as the SDK found it. Unlike the SDK's it takes input, and ends when we do."""
+    """The engine's command. Unlike the SDK's class, it accepts standard input and ends with this process.
 
-    def __init__(self, found: automation.PulumiCommand) -> None:
-        self.command = found.command
-        self.version = found.version
+    Args:
+        command: The command that the SDK found.
+    """
+
+    def __init__(self, command: automation.PulumiCommand) -> None:
+        self.command = command.command
+        self.version = command.version
 
     def output(
         self, arguments: list[str], folder: Path, environment: Mapping[str, str] = _NOTHING, text: str = ""
     ) -> str:
-        """Runs a command and returns what it prints; see `call` for the arguments.
+        """Runs a command and returns its standard output. `call` describes the arguments.
 
         Raises:
-            EngineError: With what the engine says when it fails.
+            EngineError: If the command fails, with the engine's message.
         """
-        done = self.call(arguments, folder, environment, text)
-        if done.code:
-            said = done.code > 0 and with_cure(done.stderr.strip())
-            raise EngineError(f"pulumi {' '.join(arguments[:2])}: {said or ending(done.code)}")
-        return done.stdout
+        result = self.call(arguments, folder, environment, text)
+        if result.code:
+            message = with_cure(result.stderr.strip()) if result.code > 0 else ""
+            raise EngineError(f"pulumi {' '.join(arguments[:2])}: {message or ending(result.code)}")
+        return result.stdout
 
     def parsed(self, arguments: list[str], folder: Path) -> Any:
         """The JSON that a command prints.
 
         Raises:
-            EngineError: As `output`, and when the command prints anything else.
+            EngineError: If the command fails, or prints something else.
         """
         printed = self.output(arguments, folder)
         try:
@@ -74,14 +78,16 @@ class Engine(automation.PulumiCommand):
         on_output: Log | None = None,
         on_error: Log | None = None,
     ) -> automation.CommandResult:
-        """Runs a command, also to a bad end.
+        """Runs a command and returns its result, also if the command fails.
 
         Args:
-            arguments: Such as `["stack", "export"]`; open to every process of the machine, so no secrets.
+            arguments: Such as `["stack", "export"]`. Every process of the machine can read them, so they hold
+                no secrets.
             folder: Working directory.
             environment: Variables on top of this process's own.
-            text: Standard input; the place for a secret.
-            on_output: Told every line of the output, as `on_error` those of the errors.
+            text: Standard input, the place for a secret.
+            on_output: Receives every line of the output.
+            on_error: Receives every line of the errors.
         """
         process = subprocess.Popen(
             [self.command, "--non-interactive", *arguments],
@@ -117,34 +123,35 @@ class Engine(automation.PulumiCommand):
         """Runs a command for the SDK's Automation API, whose method this is.
 
         Raises:
-            CommandError: When it fails.
-            EngineError: When it was killed, whatever it had said before.
+            CommandError: If it fails.
+            EngineError: If it was killed. The engine's messages until then do not matter.
         """
         environment = {**additional_env, "PULUMI_AUTOMATION_API": "true"}
-        done = self.call(args, Path(cwd), environment, on_output=on_output, on_error=on_error)
-        if done.code < 0:
-            raise EngineError(f"pulumi {args[0]} {ending(done.code)}")
-        if done.code:
-            raise automation.CommandError(done)
-        return done
+        result = self.call(args, Path(cwd), environment, on_output=on_output, on_error=on_error)
+        if result.code < 0:
+            raise EngineError(f"pulumi {args[0]} {ending(result.code)}")
+        if result.code:
+            raise automation.CommandError(result)
+        return result
 
 
-def with_cure(said: str) -> str:
-    """What the engine says, and what to do if a state cannot be opened."""
-    return "\n".join([said, *(cure for words, cure in _STATES.items() if re.search(words, said))])
+def with_cure(message: str) -> str:
+    """The engine's message, and what to do if it says that a state cannot be opened."""
+    cures = [cure for pattern, cure in _STATES.items() if re.search(pattern, message)]
+    return "\n".join([message, *cures])
 
 
 def ending(code: int) -> str:
-    """How a process has ended that says nothing more, for a person."""
+    """How a process ended, for a person, by its exit code. A negative code is a signal."""
     if code >= 0:
         return f"ended with status {code}"
     return f"was killed by {signal.Signals(-code).name}, as the system does when memory is short"
 
 
-def _read(stream: IO[str] | None, tell: Log | None) -> str:
+def _read(stream: IO[str] | None, log: Log | None) -> str:
     lines: list[str] = []
     for line in stream or ():
         lines.append(line.rstrip())
-        if tell:
-            tell(lines[-1])
+        if log:
+            log(lines[-1])
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The configuration that a stack is rehearsed with: its stack file's, and what the file leaves out."""
+"""The configuration of a rehearsed stack: its stack file, and fake values for what the file leaves out."""
 
 import importlib
 import json
@@ -14,7 +14,13 @@ from engine.project import ROOT, known_stacks, project_name, stack_file
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """What a stack file holds, by full key, once it has been filled in; some keys have fake values."""
+    """A complete configuration, by full key such as `gcp:project`.
+
+    Attributes:
+        plain: Values that are no secrets.
+        secret: Values that are secrets.
+        fake: Keys whose values the rehearsal has made up.
+    """
 
     plain: dict[str, Any]
     secret: dict[str, str]
@@ -22,22 +28,22 @@ class Configuration:
 
 
 def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROOT) -> Configuration:
-    """Committed stack file, then overrides, then fake values for what the program misses in both.
+    """The values of the stack file, the overrides over them, and fake values for the keys that are missing.
 
     Args:
-        stack: Name of the stack; one without a file has only overrides and fake values.
-        overrides: Values by key; a key without a namespace is one of the project's.
-        checkout: Where stack file and program are. The program says which keys are secrets, and which values
-            only the stack's user has.
+        stack: Name of the stack. A stack without a file has only overrides and fake values.
+        overrides: Values by key. A key without a namespace belongs to the project.
+        checkout: Folder of the stack file and the program. The program names the keys that are secrets, and
+            those whose values only the stack's user knows.
 
     Raises:
-        EngineError: When the program is too old to say that, or the stack file cannot be read.
+        EngineError: If the program is too old for that, or the stack file cannot be read.
     """
     project = project_name()
     committed = _committed(stack, checkout)
-    given = {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
-    values = {**committed, **given}
-    # A date is written as it looks.
+    overridden = {key if ":" in key else f"{project}:{key}": value for key, value in overrides.items()}
+    values = {**committed, **overridden}
+    # The program reads texts. YAML has numbers and dates too.
     texts = {
         key: value if isinstance(value, str) else json.dumps(value, default=str)
         for key, value in values.items()
@@ -49,8 +55,8 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
         secrets, fakes = rehearsed(stack, project, texts)
     values |= fakes
     # A committed secret in plain text stays plain, so that the program rejects it as it would in the cloud.
-    # The base of a preview may have one: its merge request may be the one that removes it.
-    revealed = committed.keys() - given.keys() if checkout == ROOT else set()
+    # In another checkout it is allowed: the merge request that is previewed may remove it.
+    revealed = committed.keys() - overridden.keys() if checkout == ROOT else set()
     hidden = [key for key in secrets if key in values and key not in revealed]
     return Configuration(
         plain={key: value for key, value in values.items() if key not in hidden},
@@ -60,7 +66,7 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
 
 
 def _committed(stack: str, checkout: Path) -> dict[str, Any]:
-    """What the stack file says, but for encrypted values: those are not the rehearsal's to read."""
+    """The values of the stack file. Encrypted ones are left out: a rehearsal has no key to read them."""
     values = stack_file(stack, checkout) if stack in known_stacks(checkout) else {}
     return {
         key: value for key, value in values.items() if not (isinstance(value, dict) and "secure" in value)

@@ -8,7 +8,7 @@ from typing import Final
 _ELSEWHERE: Final = "run it from a copy of the project that can be written to"
 _FILES: Final = "ulimit -n 4096, and again"
 _ROOM: Final = "free some space, in .rehearsal/ and in TMPDIR"
-# What to do where nothing can be opened or written.
+# What to do if a file cannot be opened or written, by the number of the system's error.
 _REMEDIES: Final[Mapping[int | None, str]] = {
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), _ELSEWHERE),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _ROOM),
@@ -17,12 +17,12 @@ _REMEDIES: Final[Mapping[int | None, str]] = {
 
 
 class EngineError(Exception):
-    """Why the engine cannot be had or run as asked; the text is meant for the person who asked."""
+    """The engine cannot be found, built or run. The message is for the person who started the command."""
 
 
 @contextmanager
 def writing() -> Generator[None]:
-    """Turns the system's refusal to open or write a file into an `EngineError` with what to do."""
+    """Turns an error of the system about opening or writing a file into an `EngineError` with a remedy."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
 """Builds the programs of the Go modules that tools/ pins.
 
-Each is built once, into the ignored `.tools/bin`. Files of a module that are needed at run time are copied
-there too, so that Go's module cache need not stay.
+Each program is built once, into the ignored `.tools/bin`. Files of a module that are needed at run time are
+copied there too, so Go's module cache need not stay.
 """
 
 import json
@@ -21,7 +21,7 @@ Log = Callable[[str], None]
 
 TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
-# What Go's compiler, linker and downloads end with, each for each of the files that it was writing.
+# The end of the messages of Go's compiler, linker and downloads.
 _FULL_DISK: Final = "no space left on device"
 # An upper limit: .tools/ and Go's caches took 13.4 GB on 2026-11-25, after all builds and one of another
 # project.
@@ -30,15 +30,15 @@ _DISK_GB: Final = 14
 
 @dataclass(frozen=True, kw_only=True)
 class GoModule:
-    """A Go module under tools/ and what is taken from it.
+    """A Go module under tools/, with its programs and files that this project uses.
 
     Args:
         folder: Its folder under tools/.
         minutes: How long a first build takes on two idle cores. It is an estimated share of the 10 minutes
-            that all modules of the control plane took. What modules have in common counts once.
-        module: The module that it pins.
-        commands: Name of each program and its package.
-        files: Folder or file of the module, and where under `.tools/` its copy goes.
+            that all modules of the control plane took. Packages that modules share count once.
+        module: The module that the folder pins.
+        commands: The package of each program, by the program's name.
+        files: The path of a copy under `.tools/`, by the folder or file of the module.
         version_variable: Variable that the linker sets to the pinned version.
     """
 
@@ -53,21 +53,21 @@ class GoModule:
     def version(self) -> str:
         """The version that tools/ pins."""
         lines = (_MODULES / self.folder / "go.mod").read_text().splitlines()
-        words = (line.removeprefix("require ").split() for line in lines)
-        return next(each[1] for each in words if each[:1] == [self.module])
+        requirements = [line.removeprefix("require ").split() for line in lines]
+        return next(words[1] for words in requirements if words[:1] == [self.module])
 
     @property
     def is_built(self) -> bool:
-        """Whether all of it is there, and of the pinned version: an upgrade of tools/ builds anew."""
+        """Whether all programs and files exist in the pinned version. An upgrade of tools/ builds again."""
         parts = [*map(path_of, self.commands), *(TOOLS / copy for copy in self.files.values())]
         stamp = self._stamp
         return stamp.exists() and stamp.read_text() == self.version and all(part.exists() for part in parts)
 
     def build(self) -> None:
-        """Builds it, whole or not at all.
+        """Builds the module, whole or not at all.
 
         Raises:
-            EngineError: With what Go says.
+            EngineError: If the build fails, with Go's message.
         """
         flags = "-s -w"
         if self.version_variable:
@@ -80,7 +80,7 @@ class GoModule:
             for source, copy in self.files.items():
                 with _unfinished(TOOLS / copy) as target:
                     _copy(root / source, target)
-        # Written last: without it nothing of the module counts as built.
+        # This file is written last: without it the module does not count as built.
         with _unfinished(self._stamp) as stamp:
             stamp.write_text(self.version)
 
@@ -89,37 +89,36 @@ class GoModule:
         return TOOLS / f"{self.folder}.version"
 
     def _go(self, arguments: Sequence[str]) -> str:
-        done = subprocess.run(
+        result = subprocess.run(
             ["go", *arguments], cwd=_MODULES / self.folder, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise EngineError(
-                f"building {self.folder} failed{_reason(done.stderr.strip() or done.stdout.strip())}"
-            )
-        return done.stdout
+        if result.returncode:
+            output = result.stderr.strip() or result.stdout.strip()
+            raise EngineError(f"building {self.folder} failed{_reason(output)}")
+        return result.stdout
 
 
 def path_of(command: str) -> Path:
-    """Where a built program lies."""
+    """The path of a built program."""
     return TOOLS / "bin" / command
 
 
 def missing(modules: Sequence[GoModule]) -> str:
-    """What to do where a module is not built and cannot be; empty where all are built or can be."""
+    """A remedy if a module is not built and cannot be. Empty if all are built or can be."""
     if all(module.is_built for module in modules) or shutil.which("go"):
         return ""
     return "there is no go on PATH to build it with; install Go 1.26 or newer: https://go.dev/dl/"
 
 
 def build(modules: Sequence[GoModule], log: Log) -> None:
-    """Builds what is missing; of two processes at once one builds and the other waits for it.
+    """Builds the modules that are not built. A second process waits for the first one to build them.
 
     Args:
-        modules: What is wanted.
-        log: Told what is built and about how long it takes.
+        modules: The modules that are needed.
+        log: Receives a line before each build, which says how long all of them take.
 
     Raises:
-        EngineError: When there is no Go, or a build fails.
+        EngineError: If there is no Go, or a build fails.
     """
     if all(module.is_built for module in modules):
         return
@@ -136,7 +135,7 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
 
 
 def _reason(output: str) -> str:
-    """The end of the sentence that a build has failed: one line for a full disk, else all that Go says."""
+    """The end of the sentence that a build failed: one line for a full disk, else Go's whole output."""
     if _FULL_DISK not in output:
         return f":\n{output}"
     cache = os.environ.get("GOCACHE", "~/.cache/go-build")
@@ -145,25 +144,25 @@ def _reason(output: str) -> str:
 
 @contextmanager
 def _unfinished(target: Path) -> Generator[Path]:
-    """A place to write what becomes `target` in one step, or not at all."""
+    """A path beside `target` to write to. Without an error it becomes `target` at the end, in one step."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    place = target.with_name(f".{target.name}.{os.getpid()}")
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        yield place
+        yield draft
         if target.is_dir():
             shutil.rmtree(target)
-        place.replace(target)
+        draft.replace(target)
     finally:
-        if place.is_dir():
-            shutil.rmtree(place)
-        place.unlink(missing_ok=True)
+        if draft.is_dir():
+            shutil.rmtree(draft)
+        draft.unlink(missing_ok=True)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file, or a folder whole; the module cache is read-only, the copy need not be."""
+    """Copies a file or a whole folder. Unlike the module cache, the copy is not read-only."""
     if source.is_dir():
         target.mkdir()
-        for each in source.iterdir():
-            _copy(each, target / each.name)
+        for path in source.iterdir():
+            _copy(path, target / path.name)
     else:
         shutil.copyfile(source, target)

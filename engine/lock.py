@@ -13,7 +13,7 @@ def held(folder: Path, busy: Callable[[], object]) -> Generator[None]:
 
     Args:
         folder: The folder.
-        busy: Called when another process holds it; unless it raises, the end of that is waited for.
+        busy: Called if another process holds the folder. If it returns, this process waits for the other.
     """
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)

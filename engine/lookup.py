@@ -28,18 +28,18 @@ _INSTALLER_TIMEOUT: Final = 20.0
 
 
 def _say(text: str) -> None:
-    """Standard output is the result of a command alone."""
+    """Prints to standard error: standard output has only the result of a command."""
     print(text, file=sys.stderr)
 
 
 def find(log: Log = _say) -> Engine:
-    """The engine: on PATH, built or installed earlier, by the SDK's installer, or built with Go.
+    """The engine on PATH, or one in `.tools/`, which the SDK's installer downloads or Go builds.
 
     Args:
-        log: Told what takes long.
+        log: Receives a line before a step that takes long.
 
     Raises:
-        EngineError: When there is no way to get one.
+        EngineError: If there is no engine and no way to get one.
     """
     if path := shutil.which("pulumi"):
         return _checked(path, None, _TO_INSTALL)
@@ -50,52 +50,55 @@ def find(log: Log = _say) -> Engine:
 
 @cache
 def _checked(path: str, root: str | None, remedy: str) -> Engine:
-    """The engine at a path, which the SDK finds in `root`, or on PATH for None.
+    """The engine at a path if it runs and is new enough. A process checks it once.
 
-    A process asks it for its version once.
+    Args:
+        path: Path of the command.
+        root: Folder in which the SDK finds the command, None for PATH.
+        remedy: The end of the error's message.
     """
     try:
-        found = Engine(automation.PulumiCommand(root=root, skip_version_check=True))
+        engine = Engine(automation.PulumiCommand(root=root, skip_version_check=True))
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise EngineError(f"{path} does not run ({error}); {remedy}") from None
-    if not found.version:
+    if not engine.version:
         raise EngineError(f"{path} does not say which version it is, so it is no pulumi; {remedy}")
     oldest = _PULUMI.version.removeprefix("v")
-    if found.version.compare(oldest) < 0:
-        raise EngineError(f"{path} is version {found.version}, and {oldest} or newer is needed; {remedy}")
-    return found
+    if engine.version.compare(oldest) < 0:
+        raise EngineError(f"{path} is version {engine.version}, and {oldest} or newer is needed; {remedy}")
+    return engine
 
 
 def distribution() -> Engine:
-    """Pulumi's own distribution, which runs programs and installs plugins; the engine that is built does not.
+    """Pulumi's own distribution. Unlike the engine that Go builds, it runs programs and installs plugins.
 
     Raises:
-        EngineError: As `find`, and when the engine is there alone.
+        EngineError: If there is no engine, or it has no program beside it that runs Python.
     """
-    found = find()
+    engine = find()
     language = "pulumi-language-python"
-    if not shutil.which(language) and not Path(found.command).with_name(language).exists():
-        raise EngineError(f"{found.command} has no {language} beside it and runs no program: {_TO_INSTALL}")
-    return found
+    if not shutil.which(language) and not Path(engine.command).with_name(language).exists():
+        raise EngineError(f"{engine.command} has no {language} beside it and runs no program: {_TO_INSTALL}")
+    return engine
 
 
 def _is_installed(log: Log) -> bool:
-    """By the SDK's own installer, given little time."""
+    """Whether the SDK's own installer could install an engine in a short time."""
     log(f"no pulumi on PATH; asking get.pulumi.com for one (gives up after {_INSTALLER_TIMEOUT:.0f} s)")
-    found = threading.Event()
+    installed = threading.Event()
 
     def install() -> None:
         try:
             automation.PulumiCommand.install(root=str(go_build.TOOLS))
-            found.set()
-        # Whatever stops the installer, building is next.
+            installed.set()
+        # Any error of the installer only means that the engine must be built.
         except Exception as error:
             log(f"not installed: {error}")
 
     thread = threading.Thread(target=install, daemon=True)
     thread.start()
     thread.join(_INSTALLER_TIMEOUT)
-    return found.is_set()
+    return installed.is_set()
 
 
 def _build(log: Log) -> None:

@@ -1,4 +1,4 @@
-"""The plan of a preview: every resource with its inputs and what it waits for."""
+"""The plan of a preview: every resource with its inputs and its dependencies."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,9 +8,9 @@ from typing import Any, Final
 from engine.recorder import UNCHANGED
 from engine.secrets import scrubbed
 
-# The annotation by which pulumi-kubernetes knows an automatic name.
+# The annotation that pulumi-kubernetes adds to an object with an automatic name.
 AUTONAMED: Final = "pulumi.com/autonamed"
-# What a state says of a resource besides its inputs and what it waits for.
+# The options of a resource in a state.
 _OPTIONS: Final = (
     *("provider", "protect", "deletedWith", "replaceOnChanges"),
     *("ignoreChanges", "retainOnDelete", "customTimeouts", "resourceHooks"),
@@ -24,12 +24,12 @@ class Planned:
     Args:
         type: Type token.
         name: Logical name.
-        urn: URN; `parent` and `dependencies` are others'.
-        parent: Empty for the stack itself.
-        op: What would happen to it: `create`, `update`, `replace`, `delete`, `same`, ...
-        inputs: Its inputs; secrets are the text `[secret]`.
-        dependencies: URNs that it waits for.
-        options: Its resource options, by the names that the engine has for them.
+        urn: URN.
+        parent: URN of the parent, empty for the stack itself.
+        op: Operation, such as `create`, `update`, `replace`, `delete` or `same`.
+        inputs: Inputs. Secrets are the text `[secret]`.
+        dependencies: URNs of the resources that it waits for.
+        options: Resource options, by the engine's names.
     """
 
     type: str
@@ -47,10 +47,10 @@ class Plan:
     """A plan.
 
     Args:
-        resources: What would change, in the engine's order; in the first plan of a stack everything.
-        changes: How many resources would be created, updated, stay the same, ...
-        report: What `pulumi preview --json` prints.
-        warnings: What the program warns of.
+        resources: The planned resources in the engine's order. The first plan of a stack has all of them.
+        changes: How many resources would be created, updated, left the same, and so on.
+        report: The output of `pulumi preview --json`.
+        warnings: The program's warnings.
     """
 
     resources: tuple[Planned, ...]
@@ -70,18 +70,24 @@ class Plan:
 
 
 def read(report: str) -> Plan:
-    """The plan of a preview, from what `pulumi preview --json` prints."""
+    """The plan of a preview, from the output of `pulumi preview --json`."""
     parsed = json.loads(report)
-    steps: list[dict[str, Any]] = parsed["steps"]
-    shown = [step for step in steps if not step["op"].endswith(("create-replacement", "delete-replaced"))]
-    changes, warnings = parsed.get("changeSummary", {}), told(parsed, "warning")
-    return Plan(resources=tuple(map(_planned, shown)), changes=changes, report=report, warnings=warnings)
+    # A replacement has three steps. The one called `replace` is enough.
+    parts = ("create-replacement", "delete-replaced")
+    steps = [step for step in parsed["steps"] if not step["op"].endswith(parts)]
+    return Plan(
+        resources=tuple(map(_planned, steps)),
+        changes=parsed.get("changeSummary", {}),
+        report=report,
+        warnings=messages(parsed, "warning"),
+    )
 
 
-def told(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
-    """What a preview's report says with a severity, such as `warning`, each text once."""
-    said = (each for each in report.get("diagnostics") or () if each["severity"] == severity)
-    return tuple(dict.fromkeys(each["message"].removeprefix("warning: ").strip() for each in said))
+def messages(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
+    """The messages of a severity, such as `warning`, in a preview's report. Equal ones count once."""
+    diagnostics = report.get("diagnostics") or ()
+    texts = [entry["message"] for entry in diagnostics if entry["severity"] == severity]
+    return tuple(dict.fromkeys(text.removeprefix("warning: ").strip() for text in texts))
 
 
 def _planned(step: Mapping[str, Any]) -> Planned:
@@ -99,7 +105,7 @@ def _planned(step: Mapping[str, Any]) -> Planned:
 
 
 def _stated(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs as the program stated them: without automatic names, which differ from plan to plan."""
+    """The inputs without automatic names, which differ from plan to plan."""
     automatic = inputs.pop("__defaults", ())
     stated = {key: value for key, value in inputs.items() if key not in automatic}
     metadata = stated.get("metadata")
@@ -111,14 +117,17 @@ def _stated(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def dependencies(state: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a resource of a plan or a state waits for: declared, by property, and its provider."""
-    found: dict[str, None] = dict.fromkeys(state.get("dependencies") or ())
-    for urns in (state.get("propertyDependencies") or {}).values():
-        found.update(dict.fromkeys(urns or ()))
+    """URNs of the resources that a resource of a plan or a state waits for.
+
+    They are declared, follow from a property, or are its provider.
+    """
+    urns: dict[str, None] = dict.fromkeys(state.get("dependencies") or ())
+    for of_property in (state.get("propertyDependencies") or {}).values():
+        urns.update(dict.fromkeys(of_property or ()))
     provider = (state.get("provider") or "").rpartition("::")[0]
     if provider and "::default" not in provider:
-        found[provider] = None
-    return tuple(found)
+        urns[provider] = None
+    return tuple(urns)
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -140,6 +149,6 @@ def changed_paths(old: Any, new: Any) -> Iterator[str]:
 
 
 def short_type(type_token: str) -> str:
-    """`gcp:storage:Bucket` for `gcp:storage/bucket:Bucket`; other types stay as they are."""
+    """`gcp:storage:Bucket` for `gcp:storage/bucket:Bucket`. Types of other packages do not change."""
     package, module, name = type_token.split(":")
     return f"{package}:{module.split('/')[0]}:{name}" if package == "gcp" else type_token

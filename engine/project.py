@@ -1,4 +1,4 @@
-"""The files of the Pulumi project: its name, its stacks."""
+"""Reads the files of the Pulumi project: its name and its stack files."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ PROJECT_FILE: Final = ROOT / "Pulumi.yaml"
 
 
 def known_stacks(checkout: Path = ROOT) -> list[str]:
-    """Stacks with a committed stack file."""
+    """The stacks that have a stack file in a checkout."""
     return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in checkout.glob("Pulumi.*.yaml"))
 
 
@@ -26,45 +26,51 @@ def require_stack(stack: str, checkout: Path = ROOT) -> None:
 
 
 def in_a_line(name: str) -> str:
-    """A name, in quotes where it would disturb the line that it is put into."""
+    """A name that fits into one line of a message. A name with control characters is quoted and escaped."""
     return name if name.isprintable() else ascii(name)
 
 
 def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
-    """The configuration in a stack file, by full key; encrypted values as the file has them.
+    """The configuration in a stack file, by full key. Encrypted values stay encrypted.
 
     Raises:
-        EngineError: When there is no such file, or the engine could not read it.
+        EngineError: If there is no such file, or the engine cannot read it.
     """
     path = checkout / f"Pulumi.{stack}.yaml"
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _EachOnce) or {}
-        values = content.get("config") or {} if isinstance(content, dict) else None
-        if isinstance(values, dict) and all(isinstance(key, str) for key in values):
-            # An alias inside its own anchor has no end; nobody can write it down.
-            json.dumps(values, default=str)
-            broken = [key for key, value in values.items() if _is_broken_secret(value)]
-            if not broken:
-                return values
-            trouble = f"{broken[0]}: `secure:` is followed by what `pulumi config set --secret` writes"
-        else:
-            trouble = "`config:` with keys and values below it is expected"
+        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
+        return _configuration_in(content)
+    except _StackFileError as error:
+        problem = str(error)
     except yaml.MarkedYAMLError as error:
-        # Not the error's own text: it repeats the line.
-        trouble = f"line {error.problem_mark.line + 1 if error.problem_mark else '?'}: {error.problem}"
+        # The error's own text repeats the line, which may hold a secret.
+        problem = f"line {error.problem_mark.line + 1 if error.problem_mark else '?'}: {error.problem}"
     except RecursionError:
-        trouble = "its brackets are nested too deeply"
+        problem = "its brackets are nested too deeply"
     except (OSError, ValueError, yaml.YAMLError) as error:
-        trouble = " ".join(str(getattr(error, "strerror", error)).split())
-    raise EngineError(f"{path.name} cannot be read ({trouble}); `git diff {path.name}` says what was changed")
+        problem = " ".join(str(getattr(error, "strerror", error)).split())
+    raise EngineError(f"{path.name} cannot be read ({problem}); `git diff {path.name}` says what was changed")
 
 
-def _is_broken_secret(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() == {"secure"} and not isinstance(value["secure"], str)
+class _StackFileError(Exception):
+    """A stack file has another form than the engine expects."""
 
 
-class _EachOnce(yaml.SafeLoader):
-    """Refuses a key that stands twice, as the engine does; PyYAML takes the last."""
+def _configuration_in(content: Any) -> dict[str, Any]:
+    """The value of `config:` in the content of a stack file."""
+    values = content.get("config") or {} if isinstance(content, dict) else None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise _StackFileError("`config:` with keys and values below it is expected")
+    # An alias inside its own anchor has no end: this raises ValueError.
+    json.dumps(values, default=str)
+    for key, value in values.items():
+        if isinstance(value, dict) and value.keys() == {"secure"} and not isinstance(value["secure"], str):
+            raise _StackFileError(f"{key}: `secure:` is followed by what `pulumi config set --secret` writes")
+    return values
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Rejects a key that occurs twice in a mapping, as the engine does. PyYAML alone uses the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]
@@ -75,12 +81,12 @@ class _EachOnce(yaml.SafeLoader):
 
 
 def project_name() -> str:
-    """Name of the Pulumi project."""
+    """The name of the Pulumi project."""
     return yaml.safe_load(PROJECT_FILE.read_text())["name"]
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """Splits `key=value`; the value may hold further equal signs."""
+    """Splits `key=value`. The value may contain equal signs."""
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise EngineError(f"--set {text}: write key=value")
@@ -88,6 +94,6 @@ def parse_override(text: str) -> tuple[str, str]:
 
 
 def near(name: str, names: list[str]) -> str:
-    """The end of a message about an unknown name: what comes close, or everything there is."""
+    """The end of a message about an unknown name: similar names, or all names if none is similar."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f"did you mean {', '.join(close)}?" if close else f"known: {', '.join(sorted(names))}"

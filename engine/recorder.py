@@ -1,4 +1,4 @@
-"""What the engine reports while it works: changes and errors."""
+"""Records what the engine reports during an operation: changes and errors."""
 
 import re
 from dataclasses import dataclass, field
@@ -7,19 +7,20 @@ from typing import Final
 from pulumi.automation import events
 
 _MARKUP: Final = re.compile(r"<\{%.*?%\}>")
+# Errors that only say that an earlier one ended the operation.
 _AFTERMATH: Final = ("update failed", "preview failed", "an unhandled error occurred: ")
-# Steps that leave everything as it is.
+# Steps that change nothing.
 UNCHANGED: Final = ("same", "read", "refresh")
 
 
 @dataclass
 class Result:
-    """What an operation did; it is called with the engine's events one by one.
+    """The result of an operation. The object is called with the engine's events one by one.
 
     Args:
-        changes: How many resources were created, updated, deleted, left the same, ...
-        steps: Operation and logical name of what succeeded, in the order in which it ended.
-        errors: What went wrong.
+        changes: How many resources were created, updated, deleted, left the same, and so on.
+        steps: Operation and logical name of every step that succeeded, in the order of their ends.
+        errors: The messages of the errors.
     """
 
     changes: dict[str, int] = field(default_factory=dict)
@@ -27,7 +28,7 @@ class Result:
     errors: list[str] = field(default_factory=list)
 
     def __call__(self, event: events.EngineEvent) -> None:
-        """Takes one event."""
+        """Handles one event."""
         if event.res_outputs_event:
             step = event.res_outputs_event.metadata
             self.steps.append((operation_name(step.op), _name(step.urn)))
@@ -36,7 +37,6 @@ class Result:
         elif event.diagnostic_event and event.diagnostic_event.severity == "error":
             name = _name(event.diagnostic_event.urn or "")
             text = plain(event.diagnostic_event.message)
-            # Some diagnostics only say that an earlier one ended the operation.
             if text and not text.startswith(_AFTERMATH):
                 self.errors.append(f"{name}: {text}" if name and not name.startswith("llm-stacks-") else text)
 

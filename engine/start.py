@@ -1,6 +1,6 @@
-"""The start of every command of this project: puts right what would stop its libraries, or says it in a line.
+"""The start of every command: corrects settings of the process that would stop a library, or ends in words.
 
-It needs nothing but Python, so that it can say that something is missing.
+It needs only Python's standard library, so that it can say that a package is missing.
 """
 
 from __future__ import annotations  # An older Python than the project needs must get as far as the message.
@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Final
 
 _OLDEST: Final = (3, 11)
-# The engine gives a program its configuration in these. Here they would be another program's.
+# The engine passes a program its configuration in these variables. A value from outside would belong to
+# another program.
 _OF_ANOTHER_PROGRAM: Final = ("PULUMI_CONFIG", "PULUMI_CONFIG_SECRET_KEYS")
 # A rehearsal of a4-ray runs with 50 open files and fails with 40 (measured 2026-11-25).
 _FEWEST_FILES: Final = 128
@@ -24,13 +25,13 @@ _CANNOT_START: Final = 2
 
 @contextmanager
 def ready(command: str) -> Generator[None]:
-    """Gets the process ready; the imports of a command belong into this context.
+    """Prepares the process for a command. The command's imports belong into this context.
 
     Args:
-        command: What `python -m` was given.
+        command: The module that `python -m` runs.
 
     Raises:
-        SystemExit: With status 2, after a line that says what is missing.
+        SystemExit: If something is missing, with status 2 after a line that names it.
     """
     _open_standard_streams()
     to_run = f"run `make setup`, then .venv/bin/python -m {command}"
@@ -43,7 +44,7 @@ def ready(command: str) -> Generator[None]:
     for name in _OF_ANOTHER_PROGRAM:
         os.environ.pop(name, None)
     if any(option.startswith("error") for option in sys.warnoptions):
-        # The SDK warns of its own deprecated parts when it is imported, and could not be imported.
+        # The SDK warns of its own deprecated parts when it is imported. As errors they would stop the import.
         warnings.simplefilter("ignore")
     try:
         yield
@@ -52,7 +53,7 @@ def ready(command: str) -> Generator[None]:
 
 
 def _open_standard_streams() -> None:
-    """Opens the streams that whoever started the process has closed: a file would get their number."""
+    """Opens the standard streams that are closed: otherwise a file that is opened gets their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             number = os.open(os.devnull, os.O_RDWR)
@@ -61,7 +62,7 @@ def _open_standard_streams() -> None:
 
 
 def _too_few_files() -> int:
-    """Raises the limit of open files as far as that helps; the limit if it stays too low, else 0."""
+    """Raises the limit of open files. Returns the limit if it stays too low, else 0."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = _ENOUGH_FILES if most == resource.RLIM_INFINITY else min(most, _ENOUGH_FILES)
     if limit != resource.RLIM_INFINITY and limit < enough:
@@ -70,6 +71,6 @@ def _too_few_files() -> int:
     return limit if 0 <= limit < _FEWEST_FILES else 0
 
 
-def _end(command: str, why: str) -> None:
-    print(f"{command}: {why}", file=sys.stderr)
+def _end(command: str, reason: str) -> None:
+    print(f"{command}: {reason}", file=sys.stderr)
     raise SystemExit(_CANNOT_START)

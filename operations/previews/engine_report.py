@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloud.inputs import UNKNOWNS
 from engine.command import Engine, ending
-from engine.plan import changed_paths, short_type, told
+from engine.plan import changed_paths, messages, short_type
 from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, RunChange, StackPreview
 from operations.previews.redaction import Redaction
@@ -70,7 +70,7 @@ def _parsed(stack: str, report: str) -> Tree:
 
 
 def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
-    if errors := told(parsed, "error"):
+    if errors := messages(parsed, "error"):
         return StackPreview(stack=stack, failure=redaction.text("\n".join(errors)))
     steps = [step for step in parsed.get("steps") or () if step["op"] in _KINDS]
     changes = (_change(step, redaction) for step in steps)
@@ -78,7 +78,7 @@ def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
         stack=stack,
         changes=tuple(change for change in changes if change.type != _STACK),
         runs=tuple(filter(None, (_run_change(step, redaction) for step in steps))),
-        warnings=tuple(map(redaction.text, told(parsed, "warning"))),
+        warnings=tuple(map(redaction.text, messages(parsed, "warning"))),
         unchanged=(parsed.get("changeSummary") or {}).get("same", 0),
     )
 

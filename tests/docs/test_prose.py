@@ -22,7 +22,6 @@ from tests.docs.prose import (
 PENDING: Final = frozenset(
     {
         "components",
-        "engine",
         "rehearsal",
         "tests",
         "tests/bootstrap",
