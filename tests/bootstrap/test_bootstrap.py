@@ -56,8 +56,8 @@ class Declared(pulumi.runtime.Mocks):
         return {name: inputs for kind, name, inputs in self.resources if kind.endswith(ending)}
 
     def project_roles(self, account: str) -> set[str]:
-        given = self.of_type(PROJECT_ROLE).values()
-        return {each["role"] for each in given if account in each["member"]}
+        bindings = self.of_type(PROJECT_ROLE).values()
+        return {binding["role"] for binding in bindings if account in binding["member"]}
 
     def provider(self, forge: str) -> dict[str, Any]:
         return self.of_type(":WorkloadIdentityPoolProvider")[f"llm-{forge}"]
@@ -65,21 +65,21 @@ class Declared(pulumi.runtime.Mocks):
 
 @pytest.fixture(scope="module")
 def declared() -> Declared:
-    found = Declared()
+    resources = Declared()
     create = pulumi.CustomResource.__init__
 
     def noted(self: Any, kind: str, name: str, props: Any, opts: pulumi.ResourceOptions, *rest: Any) -> None:
-        found.protected |= {name} if opts.protect else set()
+        resources.protected |= {name} if opts.protect else set()
         create(self, kind, name, props, opts, *rest)
 
     asyncio.set_event_loop(asyncio.new_event_loop())
     # Another test's root resource belongs to another event loop.
     pulumi.runtime.settings.reset_options()
-    pulumi.runtime.set_mocks(found, project="llm-stacks-bootstrap", stack="test", preview=False)
+    pulumi.runtime.set_mocks(resources, project="llm-stacks-bootstrap", stack="test", preview=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pulumi.CustomResource, "__init__", noted)
         pulumi.runtime.test(lambda: program.build(SETTINGS) and None)()
-    return found
+    return resources
 
 
 def test_there_is_no_key_of_an_account(declared: Declared) -> None:
@@ -142,9 +142,9 @@ def test_each_identity_is_for_the_jobs_with_its_attribute(declared: Declared) ->
 
 def holds(expression: str, claims: dict[str, str]) -> bool:
     """Evaluates the little of the Common Expression Language that the rules are written in."""
-    found = re.fullmatch(r"\((.*)\) \? 'yes' : 'no'", expression)
+    match = re.fullmatch(r"\((.*)\) \? 'yes' : 'no'", expression)
     text = (
-        (found[1] if found else expression).replace("&&", "and").replace("||", "or").replace("true", "True")
+        (match[1] if match else expression).replace("&&", "and").replace("||", "or").replace("true", "True")
     )
     assert re.fullmatch(r"[\w\s.'=:/-]+", text)
     text = re.sub(r"assertion\.(\w+)", r"claims['\1']", text)
@@ -252,8 +252,10 @@ def test_state_and_key_are_not_destroyed_with_the_bootstrap(declared: Declared) 
 
 def problems(**values: str) -> str:
     """What is said of these settings, the required ones among them."""
-    given = {"gcp:project": "my-project", "gcp:region": "us-central1", **values}
-    keys = {key if ":" in key else f"llm-stacks-bootstrap:{key}": value for key, value in given.items()}
+    configuration = {"gcp:project": "my-project", "gcp:region": "us-central1", **values}
+    keys = {
+        key if ":" in key else f"llm-stacks-bootstrap:{key}": value for key, value in configuration.items()
+    }
     pulumi.runtime.set_mocks(Declared(), project="llm-stacks-bootstrap", stack="test", preview=False)
     pulumi.runtime.set_all_config(keys)
     try:

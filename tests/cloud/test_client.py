@@ -26,10 +26,10 @@ def test_a_creation_without_an_answer_is_not_sent_again() -> None:
 
 
 def _requests(server: socket.socket) -> list[bytes]:
-    """Ends every connection without an answer; what was sent, until somebody sends the end."""
+    """Ends every connection without an answer. Returns what was sent, until somebody sends the end."""
     received = []
     while END not in received:
         connection, _ = server.accept()
         with connection:
             received.append(connection.recv(65536))
-    return [each for each in received if each not in (b"", END)]
+    return [request for request in received if request not in (b"", END)]

@@ -27,8 +27,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "adc.json"))
 
 
-def settings(**given: Any) -> CredentialSettings:
-    return CredentialSettings.read(lambda key: given.get(key.removeprefix("gcp:")))
+def settings(**values: Any) -> CredentialSettings:
+    return CredentialSettings.read(lambda key: values.get(key.removeprefix("gcp:")))
 
 
 @pytest.mark.parametrize(
@@ -40,49 +40,51 @@ def test_an_access_token_is_used_and_nobody_logs_in(
 ) -> None:
     for name, text in environment.items():
         monkeypatch.setenv(name, text)
-    found = find_credentials(None, "my-project", CredentialSettings.read(configured.get))
-    assert isinstance(found, AccessToken) and found.token == TOKEN and found.valid
+    credentials = find_credentials(None, "my-project", CredentialSettings.read(configured.get))
+    assert isinstance(credentials, AccessToken) and credentials.token == TOKEN and credentials.valid
     with pytest.raises(RefreshError, match="is not accepted, or no longer: set a new one"):
-        found.refresh(None)
+        credentials.refresh(None)
 
 
 def test_a_key_is_used_as_a_file_and_as_its_content_in_the_configuration_and_in_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "key.json").write_text(json.dumps(PERSON))
-    found = [find_credentials(None, settings=settings(credentials=str(tmp_path / "key.json")))]
-    found.append(find_credentials(None, settings=settings(credentials=json.dumps(PERSON))))
+    credentials = [find_credentials(None, settings=settings(credentials=str(tmp_path / "key.json")))]
+    credentials.append(find_credentials(None, settings=settings(credentials=json.dumps(PERSON))))
     monkeypatch.setenv("GOOGLE_CREDENTIALS", json.dumps(PERSON))
-    found.append(find_credentials(None))
-    assert [each.client_id for each in found if isinstance(each, UserCredentials)] == ["me"] * 3
+    credentials.append(find_credentials(None))
+    assert [
+        credential.client_id for credential in credentials if isinstance(credential, UserCredentials)
+    ] == ["me"] * 3
     # What the configuration has goes before the environment.
     assert isinstance(find_credentials(None, settings=settings(accessToken=TOKEN)), AccessToken)
 
 
 @pytest.mark.parametrize("wrong", [f"/nowhere/{KEY}", f"{{{KEY}", "[]", '{"private_key": 1}', "x" * 9999])
 def test_what_is_no_key_is_told_and_not_shown(wrong: str) -> None:
-    with pytest.raises(DefaultCredentialsError) as told:
+    with pytest.raises(DefaultCredentialsError) as raised:
         find_credentials(None, settings=settings(credentials=wrong))
-    assert str(told.value).startswith(
+    assert str(raised.value).startswith(
         "gcp:credentials or GOOGLE_CREDENTIALS is neither a file of credentials"
     )
-    assert "run `gcloud auth application-default login`" in str(told.value)
-    assert KEY not in str(told.value) and KEY not in repr(settings(credentials=wrong, accessToken=KEY))
+    assert "run `gcloud auth application-default login`" in str(raised.value)
+    assert KEY not in str(raised.value) and KEY not in repr(settings(credentials=wrong, accessToken=KEY))
 
 
 @pytest.mark.parametrize("where", ["configuration", "environment"])
 def test_an_account_that_is_to_be_impersonated_is_whoever_else_has_logged_in(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: dict[str, Any] = {"accessToken": TOKEN}
+    stated: dict[str, Any] = {"accessToken": TOKEN}
     if where == "environment":
         monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", ACCOUNT)
     else:
-        given |= {"impersonateServiceAccount": ACCOUNT, "impersonateServiceAccountDelegates": '["a@b"]'}
-    found = find_credentials(None, "my-project", settings(**given))
-    assert isinstance(found, impersonated_credentials.Credentials)
-    assert found.service_account_email == ACCOUNT
-    assert isinstance(found._source_credentials, AccessToken)
+        stated |= {"impersonateServiceAccount": ACCOUNT, "impersonateServiceAccountDelegates": '["a@b"]'}
+    credentials = find_credentials(None, "my-project", settings(**stated))
+    assert isinstance(credentials, impersonated_credentials.Credentials)
+    assert credentials.service_account_email == ACCOUNT
+    assert isinstance(credentials._source_credentials, AccessToken)
 
 
 def test_a_person_s_calls_count_against_the_stacks_project_unless_another_is_named(tmp_path: Path) -> None:
@@ -94,5 +96,5 @@ def test_a_person_s_calls_count_against_the_stacks_project_unless_another_is_nam
 
 def test_a_server_on_plain_http_is_shown_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(google.auth, "default", None)
-    found = find_credentials("http://127.0.0.1:1/", "my-project", settings(accessToken=TOKEN))
-    assert isinstance(found, AnonymousCredentials)
+    credentials = find_credentials("http://127.0.0.1:1/", "my-project", settings(accessToken=TOKEN))
+    assert isinstance(credentials, AnonymousCredentials)

@@ -21,7 +21,7 @@ PUBLISHED = [
 def test_allocatable_is_what_is_published(cpus: int, memory_gib: int, millicores: int, ki: int) -> None:
     machine = Machine(name="n2-any", cpus=cpus, memory_gib=memory_gib)
     assert machine.allocatable_cpus * 1000 == pytest.approx(millicores)
-    # Firmware and kernel take 2 to 4 % of the memory before GKE sees it; the catalogue leaves that out.
+    # Firmware and kernel take 2 to 4 % of the memory before GKE sees it. The catalogue leaves that out.
     assert 1 <= machine.allocatable_gib / (ki / _KI) < 1.04
 
 
@@ -40,8 +40,8 @@ def test_allocatable_disk_is_what_is_published() -> None:
 @pytest.mark.parametrize(
     ("name", "cpus", "memory"),
     [
-        # GKE keeps 0.06 + 0.01 + 0.01 + 0.05 of 24 CPUs, and 1 + 0.8 + 0.8 + 4.8 of 96 GiB; its daemons
-        # take 1 and 2 more, and pods are evicted over the last 0.1 GiB.
+        # GKE keeps 0.06 + 0.01 + 0.01 + 0.05 of 24 CPUs, and 1 + 0.8 + 0.8 + 4.8 of 96 GiB. Its daemons take
+        # 1 CPU and 2 GiB more. It evicts pods over the last 0.1 GiB.
         ("g2-standard-24", 22, 86),
         # 0.06 + 0.01 + 0.01 of 4, and 1 + 0.8 + 0.8 of 16.
         ("g2-standard-4", 2, 11),
@@ -63,10 +63,10 @@ def test_pods_get_what_gke_and_its_daemons_leave_of_a_machine(name: str, cpus: i
         ("g2-standard-32", "nvidia-l4", 1, 32, 128),
         ("g2-standard-48", "nvidia-l4", 4, 48, 192),
         ("g2-standard-96", "nvidia-l4", 8, 96, 384),
-        # https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines#a4-vms; not compared with
-        # that page, nor is what GKE leaves of it.
+        # https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines#a4-vms. Nobody compared it
+        # with that page, nor what GKE leaves of it.
         ("a4-highgpu-8g", "nvidia-b200", 8, 224, 3968),
-        # https://docs.cloud.google.com/tpu/docs/v6e; GKE labels real nodes of the first two with
+        # https://docs.cloud.google.com/tpu/docs/v6e. GKE labels real nodes of the first two with
         # gke-cpu-scaling-level 44 and 180, gke-memory-gb-scaling-level 180 and 737: thousands of MiB.
         ("ct6e-standard-1t", "tpu-v6e-slice", 1, 44, 176),
         ("ct6e-standard-4t", "tpu-v6e-slice", 4, 180, 720),
@@ -98,7 +98,7 @@ def test_a_pod_that_trains_and_its_sidecar_fit_a_host_of_the_slice(topology: str
 
 def test_slices_are_made_of_the_hosts_that_google_lists() -> None:
     # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
-    hosts = {topology: (found.machine.name, found.hosts) for topology, found in TPU_SLICES.items()}
+    hosts = {topology: (shape.machine.name, shape.hosts) for topology, shape in TPU_SLICES.items()}
     assert hosts == {
         "1x1": ("ct6e-standard-1t", 1),
         "2x2": ("ct6e-standard-4t", 1),

@@ -96,7 +96,7 @@ def test_one_record_makes_a_type_known_everywhere() -> None:
     assert {step.name: round(step.minutes, 2) for step in up.steps} == {"pubsub": 0.3, "topic": 0.7}
     stack = StackPlan(stack="new", project="p", region="r", configuration={}, resources=tuple(plan.resources))
     assert needed(stack)["pubsub.topics.create"] == "roles/pubsub.editor"
-    kind = next(each for each in kinds.__wrapped__() if each.title == "topic")
+    kind = next(kind for kind in kinds.__wrapped__() if kind.title == "topic")
     command = kind.command(Candidate(type=TOPIC, name="events"), "p")
     assert command == "gcloud pubsub topics delete events --project p"
-    assert [each.key for each in by_use(stack)] == ["pubsub.data"]
+    assert [item.key for item in by_use(stack)] == ["pubsub.data"]

@@ -107,7 +107,7 @@ def test_an_autopilot_cluster_takes_six_minutes_and_a_job_only_when_awaited() ->
 
 def test_a_path_replaces_with_everything_below_it_and_nothing_beside_it() -> None:
     record = dataclasses.replace(records.of(CLUSTER), replaced_by="a.b c")
-    found = [
+    replacing = [
         path for path in ("a.b", "a.b.x", "a.b[0].x", "a", "a.bc", "c[1]") if record.replaces(path, {}, {})
     ]
-    assert found == ["a.b", "a.b.x", "a.b[0].x", "c[1]"]
+    assert replacing == ["a.b", "a.b.x", "a.b[0].x", "c[1]"]

@@ -22,18 +22,18 @@ from tests.once import once
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.planned import planned
 from tests.operations.project import PROJECT, REGION, Project
 
 HF_TOKEN = "hf_planted_in_a_test"
 
 
-def _live(stack: str, temporary: pytest.TempPathFactory, **more: str) -> Lived:
-    return once(("lived", stack), lambda: _lived(stack, temporary.mktemp(stack), **more))
+def _live(stack: str, temporary: pytest.TempPathFactory, **more: str) -> PastStack:
+    return once(("past", stack), lambda: _lived(stack, temporary.mktemp(stack), **more))
 
 
-def _lived(stack: str, folder: Path, **more: str) -> Lived:
+def _lived(stack: str, folder: Path, **more: str) -> PastStack:
     settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
@@ -41,23 +41,23 @@ def _lived(stack: str, folder: Path, **more: str) -> Lived:
         rehearsal.destroy()
         shutil.copytree(rehearsal.backend, folder / "backend")
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
-    return Lived(
+    return PastStack(
         backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=planned(stack)
     )
 
 
 @pytest.fixture(scope="session")
-def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
     return _live("l4-kueue", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
     return _live("cloudrun-vllm", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> Lived:
+def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
     return _live("a4-ray", tmp_path_factory, **{"capacity.reservation": "my-reservation"})
 
 
@@ -120,7 +120,7 @@ def project(google: GoogleServer) -> Project:
 
 @pytest.fixture
 def good(google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> GoodProject:
-    """A project, and a Hugging Face token, with which nothing is wrong; no stack is up."""
+    """A project and a Hugging Face token without any fault. No stack is up."""
     monkeypatch.setattr(hub, "read_token", lambda _stack: HF_TOKEN)
     monkeypatch.setattr(names, "Backend", lambda _stack: SimpleNamespace(now=State))
     return GoodProject(google)

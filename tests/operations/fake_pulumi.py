@@ -36,7 +36,7 @@ class FakePulumi:
     """The command.
 
     Args:
-        folder: Where it lives; to be put on PATH.
+        folder: Its folder, for PATH.
         version: What it says that it is.
         answers: Standard output, standard error and exit status by the first word of the call.
     """

@@ -1,4 +1,4 @@
-"""A project in which every stack finds what it needs, planted in the server; tests take something away."""
+"""A project that has what every stack needs, planted in the server. Tests take something away."""
 
 import re
 from typing import Any, Final
@@ -37,7 +37,7 @@ GLOBAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
 
 
 class GoodProject:
-    """What the server answers for a project; a method called again replaces what it planted.
+    """The server's answers for a project. A second call of a method replaces what the first one planted.
 
     Args:
         server: Answers for Google, the Hugging Face Hub and the registry.
@@ -64,11 +64,11 @@ class GoodProject:
         self.region_name = plan.region
         self.build_regions = {str(build.inputs["location"]) for build in plan.of_type(BUILD.type)}
         self.zones = {f"{plan.region}-{letter}" for letter in "abc"}
-        self.zones.update(zone for each in machines for zone in each.zones)
+        self.zones.update(zone for group in machines for zone in group.zones)
         self.a4_zone = f"{plan.region}-b"
-        names = {each.reservation.name for each in machines if each.reservation}
+        names = {group.reservation.name for group in machines if group.reservation}
         self.reservation_name = next(iter(names), "my-reservation")
-        self.apis([str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)])
+        self.apis([str(service.inputs["service"]) for service in plan.of_type(SERVICE.type)])
         for usual in (
             self.project,
             self.permissions,
@@ -94,7 +94,7 @@ class GoodProject:
 
     def permissions(self, *missing: str) -> None:
         def granted(_call: Call, body: dict[str, Any]) -> dict[str, Any]:
-            return {"permissions": [each for each in body["permissions"] if each not in missing]}
+            return {"permissions": [name for name in body["permissions"] if name not in missing]}
 
         self.server.plant(MANAGER, "cloudresourcemanager.projects.testIamPermissions", granted)
 
@@ -106,9 +106,11 @@ class GoodProject:
             items = {}
             for zone in self.zones:
                 there = (
-                    each for each in MACHINES.values() if zone == with_a4 or not each.name.startswith("a4-")
+                    machine
+                    for machine in MACHINES.values()
+                    if zone == with_a4 or not machine.name.startswith("a4-")
                 )
-                names = {getattr(each, attribute) for each in there} - {""}
+                names = {getattr(machine, attribute) for machine in there} - {""}
                 items[f"zones/{zone}"] = {collection: [{"name": name, "zone": zone} for name in names]}
             self.server.plant("compute.v1", f"compute.{collection}.aggregatedList", {"items": items})
 
@@ -189,7 +191,7 @@ class GoodProject:
         regions = sorted({self.region_name} | self.build_regions)
         dimensions = [{}, *({"region": region} for region in regions)] if family else [{}]
         buckets = [
-            *({"effectiveLimit": "0", "dimensions": each} for each in dimensions),
+            *({"effectiveLimit": "0", "dimensions": place} for place in dimensions),
             *(
                 {"effectiveLimit": str(limit), "dimensions": {"region": region, **family}}
                 for region in regions

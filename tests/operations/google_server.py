@@ -1,7 +1,7 @@
 """Google's APIs on loopback: an HTTP server that follows their published descriptions.
 
-A test plants what a method answers, and how a method fails. What nobody planted, a project answers where
-there is one (`tests.operations.project`); else a list is empty and the rest not found.
+A test plants answers and faults of methods. A project (`tests.operations.project`), if there is one, answers
+the rest. Without one, a list is empty and everything else is not found.
 """
 
 import json
@@ -37,7 +37,7 @@ class Fault(Exception):
     hang: bool = False
 
     def serve(self, request: Request, message: Any) -> None:
-        """Answers a request with the fault; `message` where it has no body of its own."""
+        """Answers a request with the fault, or with `message` if the fault has no body."""
         content = self.body if self.body is not None else json.dumps(message).encode()
         if self.hang:
             request.rfile.read(1)  # until the caller has given up
@@ -94,7 +94,7 @@ class GoogleServer(LoopbackServer):
         calls: Every call that arrived and that its API has, in order.
         shown: By page, the Authorization headers of the requests for it.
         otherwise: Answers what nobody planted, given the API, the call and its body.
-        address: To give to `Clients`; `ADDRESS/compute.v1/` stands for Compute Engine.
+        address: The endpoint for `Clients`. `ADDRESS/compute.v1/` stands for Compute Engine.
     """
 
     def __init__(self) -> None:
@@ -111,9 +111,10 @@ class GoogleServer(LoopbackServer):
         Args:
             api: Name and version, such as `compute.v1`.
             method: Id, such as `compute.regions.get`.
-            answer: The answer, checked against its description; or a function of the call and its body.
+            answer: The answer, which is checked against its description, or a function of the call and its
+                body.
             address: Parts of the path that the call must have, by the description's names (`region`,
-                `projectsId`); what is planted last is looked at first.
+                `projectsId`). The last planted answer counts first.
         """
         if not callable(answer):
             faults = list(discovery(api).faults(method, answer))

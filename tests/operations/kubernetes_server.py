@@ -1,4 +1,4 @@
-"""An API server on loopback that answers with what a test plants; what nobody planted is not served."""
+"""An API server on loopback that answers with what a test plants, and with 404 to everything else."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,8 @@ Object = dict[str, Any]
 
 
 class KubernetesServer(LoopbackServer):
-    """The server, for as long as the context; over plain HTTP, TLS is tried on the real control plane.
+    """The server, for as long as the context. It speaks plain HTTP. The tests of the real control plane use
+    TLS.
 
     Attributes:
         asked: Path and query of every request.
@@ -57,7 +58,7 @@ class KubernetesServer(LoopbackServer):
         """Answers with what was planted, or a fault."""
         url = urlsplit(request.path)
         self.asked.append(request.path)
-        fault = next((each for path, each in self._faults.items() if url.path.startswith(path)), None)
+        fault = next((planted for path, planted in self._faults.items() if url.path.startswith(path)), None)
         if fault:
             fault.serve(request, {"kind": "Status", "message": fault.message})
         elif url.path in self._logs:

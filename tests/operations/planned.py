@@ -17,14 +17,14 @@ IMAGE = f"us-docker.pkg.dev/team-images/llm/finetune@sha256:{'a' * 64}"
 @cache
 def planned(stack: str, *settings: str) -> StackPlan:
     """The plan of a stack in `PROJECT`, with these settings over those of its file."""
-    given = settings_of(stack, *settings)
-    return once(("plan of a command", stack, given), lambda: _load(stack, given))
+    overrides = settings_of(stack, *settings)
+    return once(("plan of a command", stack, overrides), lambda: _load(stack, overrides))
 
 
-def _load(stack: str, given: list[str]) -> StackPlan:
+def _load(stack: str, overrides: list[str]) -> StackPlan:
     """As `load`, without a process for each rehearsal, which takes longer to start than to plan."""
     with patch("operations.plan.rehearsed", _rehearsed):
-        return load(stack, given)
+        return load(stack, overrides)
 
 
 def _rehearsed(stack: str, *options: str) -> str:
@@ -34,9 +34,9 @@ def _rehearsed(stack: str, *options: str) -> str:
 
 def settings_of(stack: str, *settings: str) -> list[str]:
     """The settings that `planned` gives, and what stands in for others that only the stack's user has."""
-    given = [f"gcp:project={PROJECT}", *settings]
-    found = configuration(stack, dict(parse_override(text) for text in given))
-    return [*given, *(f"{key}={found.plain[key]}" for key in found.fake if key in found.plain)]
+    overrides = [f"gcp:project={PROJECT}", *settings]
+    values = configuration(stack, dict(parse_override(text) for text in overrides))
+    return [*overrides, *(f"{key}={values.plain[key]}" for key in values.fake if key in values.plain)]
 
 
 def planned_once(*settings: str) -> AbstractContextManager[object]:

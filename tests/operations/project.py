@@ -24,7 +24,7 @@ class Project:
 
     Attributes:
         policy: The project's access list: role to members.
-        shared: That of a repository of another project; there is none while it is empty.
+        shared: The policy of a repository in another project. While it is empty there is no such repository.
     """
 
     def __init__(self, server: GoogleServer) -> None:
@@ -34,7 +34,7 @@ class Project:
         server.otherwise = self._answer
 
     def add(self, collection: str, name: str, **fields: Any) -> None:
-        """Lets something exist; `network` is a name, `zone` and `region` too."""
+        """Lets a resource exist. `network`, `zone` and `region` are names."""
         if "network" in fields:
             fields["network"] = f"{_COMPUTE}/global/networks/{fields['network']}"
         if "subnetwork" in fields:
@@ -57,12 +57,12 @@ class Project:
         if verb not in ("list", "aggregatedList"):
             raise NOT_FOUND
         place = call.address.get("locationsId", "-")
-        found = [each for each in self._things[collection] if place == "-" or f"/{place}/" in each["name"]]
+        items = [item for item in self._things[collection] if place == "-" or f"/{place}/" in item["name"]]
         if verb == "list":
-            return {discovery(api).listed(call.method.partition(".")[2]): found}
+            return {discovery(api).listed(call.method.partition(".")[2]): items}
         empty = {"warning": {"code": "NO_RESULTS_ON_PAGE", "message": "There are no results"}}
         scopes: Item = {"regions/europe-west4": empty}
-        for item in found:
+        for item in items:
             scope = "/".join((item.get("zone") or item.get("region") or "global").split("/")[-2:])
             scopes.setdefault(scope, {collection: []})[collection].append(item)
         return {"items": scopes}

@@ -67,7 +67,7 @@ def _preflight(server: GoogleServer) -> None:
     good = GoodProject(server)
     mine = "capacity.reservation=my-reservation"
     plan = good.plan("a4-ray", mine)
-    enabled = [str(each.inputs["service"]) for each in plan.of_type(SERVICE.type)]
+    enabled = [str(service.inputs["service"]) for service in plan.of_type(SERVICE.type)]
     good.apis([name for name in enabled if not name.startswith("cloudbuild")])
     good.permissions("container.clusters.create", "container.clusters.delete")
     good.reservation(used=3)
@@ -85,12 +85,12 @@ def _cost(server: GoogleServer) -> None:
 def sell(server: GoogleServer, plan: StackPlan, without: str = "") -> None:
     """Lets the catalog have everything of a plan for a dollar, but for what has the key `without`."""
     skus: dict[str, list[dict[str, Any]]] = {}
-    for each in [*quantities(plan), *by_use(plan)]:
-        described = known()[each.key]
-        if described and each.key != without:
+    for item in [*quantities(plan), *by_use(plan)]:
+        described = known()[item.key]
+        if described and item.key != without:
             service, pattern = described
             description = re.sub(r"\.\*$|\(.*\)\?$", "", pattern).replace("\\", "")
-            skus.setdefault(service, []).append(sku(description, 0, unit=_UNITS.get(each.unit, "h"), units=1))
+            skus.setdefault(service, []).append(sku(description, 0, unit=_UNITS.get(item.unit, "h"), units=1))
     for service, listed in skus.items():
         server.plant(
             "cloudbilling.v1", "cloudbilling.services.skus.list", {"skus": listed}, servicesId=service
@@ -100,7 +100,7 @@ def sell(server: GoogleServer, plan: StackPlan, without: str = "") -> None:
 def sku(
     description: str, nanos: int, *regions: str, unit: str = "h", units: int = 0, free: bool = False
 ) -> dict[str, Any]:
-    """What the catalog has of something; with a free amount, of what it costs beyond that."""
+    """The catalog's entry for an item, with a free amount or without."""
     price = {"currencyCode": "USD", "units": str(units), "nanos": nanos}
     tiers = [{"unitPrice": {"units": "0"}}] * free + [{"unitPrice": price}]
     return {

@@ -25,8 +25,8 @@ def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
     """The plan of a pool of 4 such machines alone."""
     config = {"machineType": machine, **node}
     inputs = {"nodeConfig": config, "nodeCount": 4, "nodeLocations": ["us-central1-b"]}
-    found = next(iter(plan.resources))
-    return replace(plan, resources=(replace(found, type=NODE_POOL.type, name="pool", inputs=inputs),))
+    resource = next(iter(plan.resources))
+    return replace(plan, resources=(replace(resource, type=NODE_POOL.type, name="pool", inputs=inputs),))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
 def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
     machine: str, node: dict[str, object], quota: str, good: GoodProject, check: Check
 ) -> None:
-    (found,) = check(pool(good.plan("a4-ray"), machine, **node), "quotas")
-    assert found.what.startswith(f"compute.googleapis.com/{quota}")
-    assert found.level is (PROBLEM if "32" in quota else OK)
+    (finding,) = check(pool(good.plan("a4-ray"), machine, **node), "quotas")
+    assert finding.what.startswith(f"compute.googleapis.com/{quota}")
+    assert finding.level is (PROBLEM if "32" in quota else OK)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_tho
     inputs = {"location": location, "initialNodeCount": 1, "removeDefaultNodePool": True}
     cluster = replace(plan.resources[0], type=CLUSTER.type, name="cluster", inputs=inputs)
     needs = needs_of(replace(plan, resources=(*plan.resources, cluster)))
-    found = {quota.metric: need for quota, need in needs.items()}
-    assert found == {"cpus": 16, "cpus_all_regions": 16, "ssd_total_storage": max(200, 100 * zones)}
+    finding = {quota.metric: need for quota, need in needs.items()}
+    assert finding == {"cpus": 16, "cpus_all_regions": 16, "ssd_total_storage": max(200, 100 * zones)}
 
 
 def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
@@ -94,9 +94,9 @@ def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_ow
 ) -> None:
     plan = pool(good.plan(*RESERVING), machine, reservationAffinity={"values": [RESERVATION]})
     good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
-    (found,) = check(plan, "reservation")
-    assert found.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
-    assert found.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
+    (finding,) = check(plan, "reservation")
+    assert finding.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
+    assert finding.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
 
 
 def test_who_may_not_look_at_the_reservation_is_told_the_role_of_the_first_page(
@@ -104,6 +104,6 @@ def test_who_may_not_look_at_the_reservation_is_told_the_role_of_the_first_page(
 ) -> None:
     plan = good.plan("a4-ray")
     good.server.fail("compute.v1", "compute.reservations.aggregatedList", REFUSED)
-    (found,) = check(plan, "reservation")
-    (role,) = re.findall(r"ask for (\S+) on the project", found.remedy)
+    (finding,) = check(plan, "reservation")
+    (role,) = re.findall(r"ask for (\S+) on the project", finding.remedy)
     assert role in roles.DEPLOY and role in (ROOT / "docs" / "first-run.md").read_text()

@@ -17,6 +17,6 @@ def test_why_a_call_is_tried_again_is_said_in_a_line_that_the_terminal_does_not_
         return "an answer"
 
     assert retrying(retry_if_exception_type(ConnectionError))(call) == "an answer"
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == "\\x1b[2Jof a server\\u202e; attempt 2 in 1 s\n"
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == "\\x1b[2Jof a server\\u202e; attempt 2 in 1 s\n"

@@ -47,8 +47,8 @@ def test_what_does_not_exist_is_told_from_what_may_not_be_asked(
     forbidden = failure(clients)
     google.fail("compute.v1", REGION, disabled("compute.googleapis.com", "my-quota-project"))
     off = failure(clients)
-    told = [(each.missing, each.forbidden, each.disabled) for each in (missing, forbidden, off)]
-    assert told == [(True, False, ""), (False, True, ""), (False, True, "compute.googleapis.com")]
+    kinds = [(error.missing, error.forbidden, error.disabled) for error in (missing, forbidden, off)]
+    assert kinds == [(True, False, ""), (False, True, ""), (False, True, "compute.googleapis.com")]
     assert off.consumer == "my-quota-project"
     assert str(forbidden) == "compute.regions.get: 403 Permission denied on the resource."
 
@@ -100,9 +100,9 @@ def test_a_call_that_fails_says_why_in_one_line(
     google.fail("compute.v1", REGION, fault)
     if fault.hang:
         clients = Clients("my-project", google.address, timeout_s=0.5)
-    said = str(failure(clients))
+    message = str(failure(clients))
     port = google.address.rpartition(":")[2]
-    assert any(part.replace("PORT", port) in said for part in text.split("|"))
+    assert any(part.replace("PORT", port) in message for part in text.split("|"))
 
 
 def test_nobody_listening_is_said_too() -> None:
@@ -148,6 +148,6 @@ def test_two_versions_of_an_api_do_not_get_mixed_up(google: GoogleServer, client
 def test_what_a_server_says_cannot_write_to_the_terminal(google: GoogleServer, clients: Clients) -> None:
     hidden = "\x1b[2Jgone\x9b1m \u202egnihton\u200b \x07"
     google.fail("compute.v1", REGION, Fault(code=403, status="PERMISSION_DENIED", message=hidden))
-    said = str(failure(clients))
-    assert said.isprintable()
-    assert "\\x1b[2Jgone" in said and "\\u202egnihton\\u200b" in said
+    message = str(failure(clients))
+    assert message.isprintable()
+    assert "\\x1b[2Jgone" in message and "\\u202egnihton\\u200b" in message

@@ -24,7 +24,7 @@ TOKEN = "ya29.planted-in-a-test"
 
 
 def certify(file: Path) -> bytes:
-    """Writes a key and a certificate of an API server that is its own authority; returns the certificate."""
+    """Writes the key and the self-signed certificate of an API server, and returns the certificate."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
@@ -44,7 +44,7 @@ def certify(file: Path) -> bytes:
 
 
 class Tls(LoopbackServer):
-    """An API server behind TLS that answers whoever shows the token."""
+    """An API server behind TLS that answers requests with the token."""
 
     def __init__(self, file: Path) -> None:
         self.certificate = certify(file)
@@ -116,7 +116,7 @@ def test_a_token_that_the_cluster_rejects_is_said_and_not_shown(reach: Reach) ->
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"endpoint": None}, "no address yet"),
         ({"masterAuth": None}, "no address yet"),
@@ -124,7 +124,7 @@ def test_a_token_that_the_cluster_rejects_is_said_and_not_shown(reach: Reach) ->
     ],
 )
 def test_a_cluster_without_address_or_authority_is_said(
-    changes: dict[str, Any], said: str, reach: Reach
+    changes: dict[str, Any], message: str, reach: Reach
 ) -> None:
-    with pytest.raises(OperationError, match=said):
+    with pytest.raises(OperationError, match=message):
         reach(**changes)

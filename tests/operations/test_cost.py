@@ -39,46 +39,46 @@ def catalog(clients: Clients) -> Prices:
 
 def amounts(stack: str) -> dict[str, tuple[float, float, float]]:
     """By key, in an hour: at most, in a run, when nobody does anything."""
-    found: defaultdict[str, tuple[float, float, float]] = defaultdict(lambda: (0, 0, 0))
-    for each in quantities(planned(stack)):
-        most, run, kept = found[each.key]
-        found[each.key] = most + each.most, run + each.run, kept + each.kept
-    return found
+    totals: defaultdict[str, tuple[float, float, float]] = defaultdict(lambda: (0, 0, 0))
+    for item in quantities(planned(stack)):
+        most, run, kept = totals[item.key]
+        totals[item.key] = most + item.most, run + item.run, kept + item.kept
+    return totals
 
 
 # Quantities
 
 
 def test_a_job_with_a_cluster_of_its_own_costs_gpus_while_it_runs_and_a_cluster_afterwards() -> None:
-    found = amounts("a4-ray")
-    assert found["nvidia-b200.reservation"] == (16, 16, 0)
-    assert found["cluster.autopilot"] == (1, 1, 1)
+    hourly = amounts("a4-ray")
+    assert hourly["nvidia-b200.reservation"] == (16, 16, 0)
+    assert hourly["cluster.autopilot"] == (1, 1, 1)
     # Head and submitter.
-    assert found["autopilot.cpu"] == (9, 9, 0)
-    assert "a4.cpu.reservation" not in found
+    assert hourly["autopilot.cpu"] == (9, 9, 0)
+    assert "a4.cpu.reservation" not in hourly
 
 
 def test_the_nodes_of_a_pool_cost_whether_they_are_used_or_not() -> None:
-    found = amounts("l4-kueue")
-    assert found["nvidia-l4.onDemand"] == (6, 6, 6)
-    assert found["g2.cpu.onDemand"] == (72, 72, 72)
-    assert found["g2.memory.onDemand"] == (288, 288, 288)
-    assert found["e2.cpu.onDemand"] == (8, 8, 8)
-    assert found["disk.balanced"][2] * 730 == pytest.approx(700)
-    assert found["nat.gateway"] == (5, 5, 5)
-    assert "autopilot.cpu" not in found
+    hourly = amounts("l4-kueue")
+    assert hourly["nvidia-l4.onDemand"] == (6, 6, 6)
+    assert hourly["g2.cpu.onDemand"] == (72, 72, 72)
+    assert hourly["g2.memory.onDemand"] == (288, 288, 288)
+    assert hourly["e2.cpu.onDemand"] == (8, 8, 8)
+    assert hourly["disk.balanced"][2] * 730 == pytest.approx(700)
+    assert hourly["nat.gateway"] == (5, 5, 5)
+    assert "autopilot.cpu" not in hourly
 
 
 def test_cloud_run_costs_nothing_when_nobody_asks() -> None:
-    found = amounts("dev")
-    assert found["run.job.cpu"] == (8, 8, 0)
-    assert found["run.service.memory"] == (16, 0, 0)
-    assert found["run.gpu.nvidia-l4"] == (2, 1, 0)
+    hourly = amounts("dev")
+    assert hourly["run.job.cpu"] == (8, 8, 0)
+    assert hourly["run.service.memory"] == (16, 0, 0)
+    assert hourly["run.gpu.nvidia-l4"] == (2, 1, 0)
 
 
 @pytest.mark.parametrize("stack", known_stacks())
 def test_every_quantity_has_an_entry_in_the_table_of_prices(stack: str) -> None:
-    keys = {each.key for each in [*quantities(planned(stack)), *by_use(planned(stack))]}
+    keys = {item.key for item in [*quantities(planned(stack)), *by_use(planned(stack))]}
     assert keys <= set(prices.known())
 
 
@@ -124,9 +124,9 @@ def test_without_exactly_one_price_there_is_none(
     skus: list[dict[str, Any]], why: str, google: GoogleServer, catalog: Prices
 ) -> None:
     plant(google, *skus)
-    found = catalog("g2.cpu.onDemand", "vCPU-hour")
-    assert found.dollars is None
-    assert why in found.source
+    hourly = catalog("g2.cpu.onDemand", "vCPU-hour")
+    assert hourly.dollars is None
+    assert why in hourly.source
 
 
 def test_a_reservations_price_is_not_in_the_catalog(google: GoogleServer, catalog: Prices) -> None:
@@ -181,10 +181,10 @@ def test_a_list_price_has_a_known_key_a_day_and_a_source(key: str, price: ListPr
 
 
 def test_no_price_of_a_reservation_is_made_up() -> None:
-    found = listed_estimate(planned("a4-ray"), 1)
-    (line,) = [line for line in found.lines if line.key == "nvidia-b200.reservation"]
+    hourly = listed_estimate(planned("a4-ray"), 1)
+    (line,) = [line for line in hourly.lines if line.key == "nvidia-b200.reservation"]
     assert line.price is None
-    assert reserved(found) == pytest.approx(16 * 16.11)
+    assert reserved(hourly) == pytest.approx(16 * 16.11)
 
 
 # The command
@@ -219,11 +219,11 @@ def test_without_the_catalog_list_prices_are_shown_and_the_status_says_so(
     google.fail("cloudbilling.v1", SKUS, fault)
     ran = run("dev")
     assert ran.status == 2
-    said = " ".join(ran.out.split())
-    assert "The Cloud Billing Catalog gave no prices: cloudbilling.services.skus.list" in said
-    assert "Google's public list prices of 2026-08-03 to 2026-11-25, in us-central1" in said
-    assert "not those of your account" in said
-    assert "0.67212*" in said
+    text = " ".join(ran.out.split())
+    assert "The Cloud Billing Catalog gave no prices: cloudbilling.services.skus.list" in text
+    assert "Google's public list prices of 2026-08-03 to 2026-11-25, in us-central1" in text
+    assert "not those of your account" in text
+    assert "0.67212*" in text
     assert "Traceback" not in ran.err
 
 
@@ -235,9 +235,9 @@ def test_hours_that_are_none_are_rejected(run: Command) -> None:
 
 def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, run: Command) -> None:
     google.fail("cloudbilling.v1", SKUS, REFUSED)
-    said = " ".join(run("a4-ray").out.split())
-    assert "A reservation is billed by its contract, used or not." in said
-    assert "257.76 per hour at the list price on demand" in said
+    text = " ".join(run("a4-ray").out.split())
+    assert "A reservation is billed by its contract, used or not." in text
+    assert "257.76 per hour at the list price on demand" in text
 
 
 def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(

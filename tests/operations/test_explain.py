@@ -69,5 +69,5 @@ def test_what_a_provider_said_cannot_write_to_the_terminal(tmp_path: Path, comma
         "Updating (small):\n\nDiagnostics:\n  gcp:compute:Network (network):\n"
         "    error: gone\x1b]0;title\x07\u202e\n"
     )
-    said = command("explain", "--stack", "small", str(file)).out.rstrip("\n")
-    assert said.isprintable() and said.endswith("gone\\x1b]0;title\\x07\\u202e")
+    printed = command("explain", "--stack", "small", str(file)).out.rstrip("\n")
+    assert printed.isprintable() and printed.endswith("gone\\x1b]0;title\\x07\\u202e")

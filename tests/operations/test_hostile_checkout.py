@@ -1,4 +1,4 @@
-"""GitLab's job that comments runs the main branch's code, whatever a merge request leaves in its folder."""
+"""GitLab's job that comments runs main's code and nothing that a merge request left in its folder."""
 
 import os
 import shutil

@@ -29,7 +29,7 @@ def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
     image: str, host: str, asked: str, good: GoodProject, check: Check
 ) -> None:
     plan = good.plan("a4-accelerate")
-    job = next(each for each in plan.resources if each.inputs.get("kind") == "Job")
+    job = next(item for item in plan.resources if item.inputs.get("kind") == "Job")
     pod = {"spec": {"containers": [{"image": image}]}}
     plan = replace(plan, resources=(replace(job, inputs={"kind": "Job", "spec": {"template": pod}}),))
     (missing,) = check(plan, "images")
@@ -37,15 +37,15 @@ def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
     # It is none of the stack's settings.
     assert "imageUri" not in missing.remedy
     good.server.plant_page(f"registry/{host}/v2/{asked}", Page(content={}))
-    (found,) = check(plan, "images")
-    assert (found.level, found.what) == (OK, f"{image} exists")
+    (results,) = check(plan, "images")
+    assert (results.level, results.what) == (OK, f"{image} exists")
 
 
 def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operations.clients.Clients.token", lambda _: "of-google")
-    found = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
-    assert [each.level for each in found] == [OK, OK]
+    results = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
+    assert [item.level for item in results] == [OK, OK]
     assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
     assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]

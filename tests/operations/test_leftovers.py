@@ -17,7 +17,7 @@ from operations.plan import StackPlan
 from operations.state import State
 from tests import plans
 from tests.operations.google_server import A_PAGE, Fault, GoogleServer, disabled
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 
 LABELS = {"stack": "l4-kueue", "scenario": "l4-kueue"}
@@ -58,16 +58,16 @@ PERHAPS = (
 BINDING, SHARED = "a role of an account that is gone", "its role on a repository of others"
 
 
-def leave(project: Project, lived: Lived, *what: str) -> list[str]:
-    """Lets things of `LEFT` exist; their names."""
+def leave(project: Project, past: PastStack, *what: str) -> list[str]:
+    """Lets resources of `LEFT` exist, and returns their names."""
     names = []
-    for each in what:
-        if each in (BINDING, SHARED):
-            policy = project.policy if each == BINDING else project.shared
-            policy["roles/logging.logWriter"] = [DELETED.format(lived.name(":Account"))]
+    for key in what:
+        if key in (BINDING, SHARED):
+            policy = project.policy if key == BINDING else project.shared
+            policy["roles/logging.logWriter"] = [DELETED.format(past.name(":Account"))]
             names.append("roles/logging.logWriter")
             continue
-        text = re.sub(r'"(:\w+)"', lambda found: f'"{lived.name(found[1])}"', json.dumps(LEFT[each]))
+        text = re.sub(r'"(:\w+)"', lambda match: f'"{past.name(match[1])}"', json.dumps(LEFT[key]))
         collection, name, fields = json.loads(text)
         project.add(collection, name, **fields)
         names.append(name.rpartition("/")[2])
@@ -84,11 +84,11 @@ def left_of(clients: Clients, wanted: Footprint) -> list[Leftover]:
 
 
 def names_of(clients: Clients, wanted: Footprint) -> set[str]:
-    return {each.candidate.name for each in left_of(clients, wanted)}
+    return {leftover.candidate.name for leftover in left_of(clients, wanted)}
 
 
 @pytest.fixture
-def destroyed(l4_kueue: Lived) -> Footprint:
+def destroyed(l4_kueue: PastStack) -> Footprint:
     """What l4-kueue may have left: it was up once, and nothing of it is in its state."""
     return footprint(l4_kueue.plan, State(), [l4_kueue.alive], [])
 
@@ -111,7 +111,7 @@ def test_what_belongs_to_others_is_not_the_stacks(
 
 @pytest.mark.parametrize("what", [*LEFT, BINDING, SHARED])
 def test_what_is_left_is_found_with_the_command_that_deletes_it(
-    what: str, clients: Clients, destroyed: Footprint, l4_kueue: Lived, project: Project
+    what: str, clients: Clients, destroyed: Footprint, l4_kueue: PastStack, project: Project
 ) -> None:
     (name,) = leave(project, l4_kueue, what)
     (left,) = left_of(clients, destroyed)
@@ -125,7 +125,7 @@ def test_what_is_left_is_found_with_the_command_that_deletes_it(
 
 
 def test_what_others_put_into_the_stacks_network_is_only_perhaps_the_stacks(
-    clients: Clients, destroyed: Footprint, l4_kueue: Lived, project: Project
+    clients: Clients, destroyed: Footprint, l4_kueue: PastStack, project: Project
 ) -> None:
     network = l4_kueue.name(":Network")
     project.add(
@@ -133,7 +133,7 @@ def test_what_others_put_into_the_stacks_network_is_only_perhaps_the_stacks(
     )
     project.add("instances", "jane-notebook", zone=ZONE, network=network, labels={"owner": "jane"})
     project.add("instances", "nobodys", zone=ZONE, network=network)
-    left = {each.candidate.name: each.belonging for each in left_of(clients, destroyed)}
+    left = {leftover.candidate.name: leftover.belonging for leftover in left_of(clients, destroyed)}
     assert not any(belonging.sure for belonging in left.values())
     assert "labelled owner=jane" in left["jane-notebook"].why
     assert "no label says whose it is" in left["nobodys"].why
@@ -152,23 +152,23 @@ def test_a_name_that_lives_again_after_the_stacks_time_is_only_perhaps_the_stack
     sure: bool,
     clients: Clients,
     destroyed: Footprint,
-    l4_kueue: Lived,
+    l4_kueue: PastStack,
     project: Project,
 ) -> None:
     """A colleague's new stack in another backend has the same fixed names."""
     name = l4_kueue.name(name) if name.startswith(":") else name
-    (resource,) = (each for each in destroyed.past.values() if each.physical_name == name)
+    (resource,) = (item for item in destroyed.past.values() if item.physical_name == name)
     assert resource.created
-    made = (resource.created + later).astimezone(UTC)
+    created = (resource.created + later).astimezone(UTC)
     full = f"projects/1234/secrets/{name}" if collection == "secrets" else name
     field = "createTime" if collection == "secrets" else "creationTimestamp"
-    project.add(collection, full, **{field: made.isoformat()})
+    project.add(collection, full, **{field: created.isoformat()})
     (left,) = left_of(clients, destroyed)
     assert left.belonging.sure is sure, left.belonging.why
 
 
 def test_a_pool_of_the_stacks_name_in_somebody_elses_cluster_is_not_the_stacks(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     stray = {"name": "l4-kueue-l4-pool-0000000", "status": "RUNNING"}
     project.add("clusters", "their-cluster", location=REGION, nodePools=[stray])
@@ -176,7 +176,7 @@ def test_a_pool_of_the_stacks_name_in_somebody_elses_cluster_is_not_the_stacks(
 
 
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
-    clients: Clients, cloudrun: Lived, project: Project
+    clients: Clients, cloudrun: PastStack, project: Project
 ) -> None:
     destroyed = footprint(cloudrun.plan, State(), [cloudrun.alive], [])
     service, job = cloudrun.name("cloudrunv2/service:Service"), cloudrun.name("cloudrunv2/job:Job")
@@ -185,16 +185,16 @@ def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
     address = "serverless-ipv4-1775931706322706294"
     project.add("addresses", address, region=REGION, subnetwork=cloudrun.name(":Subnetwork"))
     left = left_of(clients, destroyed)
-    assert [each.candidate.name for each in left] == [job, f"{service}-00001-abc", address]
+    assert [leftover.candidate.name for leftover in left] == [job, f"{service}-00001-abc", address]
     # Nobody can delete the last one.
-    assert [bool(each.command) for each in left] == [True, True, False]
+    assert [bool(leftover.command) for leftover in left] == [True, True, False]
     project.add("services", f"{AT}/services/{service}")
     # The revision goes with its service.
     assert names_of(clients, destroyed) == {service, job, address}
 
 
 def test_a_revision_with_its_services_labels_lives_as_long_as_that(
-    clients: Clients, cloudrun: Lived, project: Project
+    clients: Clients, cloudrun: PastStack, project: Project
 ) -> None:
     service, labels = cloudrun.name("cloudrunv2/service:Service"), {"stack": "dev"}
     up = replace(footprint(cloudrun.plan, cloudrun.alive, [], []), labels=labels)
@@ -206,7 +206,7 @@ def test_a_revision_with_its_services_labels_lives_as_long_as_that(
 # What is in the state is no leftover
 
 
-def test_a_stack_that_is_up_has_left_nothing(clients: Clients, l4_kueue: Lived, project: Project) -> None:
+def test_a_stack_that_is_up_has_left_nothing(clients: Clients, l4_kueue: PastStack, project: Project) -> None:
     leave(project, l4_kueue, *LEFT, BINDING, SHARED)
     up = footprint(l4_kueue.plan, l4_kueue.alive, [l4_kueue.alive], [])
     # Both carry the labels of the stack and are not in its state: it uses an image that it did not build.
@@ -214,15 +214,19 @@ def test_a_stack_that_is_up_has_left_nothing(clients: Clients, l4_kueue: Lived, 
 
 
 def test_a_destroy_that_stopped_at_the_network_is_told_what_holds_it(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     leave(project, l4_kueue, "a network", "a network endpoint group")
-    rest = State(resources=tuple(each for each in l4_kueue.alive.resources if each.type.endswith(":Network")))
+    rest = State(
+        resources=tuple(
+            leftover for leftover in l4_kueue.alive.resources if leftover.type.endswith(":Network")
+        )
+    )
     assert names_of(clients, footprint(l4_kueue.plan, rest, [l4_kueue.alive], [])) == {NEG}
 
 
 def test_a_node_pool_that_found_no_machines_and_is_missing_in_the_state_is_found(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     pools = [{"name": name, "status": "RUNNING"} for name in l4_kueue.names(":NodePool")]
     stray = {"name": "l4-kueue-l4-pool-0000000", "status": "ERROR"}
@@ -234,31 +238,31 @@ def test_a_node_pool_that_found_no_machines_and_is_missing_in_the_state_is_found
 
 
 def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     project.add("networks", "l4-kueue-network-0123abc")
     project.add("firewalls", "k8s-fw", network="l4-kueue-network-0123abc")
     left = left_of(clients, footprint(l4_kueue.plan, State(), [], []))
-    found = {each.candidate.name: each.belonging.sure for each in left}
-    assert found == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
+    sure = {leftover.candidate.name: leftover.belonging.sure for leftover in left}
+    assert sure == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 
 def test_networks_for_the_cards_of_a4_nodes_are_found_where_no_cluster_is_left(
-    clients: Clients, a4_ray: Lived, l4_kueue: Lived, project: Project
+    clients: Clients, a4_ray: PastStack, l4_kueue: PastStack, project: Project
 ) -> None:
     network = "gke-anp-1f2e3d4c-net-1"
     project.add("networks", network)
     project.add("subnetworks", f"{network}-subnet", region=REGION, network=network)
     project.add("firewalls", "allow-inside", network=network)
     left = left_of(clients, footprint(a4_ray.plan, State(), [a4_ray.alive], []))
-    assert {each.candidate.name for each in left} == {network, f"{network}-subnet", "allow-inside"}
-    assert not any(each.belonging.sure for each in left)
+    assert {leftover.candidate.name for leftover in left} == {network, f"{network}-subnet", "allow-inside"}
+    assert not any(leftover.belonging.sure for leftover in left)
     assert left_of(clients, footprint(a4_ray.plan, a4_ray.alive, [a4_ray.alive], [])) == []
     assert left_of(clients, footprint(a4_ray.plan, State(), [], [])) == []
 
 
 def test_what_another_stack_has_in_its_state_is_not_the_stacks(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     leave(project, l4_kueue, "a network", "a node", "a disk of a claim", "a bucket")
     assert names_of(clients, footprint(l4_kueue.plan, State(), [], [l4_kueue.alive])) == set()
@@ -281,7 +285,7 @@ def test_when_nothing_can_be_listed_every_kind_is_said(
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (Fault(code=204, body=b""), "it has no content"),
         (Fault(body=b'{"error": {"message": "it broke"}}'), "it is an error, it broke"),
@@ -292,11 +296,11 @@ def test_when_nothing_can_be_listed_every_kind_is_said(
     ],
 )
 def test_an_answer_of_the_wrong_form_is_not_taken_for_nothing(
-    fault: Fault, said: str, clients: Clients, destroyed: Footprint, google: GoogleServer, project: Project
+    fault: Fault, message: str, clients: Clients, destroyed: Footprint, google: GoogleServer, project: Project
 ) -> None:
     google.fail("compute.v1", "compute.disks.aggregatedList", fault)
     (unseen,) = search(clients, destroyed, print).unseen
-    assert unseen.startswith(f"disks in {PROJECT}: ") and said in unseen
+    assert unseen.startswith(f"disks in {PROJECT}: ") and message in unseen
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -319,7 +323,7 @@ def test_an_api_that_is_off_has_nothing_only_if_it_is_off_in_the_stacks_project(
 
 
 def test_a_thing_of_the_same_name_in_another_region_is_not_hidden(
-    clients: Clients, l4_kueue: Lived, project: Project
+    clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:
     """After a move of the stack the images of the old region are left, and those of the new one are not."""
     pools = [{"name": name, "status": "RUNNING"} for name in l4_kueue.names(":NodePool")]
@@ -330,10 +334,10 @@ def test_a_thing_of_the_same_name_in_another_region_is_not_hidden(
     assert (left.candidate.name, left.candidate.location) == (cluster, "europe-west4")
 
 
-def test_a_project_that_the_stack_was_in_before_is_looked_through_too(l4_kueue: Lived) -> None:
+def test_a_project_that_the_stack_was_in_before_is_looked_through_too(l4_kueue: PastStack) -> None:
     moved = replace(l4_kueue.plan, project="another-project")
     wanted = footprints(moved, State(), [l4_kueue.alive], [])
-    assert [each.project for each in wanted] == ["another-project", PROJECT]
-    assert [bool(each.past) for each in wanted] == [True, True]
-    names = [{identity.name for identity in each.past} for each in wanted]
+    assert [footprint.project for footprint in wanted] == ["another-project", PROJECT]
+    assert [bool(footprint.past) for footprint in wanted] == [True, True]
+    names = [{identity.name for identity in footprint.past} for footprint in wanted]
     assert l4_kueue.name(":Network") in names[1] - names[0]

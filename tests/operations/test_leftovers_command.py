@@ -8,14 +8,18 @@ import pytest
 from operations.state import Backend
 from tests.operations.conftest import Command, Ran
 from tests.operations.google_server import REFUSED, GoogleServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 from tests.operations.test_leftovers import LABELS, NEG, leave
 
 
 @pytest.fixture
 def run(
-    l4_kueue: Lived, google: GoogleServer, project: Project, command: Command, monkeypatch: pytest.MonkeyPatch
+    l4_kueue: PastStack,
+    google: GoogleServer,
+    project: Project,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Command:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     monkeypatch.setattr("operations.plan.load", lambda *_: l4_kueue.plan)
@@ -27,8 +31,11 @@ def run(
 
 
 @pytest.fixture
-def much(project: Project, l4_kueue: Lived) -> tuple[str, str]:
-    """What a failed destroy leaves, each thing in the way of another; names of network and account."""
+def much(project: Project, l4_kueue: PastStack) -> tuple[str, str]:
+    """Lets the remains of a failed destroy exist, which block each other.
+
+    Returns the names of network and account.
+    """
     network, account = l4_kueue.name(":Network"), l4_kueue.name(":Account")
     project.add("networks", network)
     project.add("subnetworks", l4_kueue.name(":Subnetwork"), region=REGION, network=network)
@@ -57,9 +64,9 @@ def test_something_left_is_exit_status_1_and_shown_with_its_commands(
     assert f"gcloud compute networks delete {network} --project my-project" in ran.out
     assert f"delete {NEG} --zone {ZONE} --project my-project\n" in ran.out
     assert f"--member serviceAccount:{account} --role roles/logging.logWriter --all --quiet\n" in ran.out
-    said = json.loads(run("--json").out)
-    assert (said["unseen"], len(said["left"])) == ([], 8)
-    assert {left["kind"] for left in said["left"]} >= {"disk", "bucket", "network", "role binding"}
+    message = json.loads(run("--json").out)
+    assert (message["unseen"], len(message["left"])) == ([], 8)
+    assert {left["kind"] for left in message["left"]} >= {"disk", "bucket", "network", "role binding"}
     assert project.names() == before
 
 
@@ -108,7 +115,7 @@ def test_what_could_not_be_looked_for_is_no_success(run: Command, google: Google
 
 
 @pytest.mark.parametrize(
-    ("api", "method", "answer", "said"),
+    ("api", "method", "answer", "message"),
     [
         (
             "container.v1",
@@ -131,15 +138,15 @@ def test_what_could_not_be_looked_for_is_no_success(run: Command, google: Google
     ],
 )
 def test_a_zone_that_did_not_answer_is_said_to_be_unseen(
-    api: str, method: str, answer: Any, said: list[str], run: Command, google: GoogleServer
+    api: str, method: str, answer: Any, message: list[str], run: Command, google: GoogleServer
 ) -> None:
     google.plant(api, method, answer)
     ran = run()
-    told = [line for line in ran.out.splitlines() if line.startswith("could not look for")]
-    assert told == [
-        f"could not look for {kind} in {ZONE} of {PROJECT}: no answer from there" for kind in said
+    lines = [line for line in ran.out.splitlines() if line.startswith("could not look for")]
+    assert lines == [
+        f"could not look for {kind} in {ZONE} of {PROJECT}: no answer from there" for kind in message
     ]
-    assert ran.status == (1 if said else 0)
+    assert ran.status == (1 if message else 0)
 
 
 def test_what_a_thing_is_called_is_obeyed_neither_by_the_table_nor_by_the_terminal(
@@ -162,7 +169,7 @@ def test_what_has_only_the_labels_is_perhaps_anothers(run: Command, project: Pro
 
 
 def test_a_saved_state_is_read_in_place_of_the_history(
-    run: Command, project: Project, l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch
+    run: Command, project: Project, l4_kueue: PastStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (history,) = l4_kueue.backend.glob(".pulumi/history/*/*")
     monkeypatch.setattr(Backend, "earlier", lambda *_: pytest.fail("the history is not asked"))
@@ -172,13 +179,13 @@ def test_a_saved_state_is_read_in_place_of_the_history(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--state", "nowhere.json"], "nowhere.json: No such file"),
         (["--state", "pyproject.toml"], "pyproject.toml is no exported state"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_line(words: list[str], said: str, run: Command) -> None:
+def test_what_cannot_be_done_is_said_in_a_line(words: list[str], message: str, run: Command) -> None:
     ran = run(*words)
     assert ran.status == 2
-    assert said in ran.err.splitlines()[-1]
+    assert message in ran.err.splitlines()[-1]

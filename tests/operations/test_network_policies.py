@@ -13,7 +13,7 @@ from operations.state import Resource, State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.google_server import REFUSED
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 
 PATH = "/apis/networking.k8s.io/v1/namespaces/llm/networkpolicies"
 CLOSED: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
@@ -109,7 +109,10 @@ def test_a_list_that_is_none_of_policies_is_an_error(cluster: KubernetesServer, 
 def test_a_policy_of_somebody_else_is_reported_only_where_the_stack_has_policies(
     cluster: KubernetesServer, tmp_path: Path
 ) -> None:
-    """A policy more can only open what the stack's own close; elsewhere it can only close."""
+    """Beside the stack's own policies another one can only let traffic in.
+
+    Elsewhere it can only block traffic.
+    """
     plant(cluster, "p", CLOSED)
     plant(cluster, "open", {"podSelector": {}, "ingress": [{}]})
     elsewhere = PATH.replace("/llm/", "/kube-system/")
@@ -135,7 +138,7 @@ def test_drift_shows_the_rule_that_was_added_and_the_cure(
     name: str,
     cure: str,
     unchanged: int,
-    l4_kueue: Lived,
+    l4_kueue: PastStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -156,7 +159,7 @@ def test_drift_shows_the_rule_that_was_added_and_the_cure(
 
 
 def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
-    l4_kueue: Lived, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    l4_kueue: PastStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As with a control plane that this machine does not reach."""
 

@@ -124,7 +124,7 @@ RUNS_AT_GITLAB = {
 
 @pytest.mark.parametrize("situation", RUNS_AT_GITLAB)
 def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
-    given, expected = RUNS_AT_GITLAB[situation]
+    variables, expected = RUNS_AT_GITLAB[situation]
     usual = {
         "CI_PROJECT_ID": "1",
         "CI_DEFAULT_BRANCH": "main",
@@ -132,7 +132,7 @@ def test_the_jobs_that_run_at_gitlab(situation: str) -> None:
         "GOOGLE_PREVIEW_ACCOUNT": "preview@",
         "GOOGLE_DEPLOY_ACCOUNT": "deploy@",
     }
-    values = {f"${name}": value for name, value in {**usual, **given}.items() if value is not None}
+    values = {f"${name}": value for name, value in {**usual, **variables}.items() if value is not None}
     ran = {}
     for name, job in GITLAB_JOBS.items():
         rules = (rule for rule in job["rules"] if holds(rule["if"], values, unset=None))
@@ -154,14 +154,14 @@ def test_the_up_that_somebody_approved_undoes_what_was_changed_by_hand() -> None
 
 @pytest.mark.parametrize("name", JOBS)
 def test_only_previews_and_drift_of_the_project_and_up_have_an_identity(name: str) -> None:
-    """Of a fork, nothing has; no key is stored anywhere."""
+    """Jobs of a fork have no identity, and no key is stored anywhere."""
     accounts = {"preview-cloud": "PREVIEW", "drift": "PREVIEW", "up": "DEPLOY"}
     account = f"GOOGLE_{accounts[name]}_ACCOUNT" if name in accounts else ""
     job = GITLAB_JOBS[name]
     assert job["variables"].get("GOOGLE_ACCOUNT", "").removeprefix("$") == account
     assert ("id_tokens" in job) == (name in accounts)
-    (given,) = [step.get("with", {}) for step in JOBS[name]["steps"] if "set-up" in str(step)]
-    assert given.get("account", "") == (f"${{{{ vars.{account} }}}}" if account else "")
+    (inputs,) = [step.get("with", {}) for step in JOBS[name]["steps"] if "set-up" in str(step)]
+    assert inputs.get("account", "") == (f"${{{{ vars.{account} }}}}" if account else "")
     assert ("id-token" in JOBS[name]["permissions"]) == (name in accounts)
     for file in SCHEMAS:
         assert not re.search(r"credentials_json|service_account_key|GOOGLE_CREDENTIALS", file.read_text())
@@ -198,7 +198,10 @@ def test_the_job_that_comments_is_told_whether_it_is_about_a_fork() -> None:
 
 
 def test_gitlabs_token_is_that_of_one_job() -> None:
-    """By the scope of the variable, which docs/merge-requests.md has set; no rule can see it then."""
+    """The scope of the variable decides that, as docs/merge-requests.md says.
+
+    No rule of the pipeline sees it then.
+    """
     environments = {
         name: job["environment"]["name"] for name, job in GITLAB_JOBS.items() if "environment" in job
     }
@@ -268,7 +271,10 @@ def test_the_file_follows_the_published_schema(file: Path) -> None:
 
 
 def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
-    """What a job does can be done, and tested, without a forge; nothing a stranger writes reaches a shell."""
+    """Everything that a job does can be done and tested without a forge.
+
+    Nothing that a stranger writes reaches a shell.
+    """
     steps = [step for job in JOBS.values() for step in job["steps"] if "run" in step]
     # What fails before a pipe is lost without `pipefail`, which a run has when its shell is named.
     assert all(step.get("shell") == "bash" for step in steps if "|" in step["run"])
@@ -360,7 +366,7 @@ def test_gcloud_writes_the_credentials_of_the_jobs_own_token_which_nobody_else_c
     options = dict(word.split("=") for word in words[4:])
     assert options["--service-account"] == LOGIN["GOOGLE_ACCOUNT"]
     assert Path(options["--credential-source-file"]).read_text() == LOGIN["GOOGLE_ID_TOKEN"]
-    assert {each.stat().st_mode & 0o077 for each in [file.parent, *file.parent.iterdir()]} == {0}
+    assert {path.stat().st_mode & 0o077 for path in [file.parent, *file.parent.iterdir()]} == {0}
 
 
 @pytest.mark.parametrize("name", LOGIN)

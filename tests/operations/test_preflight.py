@@ -52,9 +52,9 @@ ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
 def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProject, check: Check) -> None:
     plan = good.plan(stack)
     for topic in preflight.CHECKS:
-        found = check(plan, topic)
-        assert not {each.level for each in found} & {Level.PROBLEM, Level.UNKNOWN}, found
-        assert found or topic in ("program", "reservation", "network", "names"), topic
+        results = check(plan, topic)
+        assert not {item.level for item in results} & {Level.PROBLEM, Level.UNKNOWN}, results
+        assert results or topic in ("program", "reservation", "network", "names"), topic
 
 
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.
@@ -110,7 +110,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (lambda it: it.permissions("container.clusters.create"), PROBLEM, "--role roles/container.admin"),
         (lambda it: it.permissions("iam.serviceAccounts.actAs"), PROBLEM, "missing: iam.serviceAccounts.act"),
     ],
-    # Whoever opens a service to all changes who may call it, as one who gives a role.
+    # Opening a service to all takes the right to change who may call it.
     ("dev invokers=allUsers", "permissions"): [
         (lambda it: it.permissions("run.services.setIamPolicy"), PROBLEM, "--role roles/run.admin"),
     ],
@@ -247,19 +247,19 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
 
 @pytest.mark.parametrize(
     ("stack", "topic", "change", "level", "words"),
-    [(*where, *each) for where, several in CHANGES.items() for each in several],
+    [(*where, *item) for where, several in CHANGES.items() for item in several],
 )
 def test_what_is_not_as_it_must_be_is_told_with_its_remedy(
     stack: str, topic: str, change: Change, level: Level, words: str, good: GoodProject, check: Check
 ) -> None:
     plan = good.plan(*stack.split())
     change(good)
-    found = [finding for finding in check(plan, topic) if finding.level is level]
-    (told,) = [each for each in found if words in f"{each.what}\n{each.remedy}"]
+    results = [finding for finding in check(plan, topic) if finding.level is level]
+    (finding,) = [item for item in results if words in f"{item.what}\n{item.remedy}"]
     # What is wrong is told alone.
-    assert level in (OK, UNKNOWN) or found == [told]
-    assert told.remedy or level is OK
-    assert not any(HF_TOKEN in each.what + each.remedy for each in found)
+    assert level in (OK, UNKNOWN) or results == [finding]
+    assert finding.remedy or level is OK
+    assert not any(HF_TOKEN in item.what + item.remedy for item in results)
 
 
 def test_where_the_stacks_own_token_is_not_to_be_had_the_shells_is_judged_and_called_that(
@@ -283,47 +283,49 @@ def test_a_zone_without_the_machines_of_its_pool_is_told(good: GoodProject, chec
     types = [{"name": name, "zone": "us-central1-c"} for name in ("g2-standard-24", "e2-standard-4")]
     items = {"zones/us-central1-c": {"machineTypes": types}}
     good.server.plant("compute.v1", "compute.machineTypes.aggregatedList", {"items": items})
-    found = [each for each in check(plan, "places") if each.level is PROBLEM]
-    assert [each.what.partition(": ")[2] for each in found] == [
+    results = [item for item in check(plan, "places") if item.level is PROBLEM]
+    assert [item.what.partition(": ")[2] for item in results] == [
         "no g2-standard-24 in us-central1-a",
         "no e2-standard-4 in us-central1-a",
     ]
-    assert found[0].remedy == ("it is in us-central1-c: pulumi config set zones VALUE --stack l4-kueue")
+    assert results[0].remedy == ("it is in us-central1-c: pulumi config set zones VALUE --stack l4-kueue")
 
 
 def test_a_region_in_which_cloud_run_has_no_gpus_for_everybody_is_told(
     good: GoodProject, check: Check
 ) -> None:
     plan = good.plan("dev")
-    assert [each.level for each in check(plan, "places")] == [OK]
+    assert [item.level for item in check(plan, "places")] == [OK]
     good.server.plant("compute.v1", "compute.regions.get", {"status": "UP"}, region="europe-north1")
-    (told,) = [
-        each for each in check(replace(plan, region="europe-north1"), "places") if each.level is WARNING
+    (finding,) = [
+        item for item in check(replace(plan, region="europe-north1"), "places") if item.level is WARNING
     ]
-    assert "europe-west4, asia-southeast1; not in europe-north1" in told.what
-    assert told.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
+    assert "europe-west4, asia-southeast1; not in europe-north1" in finding.what
+    assert finding.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
 
 
 def test_a_bucket_that_a_new_name_replaces_is_told_before_it_goes_with_its_checkpoints(
     good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = good.plan("dev", "bucketName=my-bucket")
-    (made,) = (each for each in plan.of_type(BUCKET.type) if each.inputs.get("name") == "my-bucket")
-    assert not [each for each in check(plan, "names") if each.level is WARNING]
+    (renamed,) = (item for item in plan.of_type(BUCKET.type) if item.inputs.get("name") == "my-bucket")
+    assert not [item for item in check(plan, "names") if item.level is WARNING]
 
     def up(bucket: str) -> Finding | None:
-        state = State(resources=(Resource(type=made.type, id=bucket, name=made.name, outputs={}),))
+        state = State(resources=(Resource(type=renamed.type, id=bucket, name=renamed.name, outputs={}),))
         monkeypatch.setattr("operations.checks.names.Backend", lambda _: SimpleNamespace(now=lambda: state))
-        return next((each for each in check(plan, "names") if each.level is WARNING), None)
+        return next((item for item in check(plan, "names") if item.level is WARNING), None)
 
-    told = up("cloudrun-vllm-bucket-0a1b2c3")
-    assert told and "cloudrun-vllm-bucket-0a1b2c3 of this stack is up: `pulumi up` deletes it" in told.what
-    assert "before it makes my-bucket" in told.what
-    assert "pulumi config rm bucketName --stack dev" in told.remedy
+    finding = up("cloudrun-vllm-bucket-0a1b2c3")
+    assert (
+        finding and "cloudrun-vllm-bucket-0a1b2c3 of this stack is up: `pulumi up` deletes it" in finding.what
+    )
+    assert "before it makes my-bucket" in finding.what
+    assert "pulumi config rm bucketName --stack dev" in finding.remedy
     assert up("my-bucket") is None
     # Without a backend there is nothing to lose.
     monkeypatch.setattr("operations.checks.names.Backend", lambda _: SimpleNamespace(now=not_there))
-    assert not [each for each in check(plan, "names") if each.level is WARNING]
+    assert not [item for item in check(plan, "names") if item.level is WARNING]
 
 
 def not_there() -> State:
@@ -332,16 +334,16 @@ def not_there() -> State:
 
 def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> None:
     plan = planned("a4-accelerate", "capacity.type=onDemand", f"imageUri={IMAGE}")
-    (told,) = check(plan, "program")
-    assert told.level is WARNING
-    assert told.what.startswith("capacity.type onDemand: Google offers A4 by reservation")
+    (finding,) = check(plan, "program")
+    assert finding.level is WARNING
+    assert finding.what.startswith("capacity.type onDemand: Google offers A4 by reservation")
     assert next(iter(preflight.CHECKS)) == "program"
 
 
 def test_a_run_without_a_limit_is_a_warning(check: Check) -> None:
     alone = {"llm-stacks:scenario": "l4-kueue"}
-    (found,) = check(replace(planned("l4-kueue"), configuration=alone), "run limit")
-    assert found.level is WARNING and "maxRunHours is not set" in found.what
+    (results,) = check(replace(planned("l4-kueue"), configuration=alone), "run limit")
+    assert results.level is WARNING and "maxRunHours is not set" in results.what
     (fine,) = check(planned("a4-ray"), "run limit")
     assert fine.what == "a run may train for 4 hours"
 
@@ -372,5 +374,5 @@ def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
     good: GoodProject, check: Check
 ) -> None:
     plan = good.plan("tpu-maxtext", f"imageUri={IMAGE}", "recipe=llama3-8b-fineweb-edu")
-    assert [each.level for each in check(plan, "Hugging Face")] == [OK]
+    assert [item.level for item in check(plan, "Hugging Face")] == [OK]
     assert good.server.shown[access("dataset", PUBLIC)] == [None]

@@ -26,7 +26,7 @@ def test_the_command_shows_all_findings_and_its_status_says_how_it_went(
     ran = run("dev", "--json")
     shown = json.loads(ran.out)
     assert (ran.status, shown["stack"], shown["project"]) == (0, "dev", "my-project")
-    assert {each["topic"] for each in shown["findings"]} >= {"project", "quotas", "images"}
+    assert {row["topic"] for row in shown["findings"]} >= {"project", "quotas", "images"}
     good.project(billing=False)
     ran = run("dev")
     assert ran.status == 1

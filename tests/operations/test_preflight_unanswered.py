@@ -28,9 +28,9 @@ def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
 ) -> None:
     plan = good.plan("a4-ray")
     good.server.fail_all(fault)
-    (found,) = check(plan, topic)
-    assert found.level is Level.UNKNOWN
-    assert found.what.endswith(what) and remedy in found.remedy
+    (finding,) = check(plan, topic)
+    assert finding.level is Level.UNKNOWN
+    assert finding.what.endswith(what) and remedy in finding.remedy
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def test_an_api_that_is_off_where_the_calls_count_is_not_enabled_in_the_stacks_p
 ) -> None:
     plan = good.plan("a4-ray")
     good.server.fail("compute.v1", "compute.regions.get", disabled("compute.googleapis.com", consumer))
-    (found,) = check(plan, "places")
-    assert (found.level, found.what) == (Level.UNKNOWN, what)
-    assert remedy in found.remedy
+    (finding,) = check(plan, "places")
+    assert (finding.level, finding.what) == (Level.UNKNOWN, what)
+    assert remedy in finding.remedy

@@ -1,4 +1,4 @@
-"""The command that writes the comment of a merge request, and the one that looks for drift."""
+"""The commands `preview-comment`, which comments on a merge request, and `drift`."""
 
 import json
 import os
@@ -93,12 +93,12 @@ def test_secrets_of_the_stack_and_of_the_job_are_in_nothing_that_is_written(
 ) -> None:
     saved = tmp_path / "saved" / "previews.json"
     pulumi.answer(preview=(report(step("create", BUCKET, LEAK["description"], new=LEAK)), "", 0))
-    made = command(*IN_CLOUD, "--save", str(saved))
+    saving = command(*IN_CLOUD, "--save", str(saved))
     error = ("", f"error: {LEAK['description']}", 255)
     pulumi.answer(preview=error, refresh=error)
     failed, drifted = command(*IN_CLOUD), command("drift", "--stack", "dev")
     assert failed.status == drifted.status == 1
-    for text in (*made[1:], *failed[1:], *drifted[1:], saved.read_text(), str(pulumi.calls)):
+    for text in (*saving[1:], *failed[1:], *drifted[1:], saved.read_text(), str(pulumi.calls)):
         assert HF_TOKEN not in text
         assert PASSPHRASE not in text
     assert "[secret]" in saved.read_text()
@@ -111,8 +111,8 @@ def test_what_was_saved_makes_the_same_comment(
 ) -> None:
     saved = tmp_path / "previews.json"
     pulumi.answer(preview=(report(step("replace", POOL, "pool", old={}, new={})), "", 0))
-    made = command(*IN_CLOUD, "--save", str(saved))
-    assert command("preview-comment", "--saved", str(saved)) == made
+    saving = command(*IN_CLOUD, "--save", str(saved))
+    assert command("preview-comment", "--saved", str(saved)) == saving
     assert from_json(saved.read_text()).commit == checkout.head(repository)
 
 
@@ -316,7 +316,10 @@ def test_looking_for_drift_changes_nothing_and_reads_no_secret(pulumi: FakePulum
     command("drift", "--stack", "dev")
     (call,) = pulumi.called("refresh")
     sealed = "gcp:secretmanager/secretVersion:SecretVersion", "gcp:storage/bucketObject:BucketObject"
-    excluded = {f"--exclude=**${each}::**" for each in (*sealed, "kubernetes:core/v1:Secret", RELEASE.type)}
+    excluded = {
+        f"--exclude=**${type_token}::**"
+        for type_token in (*sealed, "kubernetes:core/v1:Secret", RELEASE.type)
+    }
     assert {"--preview-only", *excluded} <= set(call)
 
 
@@ -334,7 +337,7 @@ def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
             if key:
                 item.inputs[key] = item.outputs[key] = value
         words = sources.drift_arguments()
-        found = engine_report.read("dev", rehearsal.engine(words), Redaction())
+        preview = engine_report.read("dev", rehearsal.engine(words), Redaction())
         everything = engine_report.read("dev", rehearsal.engine(words[:3]), Redaction())
-    assert [change.name for change in found.changes] == ["cloudrun-vllm-bucket"]
+    assert [change.name for change in preview.changes] == ["cloudrun-vllm-bucket"]
     assert len(everything.changes) > 1

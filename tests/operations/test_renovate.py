@@ -16,16 +16,16 @@ LOCKED = sorted(
     for folder in (".", "workloads/finetune", "workloads/maxtext")
     for path in (ROOT / folder).glob("*.in")
 )
-# What Renovate 44 takes in the header of a locked file; it gives up on any other option.
+# Options that Renovate 44 accepts in the header of a locked file. It gives up on any other option.
 # lib/modules/manager/pip-compile/common.ts
 UV_OPTIONS = {"--universal", "--generate-hashes", "--python-version", "--output-file", "--constraint"}
 
 
-def found(file: str) -> list[dict[str, str]]:
+def matches_in(file: str) -> list[dict[str, str]]:
     """What the custom managers see in a file."""
     matches = []
     for manager in CONFIG["customManagers"]:
-        if any(re.search(each.strip("/"), file) for each in manager["managerFilePatterns"]):
+        if any(re.search(pattern.strip("/"), file) for pattern in manager["managerFilePatterns"]):
             for text in manager["matchStrings"]:
                 # JavaScript's way to write a named group, in Python's.
                 pattern = text.replace("(?<", "(?P<")
@@ -44,8 +44,8 @@ def pins() -> list[str]:
 def rule_of(package: str) -> str:
     """The group that a package's updates are in."""
     for rule in CONFIG["packageRules"]:
-        for each in rule["matchPackageNames"] if "groupName" in rule else ():
-            if re.fullmatch(re.escape(each).replace(r"\*\*", ".*").replace(r"\*", "[^/]*"), package):
+        for pattern in rule["matchPackageNames"] if "groupName" in rule else ():
+            if re.fullmatch(re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", "[^/]*"), package):
                 return rule["groupName"]
     return ""
 
@@ -55,7 +55,7 @@ def test_every_pin_is_found_with_its_value() -> None:
         (match["datasource"], match["currentValue"])
         if "currentDigest" not in match
         else ("docker", f"docker.io/{match['depName']}@{match['currentDigest']}")
-        for match in found("stacks/pins.py")
+        for match in matches_in("stacks/pins.py")
     ]
     assert {source for source, _ in seen} <= {"pypi", "docker", "go"}
     assert sorted(value for _, value in seen) == sorted(pins()), "each has its line `# renovate: ...`"
@@ -64,7 +64,7 @@ def test_every_pin_is_found_with_its_value() -> None:
 @pytest.mark.parametrize("workload", ["finetune", "maxtext"])
 def test_the_base_image_is_found(workload: str) -> None:
     file = f"workloads/{workload}/Dockerfile"
-    (match,) = found(file)
+    (match,) = matches_in(file)
     line = f"ARG BASE={match['depName']}:{match['currentValue']}@{match['currentDigest']}"
     assert line in (ROOT / file).read_text().splitlines()
 
@@ -73,7 +73,7 @@ def test_the_base_image_is_found(workload: str) -> None:
 def test_every_locked_file_is_found_and_can_be_locked_by_renovate(file: Path) -> None:
     name = str(file.relative_to(ROOT))
     patterns = CONFIG["pip-compile"]["managerFilePatterns"]
-    assert [each for each in patterns if re.search(each.strip("/"), name)]
+    assert [pattern for pattern in patterns if re.search(pattern.strip("/"), name)]
     words = file.read_text().splitlines()[1].removeprefix("#").split()
     options = {word.split("=")[0] for word in words if word.startswith("--")}
     assert {"--generate-hashes", "--output-file"} <= options <= UV_OPTIONS
@@ -99,8 +99,8 @@ def test_the_engine_its_sdk_and_the_providers_move_together() -> None:
 
 @pytest.mark.parametrize(("package", "group"), [("sigs.k8s.io/kueue", "kueue"), ("ray", "ray")])
 def test_a_pin_moves_with_what_is_of_the_same_release(package: str, group: str) -> None:
-    """What the tests run of Kueue; the Ray of the image."""
-    assert package in {match["depName"] for match in found("stacks/pins.py")}
+    """The Kueue that the tests run, and the Ray of the image."""
+    assert package in {match["depName"] for match in matches_in("stacks/pins.py")}
     assert "sigs.k8s.io/kueue v" in (ROOT / "tools/kueue/go.mod").read_text()
     assert rule_of(package) == group
 

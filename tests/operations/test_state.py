@@ -1,4 +1,4 @@
-"""What the engine wrote down about a stack, whatever backend keeps it."""
+"""The engine's states of a stack, from every kind of backend."""
 
 import json
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from operations.clients import Clients
 from operations.errors import OperationError
 from operations.state import Backend, parse
 from tests.operations.google_server import Fault, GoogleServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 
 
 def deployment(*buckets: str) -> dict[str, Any]:
     stack = {"type": "pulumi:pulumi:Stack"}
-    found = [{"type": "gcp:storage/bucket:Bucket", "id": name} for name in buckets]
-    return {"resources": [stack, *found] if found else []}
+    resources = [{"type": "gcp:storage/bucket:Bucket", "id": name} for name in buckets]
+    return {"resources": [stack, *resources] if resources else []}
 
 
 def exported(*buckets: str) -> str:
@@ -51,12 +51,14 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 
 def named(states: list[Any]) -> list[list[str]]:
-    return [[each.physical_name for each in state.resources] for state in states]
+    return [[resource.physical_name for resource in state.resources] for state in states]
 
 
 def test_the_history_goes_back_to_when_the_stack_was_last_empty(backend: Asked, clients: Clients) -> None:
     answers = {
-        "stack history --json --stack s": json.dumps([{"version": each} for each in (6, 5, 4, 3, 2, 1)]),
+        "stack history --json --stack s": json.dumps(
+            [{"version": version} for version in (6, 5, 4, 3, 2, 1)]
+        ),
         "stack export --version 6 --stack s": exported(),
         "stack export --version 5 --stack s": exported("b"),
         "stack export --version 4 --stack s": exported("a", "b"),
@@ -102,7 +104,7 @@ def test_a_backend_whose_history_cannot_be_read_is_said_with_the_way_out(
 
 
 def test_the_history_of_a_folder_is_what_the_engine_wrote(
-    l4_kueue: Lived, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    l4_kueue: PastStack, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     real = Backend("l4-kueue")

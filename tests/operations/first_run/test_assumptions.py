@@ -1,4 +1,4 @@
-"""What was never seen on the cloud stands in one file, and whoever relies on it says so."""
+"""Assumptions about the cloud are in one file, and code that relies on one cites it."""
 
 import re
 import subprocess
@@ -14,18 +14,18 @@ CITED = re.compile(r"\bassumption(?:=\"|\s(?:# )?`?)([a-z0-9]+(?:-[a-z0-9]+)+)",
 
 
 def citations() -> Iterator[tuple[str, str]]:
-    """Files that cite an assumption, with its id; tests make up their own."""
+    """Files that cite an assumption, with its id. Tests invent their own ids."""
     others = ":!tests", f":!{FILE.relative_to(ROOT)}"
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *others]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         path = ROOT / name
         if path.is_file() and path.suffix in (".py", ".yaml", ".yml", ".md"):
-            yield from ((name, found) for found in CITED.findall(path.read_text()))
+            yield from ((name, id) for id in CITED.findall(path.read_text()))
 
 
 def test_code_and_pages_cite_assumptions_that_there_are() -> None:
-    assert [each for each in citations() if each[1] not in assumptions()] == []
+    assert [citation for citation in citations() if citation[1] not in assumptions()] == []
 
 
 def test_every_assumption_is_cited_by_what_depends_on_it() -> None:

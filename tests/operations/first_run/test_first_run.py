@@ -12,7 +12,7 @@ from operations.first_run.command import Row, Verdict, look
 from operations.first_run.measurements import MEASUREMENTS, LiveStack
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
-from tests.operations.conftest import HF_TOKEN, Command, Lived, Ran
+from tests.operations.conftest import HF_TOKEN, Command, PastStack, Ran
 from tests.operations.first_run.world import CONTRADICTIONS, PLAN, STATE, World
 from tests.operations.google_server import A_PAGE, CUT, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
@@ -38,8 +38,10 @@ def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Lo
     def looks(world: World, state: State = STATE, timeout_s: float = 20.0) -> dict[str, Verdict]:
         world.answer(google, cluster)
         clients = Clients(PROJECT, google.address, timeout_s=timeout_s)
-        given = cluster.kubeconfig(tmp_path)
-        stack = LiveStack(plan=planned(PLAN), state=state, clients=clients, reached=from_kubeconfig(given))
+        kubeconfig = cluster.kubeconfig(tmp_path)
+        stack = LiveStack(
+            plan=planned(PLAN), state=state, clients=clients, reached=from_kubeconfig(kubeconfig)
+        )
         rows = [look(id, stack) for id in assumptions()]
         assert all(row.seen for row in rows if row.verdict is not BY_HAND)
         return {row.id: row.verdict for row in rows if row.verdict is not BY_HAND}
@@ -84,10 +86,10 @@ def test_nothing_holds_and_nothing_differs_where_nobody_answers(
 
 
 def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
-    found = looks(World(), State())
+    rows = looks(World(), State())
     of_the_project = {"l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
-    assert {id for id, verdict in found.items() if verdict is HOLDS} == of_the_project
-    assert DIFFERS not in found.values()
+    assert {id for id, verdict in rows.items() if verdict is HOLDS} == of_the_project
+    assert DIFFERS not in rows.values()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_what_differs_is_shown_with_what_goes_wrong_and_what_is_not_seen_with_ho
 
 @pytest.fixture
 def run(
-    l4_kueue: Lived,
+    l4_kueue: PastStack,
     google: GoogleServer,
     cluster: KubernetesServer,
     tmp_path: Path,
@@ -130,8 +132,8 @@ def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_se
     world = World()
     CONTRADICTIONS["cilium-end-port"](world)
     world.answer(google, cluster)
-    told = f"{HF_TOKEN} may not read projects/{PROJECT}"
-    google.fail("iam.v1", "iam.permissions.queryTestablePermissions", Fault(code=403, message=told))
+    message = f"{HF_TOKEN} may not read projects/{PROJECT}"
+    google.fail("iam.v1", "iam.permissions.queryTestablePermissions", Fault(code=403, message=message))
     ran = run("--json")
     rows = {row["id"]: row for row in json.loads(ran.out)["findings"]}
     assert list(rows) == list(assumptions())

@@ -31,7 +31,7 @@ STATE: Final = State(
 
 
 class World:
-    """What the two servers are going to answer; a test changes it before they do."""
+    """The answers of the two servers. A test changes them before they are asked."""
 
     def __init__(self) -> None:
         self.cilium = _pod(
@@ -61,7 +61,7 @@ class World:
         self.disks = 400.0
         self.unsold = ""
         self.permissions = sorted(
-            {each for it in records.every().values() for each in it.permissions} | {*iam.ACT_AS}
+            {name for record in records.every().values() for name in record.permissions} | {*iam.ACT_AS}
         )
 
     def answer(self, google: GoogleServer, cluster: KubernetesServer) -> None:
@@ -95,7 +95,7 @@ class World:
 
     def _offered(self, collection: str, name: str, model: Accelerator) -> Object:
         items = {
-            f"zones/{each}": {collection: [{"name": name, "zone": each}]} for each in self.zones[model.name]
+            f"zones/{zone}": {collection: [{"name": name, "zone": zone}]} for zone in self.zones[model.name]
         }
         return {"items": items}
 
@@ -106,7 +106,7 @@ class World:
         second = body.get("pageToken") == "more"
         names = self.permissions[half:] if second else self.permissions[:half]
         return {
-            "permissions": [{"name": each} for each in names],
+            "permissions": [{"name": permission} for permission in names],
             **({} if second else {"nextPageToken": "more"}),
         }
 
@@ -168,7 +168,7 @@ def _node(machine: str) -> Object:
 
 def _definition(kind: str, *used: Any) -> Object:
     """The definition of a kind that has the fields which are used."""
-    fields = {key: {} for each in used for key in each.inputs["spec"]}
+    fields = {key: {} for resource in used for key in resource.inputs["spec"]}
     schema = {"openAPIV3Schema": {"properties": {"spec": {"properties": fields}}}}
     return _named(kind, spec={"names": {"kind": kind}, "versions": [{"name": "v1", "schema": schema}]})
 

@@ -37,7 +37,7 @@ class ForgeServer(LoopbackServer):
     Attributes:
         comments: What is there.
         methods: What was asked, in order.
-        answers: Statuses to answer the next requests with instead of doing them; 0 hangs up.
+        answers: Statuses with which to refuse the next requests. 0 hangs up.
         after_creating: Called once each, after a comment was created and before the answer goes out.
         lose_creation: Whether to hang up instead of answering the next creation.
         pulls: The open pull requests, those of forks too.
@@ -72,11 +72,13 @@ class ForgeServer(LoopbackServer):
     @property
     def bodies(self) -> list[str]:
         """The texts of the comments."""
-        return [each.body for each in self.comments]
+        return [comment.body for comment in self.comments]
 
     def add(self, body: str, *, mine: bool = True) -> Stored:
         """A comment that is there already."""
-        stored = Stored(id=1 + max((each.id for each in self.comments), default=100), body=body, mine=mine)
+        stored = Stored(
+            id=1 + max((comment.id for comment in self.comments), default=100), body=body, mine=mine
+        )
         self.comments.append(stored)
         return stored
 
@@ -110,10 +112,10 @@ class ForgeServer(LoopbackServer):
         ):
             content = [*self.saved.values()][int(artifact[1])]
             return (404, {}) if content is None else (200, content)
-        found = _COMMENTS.fullmatch(address.path)
-        if found and not found[1]:
+        match = _COMMENTS.fullmatch(address.path)
+        if match and not match[1]:
             return self._all(method, parse_qs(address.query), body)
-        one = next((each for each in self.comments if found and each.id == int(found[1])), None)
+        one = next((comment for comment in self.comments if match and comment.id == int(match[1])), None)
         if one and method == "DELETE":
             self.comments.remove(one)
             return 204, None
@@ -129,7 +131,7 @@ class ForgeServer(LoopbackServer):
             return 201, _shown(stored)
         size = min(int(query["per_page"][0]), 100)
         start = (int(query["page"][0]) - 1) * size
-        return 200, [_shown(each) for each in self.comments[start : start + size]]
+        return 200, [_shown(comment) for comment in self.comments[start : start + size]]
 
 
 def _shown(stored: Stored) -> dict[str, Any]:

@@ -15,7 +15,7 @@ def step(
     new: Mapping[str, Any] | None = None,
     **rest: Any,
 ) -> dict[str, Any]:
-    """One step; `old` and `new` are inputs."""
+    """One step. `old` and `new` are inputs."""
     states = {
         key: {"type": kind, "inputs": inputs}
         for key, inputs in (("oldState", old), ("newState", new))
@@ -28,8 +28,10 @@ def report(
     *steps: Mapping[str, Any], same: int = 0, errors: tuple[str, ...] = (), warnings: tuple[str, ...] = ()
 ) -> str:
     """What `pulumi preview --json` prints of these steps."""
-    said = {"error": errors, "warning": warnings}
-    diagnostics = [{"severity": severity, "message": text} for severity in said for text in said[severity]]
+    messages = {"error": errors, "warning": warnings}
+    diagnostics = [
+        {"severity": severity, "message": text} for severity in messages for text in messages[severity]
+    ]
     return json.dumps({"steps": steps, "diagnostics": diagnostics, "changeSummary": {"same": same}})
 
 

@@ -135,7 +135,10 @@ def test_details_go_before_names_and_names_before_losses() -> None:
     "text", ["@everyone", "a`b", "``", "x | y", "<b>", "</details>", "--> x", "[a](b)", "#1"]
 )
 def test_no_text_of_a_merge_request_acts_as_markdown(text: str) -> None:
-    """A fork decides about names and values; it must not call people, break tables or hide what follows."""
+    """A fork decides about names and values.
+
+    It must not mention people, break tables or hide what follows.
+    """
     hostile = Change(
         kind=Kind.REPLACE,
         type="gcp:a:C",

@@ -20,8 +20,8 @@ def read(text: str) -> StackPreview:
 
 def change(*words: str, old: Any = None, new: Any = None, **rest: Any) -> Change:
     """The only change of a report with one step."""
-    (found,) = read(report(step(*words, old=old, new=new, **rest))).changes
-    return found
+    (changed,) = read(report(step(*words, old=old, new=new, **rest))).changes
+    return changed
 
 
 def test_a_replacement_is_one_change_with_what_forces_it() -> None:
@@ -82,7 +82,7 @@ def test_changes_are_told_by_kind_whatever_the_engines_order() -> None:
         step("update", "pulumi:pulumi:Stack", "llm-stacks-dev", old={}, new={}),
     ]
     for preview in read(report(*steps)), read(report(*reversed(steps))):
-        assert [[each.name for each in preview.of(kind)] for kind in Kind] == [
+        assert [[prop.name for prop in preview.of(kind)] for kind in Kind] == [
             ["d"],
             ["e"],
             ["c"],
@@ -94,32 +94,32 @@ def test_changes_are_told_by_kind_whatever_the_engines_order() -> None:
 def test_a_key_with_dots_is_found_however_the_provider_writes_it(path: str) -> None:
     old, new = {"labels": {"example.com/team": "a"}}, {"labels": {"example.com/team": "b"}}
     detailed = {path: {"kind": "update", "inputDiff": True}}
-    found = change("update", BUCKET, "b", old=old, new=new, detailedDiff=detailed)
-    assert [(each.old, each.new) for each in found.properties] == [("a", "b")]
+    changed = change("update", BUCKET, "b", old=old, new=new, detailedDiff=detailed)
+    assert [(prop.old, prop.new) for prop in changed.properties] == [("a", "b")]
 
 
 def test_without_details_the_differences_are_looked_up() -> None:
     old, new = {"a": [1, 2], "b": 1, "c": "x"}, {"a": [1, 3], "b": 1, "c": "y"}
-    found = change("update", BUCKET, "b", old=old, new=new, diffReasons=["a"])
-    assert found.properties == (Property(path="a[1]", old="2", new="3"),)
+    changed = change("update", BUCKET, "b", old=old, new=new, diffReasons=["a"])
+    assert changed.properties == (Property(path="a[1]", old="2", new="3"),)
 
 
 def test_what_is_not_known_yet_says_so() -> None:
-    found = change("create", BUCKET, "b", new={"network": UNKNOWN, "members": [UNKNOWN], "__defaults": []})
-    shown = {each.path: each.new for each in found.properties}
+    changed = change("create", BUCKET, "b", new={"network": UNKNOWN, "members": [UNKNOWN], "__defaults": []})
+    shown = {prop.path: prop.new for prop in changed.properties}
     assert shown == {"network": "(known after apply)", "members": '["(known after apply)"]'}
 
 
 def test_of_a_long_text_only_the_extent_of_its_change_is_told() -> None:
     detailed = {'data["train.py"]': {"kind": "update-replace", "inputDiff": True}}
     old, new = {"data": {"train.py": "a\nb\nc\n"}}, {"data": {"train.py": "a\nx\nc\nd\n"}}
-    found = change("replace", CONFIG_MAP, "c", old=old, new=new, detailedDiff=detailed)
-    assert [(each.old, each.new) for each in found.properties] == [("3 lines", "4 lines: 2 new, 1 gone")]
+    changed = change("replace", CONFIG_MAP, "c", old=old, new=new, detailedDiff=detailed)
+    assert [(prop.old, prop.new) for prop in changed.properties] == [("3 lines", "4 lines: 2 new, 1 gone")]
 
 
 def test_a_resource_that_goes_with_its_cluster_says_so() -> None:
-    found = change("replace", CONFIG_MAP, "c", old={}, new={}, replaceReasons=["provider"])
-    assert found.reason == "its provider is replaced, as the cluster that it lives in is"
+    changed = change("replace", CONFIG_MAP, "c", old={}, new={}, replaceReasons=["provider"])
+    assert changed.reason == "its provider is replaced, as the cluster that it lives in is"
 
 
 def test_an_error_of_the_engine_is_the_failure_once_and_without_secrets() -> None:
@@ -136,11 +136,11 @@ def test_another_text_is_rejected_and_not_repeated(text: str) -> None:
 
 def test_a_token_at_the_place_where_a_value_is_cut_does_not_come_out_in_part() -> None:
     for before in range(120, 175):
-        found = change("create", BUCKET, "b", new={"description": "x" * (before - 1) + " " + TOKEN})
-        assert "hf_" not in found.properties[0].new
+        changed = change("create", BUCKET, "b", new={"description": "x" * (before - 1) + " " + TOKEN})
+        assert "hf_" not in changed.properties[0].new
 
 
 def test_what_the_program_warns_of_is_kept_once_and_without_secrets() -> None:
     warned = ("warning: invokers has allUsers\n", "invokers has allUsers\n", "made with opaque-secret")
-    found = engine_report.read("dev", report(warnings=warned), Redaction(["opaque-secret"]))
-    assert found.warnings == ("invokers has allUsers", "made with [secret]")
+    changed = engine_report.read("dev", report(warnings=warned), Redaction(["opaque-secret"]))
+    assert changed.warnings == ("invokers has allUsers", "made with [secret]")

@@ -1,4 +1,4 @@
-"""One comment on a merge request, at both forges, whatever goes wrong."""
+"""There is one comment on a merge request, at both forges and after all faults."""
 
 from collections.abc import Callable, Iterator
 
@@ -49,11 +49,11 @@ def test_ours_is_updated_behind_hundreds_of_others_and_nobody_elses_is_touched(
 
 @pytest.mark.parametrize("where", [0, 1])
 def test_two_jobs_at_once_leave_one_comment_the_older(where: int, post: Post, server: ForgeServer) -> None:
-    """Both find none and make one each; whoever looks again keeps the older."""
+    """Both see no comment and create one each. Then both look again and keep the older one."""
     other = Stored(200 if where else 1, OURS, mine=True)
     server.after_creating.append(lambda: server.comments.insert(where, other))
     post()
-    assert [each.id for each in server.comments] == [101 if where else 1]
+    assert [comment.id for comment in server.comments] == [101 if where else 1]
     assert server.bodies == [TEXT]
 
 
@@ -118,8 +118,8 @@ def test_the_pull_request_is_the_open_one_that_ends_with_the_commit(
         {"number": 4, "head": {"sha": "d" * 40}},
         *(server.pulls if open_one else ()),
     ]
-    said = forges.post("github", server.environment, COMMIT, TEXT)
-    assert said == "comment created" if open_one else "a newer commit has its own preview" in said
+    line = forges.post("github", server.environment, COMMIT, TEXT)
+    assert line == "comment created" if open_one else "a newer commit has its own preview" in line
     assert server.bodies == [TEXT] * open_one
 
 

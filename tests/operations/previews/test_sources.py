@@ -24,24 +24,24 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def test_the_same_program_changes_nothing(target: Path) -> None:
-    found = sources.rehearsed(STACK, target)
-    assert found.failure == ""
-    assert found.changes == ()
-    assert found.unchanged > 30
+    preview = sources.rehearsed(STACK, target)
+    assert preview.failure == ""
+    assert preview.changes == ()
+    assert preview.unchanged > 30
 
 
 def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> None:
     edit(target / f"Pulumi.{STACK}.yaml", "gcp:region: us-central1", "gcp:region: us-east4")
     edit(target / "stacks" / "l4_kueue.py", '"deny-ingress", ', "")
     edit(target / "cloud" / "machines.py", '"pd-balanced"', '"pd-ssd"')
-    found = sources.rehearsed(STACK, target)
-    assert found.failure == ""
-    replaced = {change.name: change for change in found.of(Kind.REPLACE)}
+    preview = sources.rehearsed(STACK, target)
+    assert preview.failure == ""
+    replaced = {change.name: change for change in preview.of(Kind.REPLACE)}
     (location,) = [change for change in replaced["l4-kueue-cluster"].properties if change.path == "location"]
     assert (location.old, location.new, location.forces) == ("us-east4", "us-central1", True)
     assert "its provider is replaced" in replaced["l4-kueue-serving"].reason
-    assert [change.name for change in found.of(Kind.CREATE)] == ["l4-kueue-deny-ingress"]
-    paths = {each.path: (each.old, each.new) for each in replaced["l4-kueue-l4-pool"].properties}
+    assert [change.name for change in preview.of(Kind.CREATE)] == ["l4-kueue-deny-ingress"]
+    paths = {prop.path: (prop.old, prop.new) for prop in replaced["l4-kueue-l4-pool"].properties}
     assert paths["nodeConfig.diskType"] == ("pd-ssd", "pd-balanced")
 
 
@@ -55,6 +55,6 @@ def test_two_rehearsals_tell_the_same(target: Path) -> None:
 
 def test_a_program_that_is_rejected_has_a_failure_and_no_changes(target: Path) -> None:
     edit(target / f"Pulumi.{STACK}.yaml", "llm-stacks:scenario: l4-kueue", "llm-stacks:scenario: l4-kuee")
-    found = sources.rehearsed(STACK, target)
-    assert "scenario: 'l4-kuee' is not one of" in found.failure
-    assert found.changes == ()
+    preview = sources.rehearsed(STACK, target)
+    assert "scenario: 'l4-kuee' is not one of" in preview.failure
+    assert preview.changes == ()

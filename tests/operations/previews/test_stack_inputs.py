@@ -51,8 +51,8 @@ def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
         rehearsal.preview()
     paths = {Path(file) for file in opened if file.startswith(str(ROOT))}
     read = {str(path.relative_to(ROOT)) for path in paths if path.suffix != ".pyc"}
-    # Not what the rehearsal reads for itself, and the build's archive, which the program writes first. The
-    # scenarios' modules are imported by every stack and run by one; the next test is about them.
+    # Leaves out what the rehearsal itself reads, and the build's archive, which the program writes first.
+    # Every stack imports the scenarios' modules and runs one. The next test is about them.
     inputs = {
         file
         for file in read
@@ -67,7 +67,7 @@ def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
 @pytest.mark.parametrize("scenario", sorted(set(KNOWN.values())))
 def test_no_scenario_is_made_of_another_one(scenario: str) -> None:
     module = scenario.replace("-", "_")
-    others = {each.replace("-", "_") for each in KNOWN.values()} - {module}
+    others = {scenario.replace("-", "_") for scenario in KNOWN.values()} - {module}
     nodes = ast.walk(ast.parse((ROOT / "stacks" / f"{module}.py").read_text()))
     imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert imports and not set(re.findall(r"\w+", " ".join(imports))) & others

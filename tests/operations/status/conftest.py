@@ -15,7 +15,7 @@ from operations.status.cluster import from_kubeconfig
 from operations.status.report import Report
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def google(google: GoogleServer) -> GoogleServer:
 
 @pytest.fixture
 def look(
-    clients: Clients, cluster: KubernetesServer, tmp_path: Path, l4_kueue: Lived, a4_ray: Lived
+    clients: Clients, cluster: KubernetesServer, tmp_path: Path, l4_kueue: PastStack, a4_ray: PastStack
 ) -> Callable[[], Report]:
-    """Of l4-kueue, in whose cluster are the objects of a4-ray too."""
-    ray = (each for each in a4_ray.alive.resources if each.type.startswith("kubernetes:"))
+    """The status of l4-kueue, whose cluster has the objects of a4-ray too."""
+    ray = (resource for resource in a4_ray.alive.resources if resource.type.startswith("kubernetes:"))
     state = replace(l4_kueue.alive, resources=(*l4_kueue.alive.resources, *ray))
     return partial(status.look, "l4-kueue", state, clients, from_kubeconfig(cluster.kubeconfig(tmp_path)))
 
@@ -50,8 +50,8 @@ def metrics(google: GoogleServer) -> Callable[..., None]:
     def plant(content: bytes, complete: bytes | None = None) -> None:
         def answer(call: Call, _body: Any) -> Any:
             if call.query.get("alt") == "media":
-                found = complete if call.address["object"].endswith("COMPLETE.json") else content
-                raise Fault(code=404) if found is None else Fault(body=found)
+                text = complete if call.address["object"].endswith("COMPLETE.json") else content
+                raise Fault(code=404) if text is None else Fault(body=text)
             return {"name": call.address["object"], "updated": "2026-11-21T09:58:00.000Z"}
 
         google.plant("storage.v1", "storage.objects.get", answer)

@@ -25,14 +25,14 @@ WORKLOADS: Final = "/apis/kueue.x-k8s.io/v1beta2/namespaces/llm/workloads"
 
 def line(report: Report, kind: str) -> Line:
     """The only line of a kind."""
-    (found,) = [each for each in report.lines if each.kind == kind]
-    return found
+    (only,) = [candidate for candidate in report.lines if candidate.kind == kind]
+    return only
 
 
 def why(report: Report, kind: str = "pod") -> str:
-    """Why what the only line of a kind is about waits or has ended; empty when it is well."""
-    found = line(report, kind).why
-    return found.text if found else ""
+    """The reason in the only line of a kind, empty if all is well."""
+    reason = line(report, kind).why
+    return reason.text if reason else ""
 
 
 def node(name: str, *, ready: bool = True) -> Object:
@@ -68,7 +68,7 @@ def unscheduled(message: str = "", reason: str = "Unschedulable", name: str = "p
 
 
 def waiting(reason: str, message: str = "", name: str = "p", code: int | None = None) -> Object:
-    """A pod that does not start; with the exit code of its last try, one that started."""
+    """A pod that does not start. With an exit code, a pod that started and ended."""
     last = {} if code is None else {"terminated": {"exitCode": code}}
     state = {"waiting": {"reason": reason, "message": message}}
     container = {"name": "main", "restartCount": 3, "state": state, "lastState": last}
@@ -111,4 +111,4 @@ METRICS = [
 
 
 def lines_of(*metrics: Object) -> bytes:
-    return "".join(f"{json.dumps(each)}\n" for each in metrics).encode()
+    return "".join(f"{json.dumps(entry)}\n" for entry in metrics).encode()

@@ -6,7 +6,7 @@ from operations.clients import Clients
 from operations.status.look import look
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import Object
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.project import PROJECT
 from tests.operations.status.samples import GATED, LICENCE, QUOTA, line, why
 
@@ -43,7 +43,7 @@ def test_the_newest_execution_of_the_job(
     log: str,
     state: str,
     words: str,
-    cloudrun: Lived,
+    cloudrun: PastStack,
     google: GoogleServer,
     clients: Clients,
 ) -> None:
@@ -58,8 +58,8 @@ def test_the_newest_execution_of_the_job(
     google.plant("run.v2", "run.projects.locations.jobs.executions.list", {"executions": [older, newest]})
     google.plant("logging.v2", "logging.entries.list", {"entries": [{"textPayload": log}]})
     report = look("cloudrun-vllm", cloudrun.alive, clients)
-    found = line(report, "Cloud Run execution")
-    assert (found.name, found.state, why(report, found.kind)) == ("j-abc", state, words)
+    shown = line(report, "Cloud Run execution")
+    assert (shown.name, shown.state, why(report, shown.kind)) == ("j-abc", state, words)
 
 
 NOT_UP = "The container failed to start and listen on the port defined by PORT=8000."
@@ -74,11 +74,11 @@ NOT_UP = "The container failed to start and listen on the port defined by PORT=8
     ],
 )
 def test_the_service(
-    ready: Object, state: str, words: str, cloudrun: Lived, google: GoogleServer, clients: Clients
+    ready: Object, state: str, words: str, cloudrun: PastStack, google: GoogleServer, clients: Clients
 ) -> None:
     revisions = {"latestCreatedRevision": "r/s-00002", "latestReadyRevision": "r/s-00001"}
     answer = {"terminalCondition": {"type": "Ready", **ready}, **revisions}
     google.plant("run.v2", "run.projects.locations.services.get", answer)
     report = look("cloudrun-vllm", cloudrun.alive, clients)
-    found = line(report, "Cloud Run service")
-    assert (found.state, why(report, found.kind)) == (state, words)
+    shown = line(report, "Cloud Run service")
+    assert (shown.state, why(report, shown.kind)) == (state, words)

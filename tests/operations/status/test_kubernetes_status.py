@@ -126,8 +126,8 @@ def test_the_state_of_an_object(
 ) -> None:
     cluster.plant(path, tree)
     report = look()
-    found = line(report, KINDS[path])
-    assert (found.state, found.health, why(report, found.kind)) == (state, health, words)
+    shown = line(report, KINDS[path])
+    assert (shown.state, shown.health, why(report, shown.kind)) == (state, health, words)
 
 
 def test_nodes_and_workers_are_counted(look: Callable[[], Report], cluster: KubernetesServer) -> None:
@@ -165,11 +165,11 @@ def test_a_job_that_waits_for_a_node_that_is_cut_off_says_so(
     cluster.plant(samples.NODES, samples.node("node-1", ready=ready))
     cluster.plant(samples.PODS, tree)
     report = look()
-    found = line(report, "pod")
-    assert (found.state, found.health) == ("ending", WAITING)
+    shown = line(report, "pod")
+    assert (shown.state, shown.health) == ("ending", WAITING)
     text = "its Job waits for node node-1, which is cut off: another pod comes when the node object goes"
     assert why(report) == (text if waits else "")
-    assert not waits or (found.why and found.why.remedy.endswith("kubectl delete node node-1"))
+    assert not waits or (shown.why and shown.why.remedy.endswith("kubectl delete node node-1"))
 
 
 NO_NODE = "pod didn't trigger scale-up: 1"
@@ -288,8 +288,8 @@ def test_where_nothing_known_is_said_the_log_is_the_remedy(
     look: Callable[[], Report], cluster: KubernetesServer
 ) -> None:
     cluster.plant(samples.PODS, ended(7))
-    found = line(look(), "pod").why
-    assert found and found.remedy == "kubectl --namespace llm logs p"
+    shown = line(look(), "pod").why
+    assert shown and shown.remedy == "kubectl --namespace llm logs p"
 
 
 SHORT = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor l4"
@@ -310,8 +310,8 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
         workload("server-1", *ADMITTED, priority=20),
         workload("done", condition("Finished", True)),
     )
-    lines = [each for each in look().lines if each.kind == "queue"]
-    assert [(each.name, each.state) for each in lines] == [
+    lines = [item for item in look().lines if item.kind == "queue"]
+    assert [(item.name, item.state) for item in lines] == [
         ("server-1", "admitted"),
         ("server-2", "number 1 in the queue"),
         ("training", "number 2 in the queue"),

@@ -12,13 +12,13 @@ from operations.status import command
 from operations.status.report import Health, Line, Report
 from tests.operations.google_server import REFUSED, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.status.samples import METRICS, NODES, PODS, lines_of, node, waiting
 
 
 @pytest.fixture
 def run(
-    l4_kueue: Lived,
+    l4_kueue: PastStack,
     google: GoogleServer,
     cluster: KubernetesServer,
     tmp_path: Path,
@@ -64,13 +64,16 @@ def test_a_program_reads_the_same(
     metrics(lines_of(*METRICS))
     cluster.plant(NODES, node("a"))
     assert run("--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["progress"]["last"]["loss"] == 2.0
-    assert {each["kind"]: each["health"] for each in said["lines"]} == {"cluster": "good", "nodes": "good"}
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["progress"]["last"]["loss"] == 2.0
+    assert {entry["kind"]: entry["health"] for entry in printed["lines"]} == {
+        "cluster": "good",
+        "nodes": "good",
+    }
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--follow", "--json"), "leave --json out"),
         (("--kubeconfig", "nowhere"), "nowhere is no kubeconfig"),
@@ -78,17 +81,17 @@ def test_a_program_reads_the_same(
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(
-    words: tuple[str, ...], said: str, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], message: str, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith("operations status: ")
-    assert said in error
+    assert message in error
 
 
 def test_a_stack_that_is_down_has_no_status(
     run: Callable[..., int],
-    l4_kueue: Lived,
+    l4_kueue: PastStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -9,7 +9,7 @@ from operations.status import look as status
 from operations.status.report import Health, Report
 from tests.operations.google_server import A_PAGE, CUT, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer, Object
-from tests.operations.lived import Lived
+from tests.operations.past_stack import PastStack
 from tests.operations.status.samples import (
     JOBS,
     METRICS,
@@ -56,7 +56,7 @@ def test_objects_that_are_none_are_named(
 ) -> None:
     cluster.plant(JOBS, tree)
     cluster.plant(PODS, tree)
-    assert [each.partition(" (")[0] for each in look().unseen] == [
+    assert [item.partition(" (")[0] for item in look().unseen] == [
         "jobs: the answer is not understood",
         "pods: the answer is not understood",
     ]
@@ -64,8 +64,8 @@ def test_objects_that_are_none_are_named(
 
 def test_a_cluster_that_is_gone_is_said(look: Callable[[], Report], google: GoogleServer) -> None:
     google.fail("container.v1", CLUSTER, Fault(code=404, message="gone"))
-    found = line(look(), "cluster")
-    assert (found.state, found.health) == ("gone", Health.BAD)
+    shown = line(look(), "cluster")
+    assert (shown.state, shown.health) == ("gone", Health.BAD)
 
 
 def test_a_pool_without_machines_says_why(look: Callable[[], Report], google: GoogleServer) -> None:
@@ -76,7 +76,7 @@ def test_a_pool_without_machines_says_why(look: Callable[[], Report], google: Go
 
 
 def test_a_cluster_that_is_being_made_has_nothing_to_look_into(
-    l4_kueue: Lived, google: GoogleServer, clients: Clients
+    l4_kueue: PastStack, google: GoogleServer, clients: Clients
 ) -> None:
     google.plant("container.v1", CLUSTER, {"name": "c", "status": "PROVISIONING"})
     report = status.look("l4-kueue", l4_kueue.alive, clients)

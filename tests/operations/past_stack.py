@@ -1,4 +1,4 @@
-"""What remains of a stack that was up; in a module, so that the processes of a test run can share it."""
+"""The remains of a destroyed stack, in a module so that the processes of a test run can share them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from operations.state import State
 
 
 @dataclass(frozen=True)
-class Lived:
+class PastStack:
     """A stack that was up once and has been destroyed.
 
     Args:
@@ -25,7 +25,7 @@ class Lived:
 
     def names(self, ending: str) -> list[str]:
         """Physical names of the resources whose type ends in `ending`, while it was up."""
-        return [each.physical_name for each in self.alive.resources if each.id and each.type.endswith(ending)]
+        return [item.physical_name for item in self.alive.resources if item.id and item.type.endswith(ending)]
 
     def name(self, ending: str) -> str:
         """The one of them, or the first."""
