@@ -180,6 +180,27 @@ def roles(plan: Plan) -> Iterator[tuple[Planned, str]]:
             yield resource, resource.inputs["role"]
 
 
+def clusters(plan: Plan) -> list[Planned]:
+    """The clusters of GKE."""
+    return of_type(plan, "container/cluster:Cluster")
+
+
+def node_pools(plan: Plan) -> list[Planned]:
+    """The node pools of Standard clusters."""
+    return of_type(plan, "container/nodePool:NodePool")
+
+
+def is_accelerated(pool: Planned) -> bool:
+    """Whether the nodes of a pool have GPUs or TPUs."""
+    node = pool.inputs["nodeConfig"]
+    return bool(node.get("guestAccelerators")) or node["machineType"].startswith("ct")
+
+
+def service_accounts(resources: Iterable[Planned]) -> set[str]:
+    """The service accounts that the inputs of resources name."""
+    return {account for resource in resources for account in values(resource.inputs, "serviceAccount")}
+
+
 def awaited(plan: Plan, resource: Planned) -> list[Planned]:
     """All resources except components that `resource` waits for, directly or through others."""
     by_urn = {planned.urn: planned for planned in plan.resources}

@@ -18,7 +18,7 @@ SERVER = WALKTHROUGH / "server"
 PAGE = WALKTHROUGH / "README.md"
 # What holds of every stack, and says so of this one.
 TESTS = (
-    "tests/stacks/test_invariants.py",
+    "tests/stacks/invariants",
     "tests/stacks/test_inventories.py",
     "tests/stacks/test_faults.py",
     "tests/docs",
@@ -107,7 +107,7 @@ def test_the_invariants_hold_without_a_bucket_and_a_token_and_in_another_region(
     text = stack_file.read_text()
     assert "us-central1" in text
     stack_file.write_text(text.replace("us-central1", "europe-west4"))
-    invariants = ("tests/stacks/test_invariants.py", "-k", "l4-server")
+    invariants = ("tests/stacks/invariants", "-k", "l4-server")
     report = run_in(tmp_path, "pytest", "-o", "addopts=", "-p", "no:cacheprovider", *invariants)
     passed = re.search(r"(\d+) passed", report)
     assert passed and int(passed[1]) >= 25, report

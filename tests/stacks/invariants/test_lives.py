@@ -1,0 +1,51 @@
+"""Every stack: what changes nothing, what is protected, what is left, and what its page says."""
+
+import re
+
+import pytest
+
+from documentation.pages import page_of
+from tests import plans
+from tests.stacks.invariants.life import Life
+
+
+def test_the_page_of_a_stack_names_the_outputs_that_it_has(stack: str, life: Life) -> None:
+    # A stack of this list has its scenario's name, and the scenario's page.
+    if not page_of(stack).exists():
+        pytest.skip("the walkthrough's server comes without a page")
+    page = page_of(stack).read_text()
+    read = set(re.findall(r"pulumi stack output (\w+)", page))
+    assert read <= life.outputs.keys()
+    assert not [name for name in life.outputs.keys() - read if f"`{name}`" not in page]
+
+
+def test_changing_nothing_changes_nothing(life: Life) -> None:
+    assert life.second_changes == 0
+
+
+def test_a_bucket_is_protected_without_force_destroy(life: Life) -> None:
+    protected = [resource for resource in life.plan.resources if resource.options.get("protect")]
+    buckets = [
+        bucket
+        for bucket in plans.of_type(life.plan, "storage/bucket:Bucket")
+        if not bucket.inputs.get("forceDestroy")
+    ]
+    assert {bucket.name for bucket in buckets} <= {resource.name for resource in protected}
+    assert life.survived is (True if protected else None)
+
+
+def test_everything_is_destroyed_with_it(life: Life) -> None:
+    assert life.left == []
+
+
+def test_the_console_shows_the_cluster_of_a_training(stack: str, life: Life) -> None:
+    has_trainings = stack in plans.stacks_with("clusterName", "recipe")
+    assert ("openMonitoring" in life.outputs) == has_trainings
+    if not has_trainings:
+        return
+    (name, location), *_ = re.findall(r"get-credentials (\S+) --location (\S+)", life.outputs["connect"])
+    place = f"{location}/{name}"
+    assert life.outputs["openMonitoring"] == (
+        f"https://console.cloud.google.com/kubernetes/clusters/details/{place}/observability"
+        "?project=rehearsal-project"
+    )

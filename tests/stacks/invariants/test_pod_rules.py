@@ -1,0 +1,123 @@
+"""Every stack: what its pods ask for and may do, and who may reach them."""
+
+import re
+from typing import Any
+
+from cloud.quantity import quantity
+from engine.plan import Plan
+from tests import plans
+
+# Pods
+
+
+def test_every_pod_has_requests_and_limits(plan: Plan) -> None:
+    for name, container in plans.containers(plan):
+        resources = container["resources"]
+        assert resources["requests"] == resources["limits"], name
+        assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
+
+
+def test_every_image_is_by_digest(standing: Plan) -> None:
+    images = re.findall(r'"image": "([^"]*)"', plans.text(standing))
+    assert images
+    for image in images:
+        assert re.search(r"@sha256:[0-9a-f]{64}$", image)
+
+
+def test_nothing_runs_privileged_or_as_root(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
+        assert not [volume for volume in spec.get("volumes", []) if "hostPath" in volume], name
+    for name, container in plans.containers(plan):
+        context = container["securityContext"]
+        assert context == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }, name
+
+
+def test_a_pod_writes_only_into_volumes_and_its_home_is_one(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        empty = {volume["name"] for volume in spec["volumes"] if "emptyDir" in volume}
+        for container in spec["containers"]:
+            assert {"name": "HOME", "value": "/tmp"} in container["env"], name
+            mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+            assert mounted.get("/tmp") in empty, name
+
+
+def test_every_scratch_volume_is_smaller_than_the_request_of_its_pod(plan: Plan) -> None:
+    for name, spec in plans.pod_specs(plan):
+        requests = spec["containers"][0]["resources"]["requests"]
+        for volume in spec.get("volumes", []):
+            if "emptyDir" in volume:
+                resource = "memory" if volume["emptyDir"].get("medium") == "Memory" else "ephemeral-storage"
+                size, request = quantity(volume["emptyDir"]["sizeLimit"]), quantity(requests[resource])
+                assert (size or 0) < (request or 0), name
+
+
+def test_no_upgrade_of_a_node_or_of_the_minor_version_interrupts_a_run(plan: Plan) -> None:
+    for cluster in plans.clusters(plan):
+        (exclusion,) = cluster.inputs["maintenancePolicy"]["maintenanceExclusions"]
+        assert exclusion["exclusionOptions"] == {
+            "scope": "NO_MINOR_OR_NODE_UPGRADES",
+            "endTimeBehavior": "UNTIL_END_OF_SUPPORT",
+        }
+
+
+def test_the_autoscaler_evicts_no_pod_of_a_training_and_may_evict_a_server(plan: Plan) -> None:
+    for resource in plan.resources:
+        if resource.type.startswith("kubernetes:"):
+            marks = list(plans.values(resource.inputs, "cluster-autoscaler.kubernetes.io/safe-to-evict"))
+            is_spot = any(plans.values(resource.inputs, "cloud.google.com/gke-spot"))
+            trains = resource.type.endswith((":Job", ":RayJob")) and not is_spot
+            pods = [owner for owner, _ in plans.pods(plan) if owner == resource]
+            assert marks == ["false" for _ in pods if trains], resource.name
+
+
+def test_an_upgrade_needs_no_spare_accelerator_machine(plan: Plan) -> None:
+    for pool in plans.node_pools(plan):
+        spare = 0 if plans.is_accelerated(pool) else 1
+        assert pool.inputs["upgradeSettings"] == {"maxSurge": spare, "maxUnavailable": 1 - spare}
+
+
+# The network
+
+
+def test_a_pod_is_reached_only_from_its_own_namespace_and_by_peers_that_a_policy_names(
+    standing: Plan,
+) -> None:
+    for resource, _ in plans.pods(standing):
+        namespace = resource.inputs["metadata"]["namespace"]
+        specs = [
+            policy.inputs["spec"]
+            for policy in plans.of_type(standing, ":NetworkPolicy")
+            if policy.inputs["metadata"]["namespace"] == namespace
+        ]
+        closed = [spec for spec in specs if not spec["podSelector"] and "Ingress" in spec["policyTypes"]]
+        assert closed, f"{namespace} lets everybody in"
+        for spec in specs:
+            for rule in spec.get("ingress", ()):
+                check_peers(rule, namespace)
+
+
+def check_peers(rule: dict[str, Any], namespace: str) -> None:
+    """Fails if a rule for ingress lets everybody in."""
+    assert rule["from"], f"{namespace} lets everybody in"
+    for peer in rule["from"]:
+        assert "ipBlock" not in peer
+        assert "podSelector" in peer or (peer["namespaceSelector"] and rule["ports"])
+
+
+def test_a_standard_cluster_enforces_policies_and_has_the_features_that_pods_need(plan: Plan) -> None:
+    for cluster in plans.clusters(plan):
+        inputs = cluster.inputs
+        assert inputs["deletionProtection"] is False
+        if not inputs.get("enableAutopilot"):
+            assert inputs["datapathProvider"] == "ADVANCED_DATAPATH"
+            assert inputs["privateClusterConfig"] == {"enablePrivateNodes": True}
+            assert inputs["workloadIdentityConfig"]["workloadPool"] == "rehearsal-project.svc.id.goog"
+            assert inputs["addonsConfig"]["gcsFuseCsiDriverConfig"] == {"enabled": True}
+            assert inputs["removeDefaultNodePool"] is True
