@@ -1,6 +1,10 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
+import json
+import shlex
+from collections import defaultdict
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Final
 
 import pulumi
@@ -16,6 +20,7 @@ from stacks import pins, training
 from stacks.platform import Name, Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image, uploaded_data
+from workloads.finetune.recipe import Data
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -25,14 +30,12 @@ _SUBNET_TIMEOUT: Final = "3m"
 _CODE: Final = "/code"
 _RUN: Final = "/run-of-the-job"
 _MODEL: Final = f"{_RUN}/model"
-_SERVED_MODEL: Final = "gemma-emoji"
 _PORT: Final = 8000
 # Requests that vLLM decodes together. 64 requests of the maximum length need 7 GB for keys and values, beside
 # 2 GB of weights. An L4 has 24 GB.
 _REQUESTS: Final = 64
 _VLLM: Final = [
     *("vllm", "serve", _MODEL),
-    *("--served-model-name", _SERVED_MODEL),
     *("--port", str(_PORT)),
     *("--max-model-len", "4096"),
     *("--max-num-seqs", str(_REQUESTS)),
@@ -60,6 +63,8 @@ _VLLM_ENVIRONMENT: Final = {
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
     "VLLM_NO_USAGE_STATS": "1",
 }
+# Fills the placeholders of a prompt, and asks a model whose rows are conversations in a bucket.
+_EXAMPLE: Final = "I ate a banana for breakfast"
 # Prints the text of a chat answer. Prints any other answer completely, and fails.
 _SHOW_ANSWER: Final = (
     "python3 -c 'import json, sys; text = sys.stdin.read(); "
@@ -92,6 +97,17 @@ class Settings(GemmaSettings):
     serve_not_good: bool = Field(
         False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
     )
+
+    @field_validator("recipe")
+    @classmethod
+    def _publishes_a_model(cls, recipe: str, info: ValidationInfo) -> str:
+        trained_recipe = cls.recipe_with(recipe, info.data.get("recipe_set", {}))
+        if trained_recipe.training.result != "model":
+            raise ValueError(
+                f"{recipe} publishes the adapter alone, and the service serves a merged model; set it with "
+                "`pulumi config set --path 'recipeSet[\"training.result\"]' model`"
+            )
+        return recipe
 
     @field_validator("min_instances")
     @classmethod
@@ -174,6 +190,7 @@ def _service(
     subnet: pulumi.Input[str],
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
+    command = [*_VLLM, "--served-model-name", settings.recipe_name]
     return CloudRunService(
         site.name,
         CloudRunServiceArgs(
@@ -181,7 +198,7 @@ def _service(
             location=settings.region,
             labels=site.labels,
             image=pins.VLLM_IMAGE,
-            command=_VLLM if settings.serve_not_good else [*_IF_GOOD, *_VLLM],
+            command=command if settings.serve_not_good else [*_IF_GOOD, *command],
             environment=_VLLM_ENVIRONMENT,
             folders={_RUN: run},
             port=_PORT,
@@ -229,17 +246,15 @@ def _outputs(
 ) -> dict[str, pulumi.Input[str]]:
     """The stack's outputs: the service's address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
-    question = (
-        f'{{"model": "{_SERVED_MODEL}", "messages": [{{"role": "user", "content": '
-        '"Translate to emoji: I ate a banana for breakfast"}]}'
-    )
+    question = {"model": settings.recipe_name, "messages": _example_messages(settings.trained_recipe.data)}
     return {
         "url": service.url,
         "ask": pulumi.Output.concat(
             "curl --silent --show-error ",
             service.url,
             '/v1/chat/completions --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
-            f"--header 'Content-Type: application/json' --data '{question}' | {_SHOW_ANSWER}",
+            f"--header 'Content-Type: application/json' --data {shlex.quote(json.dumps(question))} ",
+            f"| {_SHOW_ANSWER}",
         ),
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
@@ -248,3 +263,20 @@ def _outputs(
             "gcloud storage cp --recursive gs://", bucket.bucket_name, f"/{run}/model ."
         ),
     }
+
+
+def _example_messages(data: Data) -> list[dict[str, str]]:
+    """A question to the model in the form of the rows that it was trained on."""
+    text = data.prompt.format_map(defaultdict(lambda: _EXAMPLE)) if data.prompt else _first_question(data)
+    messages = [{"role": "user", "content": text}]
+    return [{"role": "system", "content": data.system}, *messages] if data.system else messages
+
+
+def _first_question(data: Data) -> str:
+    """The user's first message in the rows on this disk."""
+    file = Path(data.files[0]) if data.files else None
+    if file and file.suffix == ".jsonl" and file.is_file():
+        with file.open(encoding="utf-8") as rows:
+            conversation = json.loads(rows.readline())[data.messages]
+        return next(turn["content"] for turn in conversation if turn["role"] == "user")
+    return _EXAMPLE

@@ -20,6 +20,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.stacks.configuration import CLOUDRUN, load, problems
 
 STACK = "cloudrun-vllm"
 JOB, EXECUTION, SERVICE = (f"{STACK}-{what}" for what in ("job", "execution", "service"))
@@ -151,7 +152,7 @@ def test_the_service_does_not_start_with_a_run_that_is_not_good_unless_told_to(
     ran = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
     told = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
     if starts:
-        assert told[0].startswith(f"started: serve {tmp_path}/model --served-model-name gemma-emoji ")
+        assert told[0].startswith(f"started: serve {tmp_path}/model ")
     else:
         why = 'the run is complete, and "not_good": "exact 0 is below 1"'
         remedy = "pulumi config set serveNotGood true, and pulumi up, serve it all the same"
@@ -268,7 +269,33 @@ def test_the_curl_command_asks_for_the_model_that_is_served(standing: Rehearsal)
     assert "Authorization: Bearer $(gcloud auth print-identity-token)" in words
     asked = json.loads(words[words.index("--data") + 1])
     assert asked["model"] == served[served.index("--served-model-name") + 1]
+    assert asked["messages"] == [
+        {"role": "user", "content": "Translate to emoji: I ate a banana for breakfast"}
+    ]
     assert all(outputs.values())
+
+
+def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
+    recipe = ROOT / "examples" / "own-data" / "my-rows.yaml"
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE, "recipe": str(recipe)}) as rehearsal:
+        rehearsal.up()
+        served = container(revision(plans.standing_plan(rehearsal)))["commands"]
+        words = shlex.split(plans.outputs(rehearsal)["ask"])
+    assert served[served.index("--served-model-name") + 1] == "my-rows"
+    assert json.loads(words[words.index("--data") + 1]) == {
+        "model": "my-rows",
+        "messages": [{"role": "user", "content": "A lamp for reading"}],
+    }
+
+
+def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
+    sql = {**CLOUDRUN, "llm-stacks:recipe": "gemma-3-4b-sql"}
+    (problem,) = problems(sql)
+    assert problem == (
+        "recipe: gemma-3-4b-sql publishes the adapter alone, and the service serves a merged model; set it "
+        "with `pulumi config set --path 'recipeSet[\"training.result\"]' model`"
+    )
+    assert load({**sql, "llm-stacks:recipeSet": '{"training.result": "model"}'}).recipe == "gemma-3-4b-sql"
 
 
 ANSWER = '{"choices": [{"message": {"content": "\\ud83c\\udf4c \\"for\\" breakfast"}}]}'
