@@ -1,7 +1,7 @@
-"""What the reader of an error that ended an `up` or a `destroy` does about it.
+"""What to do about an error that ended an `up` or a `destroy`.
 
-A message is compared with the sentences that Google, Kubernetes and the two providers write. The words of
-an address say nothing: an unreachable API server is named with `?timeout=32s`.
+A table compares the error with the sentences that Google, Kubernetes and the two providers write. Addresses
+are left out first: the address of an API server that cannot be reached ends in `?timeout=32s`.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Final
 
 GOOGLE: Final = "gcp"
 KUBERNETES: Final = "kubernetes"
-# Our own resources that build images and run jobs call Google's APIs.
-_SPEAKS_LIKE: Final = {"pulumi-python": GOOGLE}
+# The APIs that our dynamic resources call: they build images and run jobs.
+_CALLS: Final = {"pulumi-python": GOOGLE}
 
 _ADDRESS: Final = re.compile(r"https?://[^\s\"'<>]+")
 _QUOTA_NAME: Final = re.compile(
@@ -21,9 +21,11 @@ _QUOTA_NAME: Final = re.compile(
 )
 
 
-# What GKE has made and calls failed, in the words of the bridge. It is in the state, and the next `up` takes
-# it for good: `Update` of pulumi-terraform-bridge's pkg/tfbridge/provider.go finds nothing to change.
-_HALF_MADE: Final = re.compile(r"creating (urn:pulumi:\S+[:$]gcp:container/(?:cluster|nodePool):\w+::\S+?): ")
+# How the provider names a cluster or pool that GKE has created and calls failed. It is in the state, and the
+# next `up` keeps it: `Update` in pkg/tfbridge/provider.go of pulumi-terraform-bridge finds no change.
+_FAILED_CREATION: Final = re.compile(
+    r"creating (urn:pulumi:\S+[:$]gcp:container/(?:cluster|nodePool):\w+::\S+?): "
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +33,10 @@ class Remedy:
     """A row of the table.
 
     Args:
-        sentence: Regular expression for what the message says, without its addresses.
-        action: What its reader does; `{quota}` is the name of a quota, `{stack}` the stack's, `{again}` the
+        sentence: Regular expression for the message without its addresses.
+        action: What to do. `{quota}` is the name of a quota, `{stack}` that of the stack. `{again}` is the
             command that ended.
-        package: Package of the resources whose provider says it; empty where all of them may.
+        package: Package of the provider that writes the sentence. Empty if several do.
     """
 
     sentence: str
@@ -45,13 +47,11 @@ class Remedy:
 _LOG_IN: Final = (
     "your login at Google is missing or has expired: `gcloud auth application-default login`, then `{again}`"
 )
-_CLUSTER_OUT_OF_REACH: Final = (
+_CLUSTER_UNREACHABLE: Final = (
     "the cluster's API server cannot be reached from here: check network, proxy and login (`kubectl get "
     "namespaces` after the stack's command `connect`), then `{again}`"
 )
-_IN_THE_WAY: Final = (
-    "it exists and is not in the stack's state: delete it, or `pulumi import` it, then `{again}`"
-)
+_EXISTS: Final = "it exists and is not in the stack's state: delete it, or `pulumi import` it, then `{again}`"
 _LOOK_FIRST: Final = "it may be done all the same: `{again} --refresh` looks first and goes on where it was"
 _PASSES: Final = "it passes: `{again}` goes on where it was"
 _REPLACE: Final = (
@@ -63,9 +63,9 @@ _ASK_PREFLIGHT: Final = (
     "what is missing, then `{again}`"
 )
 
-# The first row that matches is the answer, so a sentence that others contain stands below them.
+# The first row that matches is the answer. So a general sentence stands below the special ones.
 _REMEDIES: Final = (
-    # Who asks.
+    # The login.
     Remedy(
         package=KUBERNETES,
         sentence=r"gke-gcloud-auth-plugin.* not found",
@@ -85,14 +85,14 @@ _REMEDIES: Final = (
         action="your login names no project that calls count for: `gcloud auth application-default "
         "set-quota-project PROJECT`, then `{again}`",
     ),
-    # The way there.
+    # The network.
     Remedy(
         package=KUBERNETES,
         sentence=r"x509: ",
         action="the API server shows a certificate that is not the cluster's: look for a proxy in between. "
         "If the cluster was made anew, `{again} --refresh` reads its new certificate",
     ),
-    # Before "unreachable": the API server answers, and what it asks does not.
+    # Stands before "unreachable": here the API server answers, and a webhook that it calls does not.
     Remedy(
         package=KUBERNETES,
         sentence=r"failed calling webhook",
@@ -102,14 +102,14 @@ _REMEDIES: Final = (
     Remedy(
         package=KUBERNETES,
         sentence=r"an error on the server \(",
-        action="the cluster's control plane fails or is being resized; it passes within minutes: `{again} "
+        action="the cluster's control plane fails or is being resized, which passes within minutes: `{again} "
         "--refresh` looks first what was done, and goes on",
     ),
     Remedy(
         package=KUBERNETES,
         sentence=r"cluster is unreachable|no such host|connection refused|network is unreachable|i/o "
         r"timeout",
-        action=_CLUSTER_OUT_OF_REACH,
+        action=_CLUSTER_UNREACHABLE,
     ),
     Remedy(
         sentence=r"no such host|network is unreachable|connection refused",
@@ -120,13 +120,13 @@ _REMEDIES: Final = (
         sentence=r"connection reset by peer|unexpected EOF|TLS handshake timeout|i/o timeout",
         action="the connection broke in between: `{again} --refresh` looks first what was done, and goes on",
     ),
-    # Before "deadline exceeded", which is about something that is under way.
+    # Stands before "deadline exceeded", which is about an operation that goes on.
     Remedy(
         sentence=r"Client\.Timeout exceeded",
         action="no answer came in time, the network is slow or the API is busy: `{again} --refresh` looks "
         "first what was done, and goes on",
     ),
-    # The project and its organisation. VPC Service Controls speak of an organization's policy too.
+    # The project and its organisation. VPC Service Controls name an organization's policy too.
     # https://docs.cloud.google.com/vpc-service-controls/docs/troubleshooting
     Remedy(
         package=GOOGLE,
@@ -156,7 +156,7 @@ _REMEDIES: Final = (
         action="the project has no billing account that is open: link one at "
         "https://console.cloud.google.com/billing/projects, then `{again}`",
     ),
-    # How often, and how much. https://docs.cloud.google.com/docs/quotas/view-manage
+    # Rates and quotas. https://docs.cloud.google.com/docs/quotas/view-manage
     Remedy(
         package=GOOGLE,
         sentence=r"rateLimitExceeded|RATE_LIMIT_EXCEEDED|[Rr]ate [Ll]imit|per minute|per \d+ seconds",
@@ -177,7 +177,7 @@ _REMEDIES: Final = (
         action="the pool stands, but not all of its nodes, mostly because the zone has no such machines. GKE "
         "goes on trying, and `{again}` goes on meanwhile",
     ),
-    # Of Cloud Run; the number is 0 where not one instance fits.
+    # Cloud Run writes this. The number is 0 if not even one instance fits.
     Remedy(
         package=GOOGLE,
         sentence=r"Max instances must be set to \d+ or fewer",
@@ -196,9 +196,9 @@ _REMEDIES: Final = (
         package=KUBERNETES,
         sentence=r"exceeded quota:",
         action="a ResourceQuota of the namespace is used up: `kubectl describe resourcequota "
-        "--all-namespaces` shows by what; make room, then `{again}`",
+        "--all-namespaces` shows by what. Make room, then `{again}`",
     ),
-    # What is asked for.
+    # The resource itself.
     Remedy(
         package=GOOGLE,
         sentence=r"[Yy]ou already own (this|it)|already own this bucket",
@@ -246,7 +246,7 @@ _REMEDIES: Final = (
         "user, a cluster its network endpoint groups within minutes: `{again}` later. `python -m "
         "operations leftovers --stack {stack}` lists what else there is",
     ),
-    Remedy(sentence=r"already exists|alreadyExists|ALREADY_EXISTS", action=_IN_THE_WAY),
+    Remedy(sentence=r"already exists|alreadyExists|ALREADY_EXISTS", action=_EXISTS),
     Remedy(
         package=KUBERNETES,
         sentence=r"violates PodSecurity",
@@ -274,7 +274,7 @@ _REMEDIES: Final = (
         package=GOOGLE, sentence=r"Error 403|PERMISSION_DENIED|[Pp]ermission .*denied", action=_ASK_PREFLIGHT
     ),
     Remedy(package=KUBERNETES, sentence=r"is forbidden|[Ff]orbidden", action=_ASK_PREFLIGHT),
-    # The platform itself.
+    # Failures of Google and of the cluster.
     Remedy(
         sentence=r"[Tt]imeout while waiting|[Tt]imed out|deadline exceeded|DEADLINE_EXCEEDED|[Tt]imeout "
         r"waiting",
@@ -296,26 +296,35 @@ _REMEDIES: Final = (
 
 
 def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") -> str:
-    """The remedy for a message; empty where nothing is known.
+    """What to do about an error, or an empty text if no row of the table matches.
 
     Args:
-        kind: Type token of the resource that the message is about.
-        message: What its provider says.
+        kind: Type token of the resource that failed.
+        message: The error of its provider.
         stack: Name of the stack, for commands.
-        again: The command that ended, and that is typed again.
+        again: The command that failed, which the user repeats.
     """
     package = kind.partition(":")[0]
-    package = _SPEAKS_LIKE.get(package, package)
-    said = _ADDRESS.sub("", message)
-    rows = (row.action for row in _REMEDIES if row.package in ("", package) and re.search(row.sentence, said))
-    action = next(rows, "")
-    half_made = _HALF_MADE.search(said)
-    actions = [action, _REPLACE] if half_made else [action]
-    urn = half_made[1] if half_made else ""
-    return ". ".join(filter(None, actions)).format(quota=_quota_in(said), stack=stack, again=again, urn=urn)
+    package = _CALLS.get(package, package)
+    text = _ADDRESS.sub("", message)
+    actions, urn = [_action(package, text)], ""
+    if failed_creation := _FAILED_CREATION.search(text):
+        actions.append(_REPLACE)
+        urn = failed_creation[1]
+    return ". ".join(filter(None, actions)).format(quota=_quota_in(text), stack=stack, again=again, urn=urn)
+
+
+def _action(package: str, text: str) -> str:
+    """The action of the first row that matches."""
+    for remedy in _REMEDIES:
+        if remedy.package in ("", package) and re.search(remedy.sentence, text):
+            return remedy.action
+    return ""
 
 
 def _quota_in(message: str) -> str:
-    """Name of the quota that a message is about, or where to find it."""
-    named = _QUOTA_NAME.search(message)
-    return next((name for name in named.groups() if name), "") if named else "its name is in the message"
+    """Name of the quota in a message, or where to find it."""
+    match = _QUOTA_NAME.search(message)
+    if not match:
+        return "its name is in the message"
+    return next(name for name in match.groups() if name)

@@ -1,4 +1,4 @@
-"""What is not there yet a moment after it was made: the refusals that an `up` waits out."""
+"""Temporary refusals: an `up` retries what another new resource makes possible a moment later."""
 
 import asyncio
 import os
@@ -12,23 +12,23 @@ from pulumi.runtime import register_stack_transformation
 
 from components.remedies import what_to_do
 
-# Engines before 3.219 have no error hooks, those before May 2026 ask them about creations alone that half
-# succeeded (https://github.com/pulumi/pulumi/pull/23347); this is the oldest that the project is tested with.
+# The oldest engine that the project is tested with. Engines before 3.219 have no error hooks. Engines before
+# May 2026 call them only for creations that half succeeded (https://github.com/pulumi/pulumi/pull/23347).
 OLDEST_ENGINE: Final = "3.259.0"
 _PAUSE_S: Final = 10.0
 # A rehearsal has nothing to wait for.
 _PAUSE_VARIABLE: Final = "REHEARSAL_PAUSE_S"
 
-# What both providers say of a creation that got somewhere, which the engine would begin a second time
-# (https://github.com/pulumi/pulumi/pull/24684). Read in `Create` of pulumi-terraform-bridge's
-# pkg/tfbridge/provider.go and of pulumi-kubernetes' provider/pkg/provider/provider.go.
-_MADE: Final = re.compile(r"creating urn:pulumi:|was successfully (created|updated)")
+# Both providers write this after a creation that half succeeded. After a retry the resource would exist twice
+# (https://github.com/pulumi/pulumi/pull/24684). Sources: `Create` in pkg/tfbridge/provider.go of
+# pulumi-terraform-bridge and in provider/pkg/provider/provider.go of pulumi-kubernetes.
+_HALF_CREATED: Final = re.compile(r"creating urn:pulumi:|was successfully (created|updated)")
 
-# How often a resource is tried again, ten seconds apart; Kubernetes' provider takes half a minute for a try.
-_TRIES: Final[Mapping[str, int]] = {"gcp": 48, "kubernetes": 12}
+# Retries of a resource, ten seconds apart. An attempt of Kubernetes' provider takes half a minute.
+_RETRIES: Final[Mapping[str, int]] = {"gcp": 48, "kubernetes": 12}
 
-# Refusals that pass by themselves (assumption not-there-yet) and come before anything was made: the package
-# of the resources that meet them, what the message has in it, and what the person who waits is told.
+# Refusals that pass by themselves (assumption not-there-yet) before anything exists. A row has the package of
+# the resource, a pattern of the message, and the reason that the user reads.
 _REFUSALS: Final = (
     # https://github.com/hashicorp/terraform-provider-google/issues/10510
     # https://github.com/jamesward/kubernetes-the-easy-way/pull/1
@@ -58,17 +58,17 @@ _REFUSALS: Final = (
         r'no matches for kind "Ray\w+" in version "ray\.io/',
         "GKE's Ray add-on has not installed its definitions yet",
     ),
-    # Kueue says it is ready once its certificates are in place and its webhook listens, but the way from
-    # the API server to it may need some seconds more. https://github.com/kubernetes-sigs/kueue/issues/13036
+    # Kueue is ready when it has its certificates and its webhook listens. The API server may need some
+    # seconds more to reach it. https://github.com/kubernetes-sigs/kueue/issues/13036
     ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),
 )
 
 
 def wait_out_refusals() -> None:
-    """Lets every resource that is declared from now on be tried again after a refusal that passes.
+    """Lets the engine retry every resource that the program declares from now on.
 
     Raises:
-        pulumi.RunError: When the engine is too old to do that.
+        pulumi.RunError: The engine is too old.
     """
     try:
         pulumi.require_pulumi_version(f">={OLDEST_ENGINE}")
@@ -78,7 +78,7 @@ def wait_out_refusals() -> None:
         ) from None
     hook = pulumi.ErrorHook("wait-out-refusals", is_tried_again)
 
-    # The engine hands no hook on from a component to what is in it.
+    # A component does not pass its hooks on to its children.
     def with_hook(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not isinstance(args.resource, pulumi.CustomResource):
             return None
@@ -90,33 +90,36 @@ def wait_out_refusals() -> None:
 
 
 async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
-    """Whether a resource is tried once more, after a pause; the newest of its errors is the first."""
-    told = why_it_passes(failed.type, failed.errors[0])
-    tries = _TRIES.get(_package(failed.type), 0)
-    if not told or len(failed.errors) > tries:
-        if remedy := what_to_do(failed.type, failed.errors[0], failed.urn.split(":")[2]):
+    """Waits, and returns whether the engine retries a resource. The first of its errors is the newest."""
+    error, errors = failed.errors[0], len(failed.errors)
+    reason = why_it_passes(failed.type, error)
+    retries = _RETRIES.get(_package(failed.type), 0)
+    if not reason or errors > retries:
+        if remedy := what_to_do(failed.type, error, failed.urn.split(":")[2]):
             pulumi.log.warn(f"{failed.name}: {remedy}")
         return False
     pause_s = float(os.environ.get(_PAUSE_VARIABLE, _PAUSE_S))
-    # Not the error itself: it may quote what it is about.
+    # The error itself may quote a secret.
     pulumi.log.info(
-        f"{failed.name} waits: {told}; tried again in {pause_s:g} s, "
-        f"{len(failed.errors)} of at most {tries} times"
+        f"{failed.name} waits: {reason}; tried again in {pause_s:g} s, {errors} of at most {retries} times"
     )
     await asyncio.sleep(pause_s)
     return True
 
 
 def why_it_passes(kind: str, message: str) -> str:
-    """What is told of a refusal that passes; nothing of another message.
+    """Why a refusal passes by itself. Empty for every other message.
 
     Args:
         kind: Type token of the resource.
+        message: The error of its provider.
     """
-    if _MADE.search(message):
+    if _HALF_CREATED.search(message):
         return ""
-    meant = (each for each in _REFUSALS if each[0] == _package(kind) and re.search(each[1], message))
-    return next((told for _, _, told in meant), "")
+    for package, pattern, reason in _REFUSALS:
+        if package == _package(kind) and re.search(pattern, message):
+            return reason
+    return ""
 
 
 def _package(kind: str) -> str:
