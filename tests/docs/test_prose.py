@@ -30,7 +30,6 @@ PENDING: Final = frozenset(
         "tests/pods",
         "tests/rehearsal",
         "tests/stacks",
-        "workloads",
     }
 )
 

@@ -1,4 +1,4 @@
-"""Recipes as files: found by name or path, read from YAML, and all their mistakes told in one line."""
+"""Recipes as files: finds them by name or path, reads YAML, and lists all mistakes in one line."""
 
 import difflib
 import re
@@ -14,11 +14,11 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class RecipeError(ValueError):
-    """Something in a recipe that the user can correct; the message is one line and says how."""
+    """A mistake in a recipe that the user can correct. The message is one line and says how."""
 
 
 def find(name_or_path: str, shipped: Path) -> Path:
-    """The file of a recipe: that of a name in the folder `shipped`, or what ends in .yaml or has a slash."""
+    """The file of a recipe, by its name in the folder `shipped`. A path ends in .yaml or has a slash."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         path = Path(name_or_path)
         if not path.is_file():
@@ -35,7 +35,7 @@ def find(name_or_path: str, shipped: Path) -> Path:
 
 
 def load(path: Path) -> Any:
-    """What the file says."""
+    """The content of the file."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError) as error:
@@ -45,7 +45,7 @@ def load(path: Path) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """The value of an override, as in a file."""
+    """The value of an override, read as YAML."""
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError:
@@ -53,44 +53,46 @@ def parsed(text: str) -> Any:
 
 
 def checked(kind: type[M], tree: Any, path: Path, problems: list[str]) -> M:
-    """The recipe that the file at `path` says; raises RecipeError with `problems` and every other mistake."""
+    """The recipe of the file at `path`. Raises RecipeError with `problems` and every other mistake."""
     try:
         recipe = kind.model_validate(tree)
     except ValidationError as error:
-        problems = [*problems, *_told(error, kind)]
+        problems = [*problems, *_mistakes(error, kind)]
     if problems:
         raise RecipeError(f"recipe {path}: " + "; ".join(problems))
     return recipe
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint at the name that was probably meant, or nothing."""
+    """A hint at the name that was probably meant, or an empty text."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _told(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
-    """What pydantic found, a line each, in the words of the file."""
-    for each in error.errors():
-        key, value = ".".join(map(str, each["loc"])), each["input"]
-        if each["type"] == "extra_forbidden":
-            section: Any = kind
-            for part in each["loc"][:-1]:
-                section = section.model_fields[part].annotation
-            yield f"unknown key {key}{did_you_mean(str(each['loc'][-1]), section.model_fields)}"
-        elif each["type"] == "missing":
-            yield f"{key} is missing"
-        elif each["type"] == "value_error":
-            yield f"{key} {each['ctx']['error']}".strip()
-        elif each["type"] == "model_type":
-            yield f"{key or 'the file'} must be a mapping of keys, not {value!r}"
-        else:
-            message = each["msg"].replace("Input should be", "must be").replace("tuple", "list")
-            yield f"{key} {message}, not {value!r}"
+def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
+    """The mistakes that pydantic names, in the words of the file."""
+    for mistake in error.errors():
+        place, value = mistake["loc"], mistake["input"]
+        key = ".".join(map(str, place))
+        match mistake["type"]:
+            case "extra_forbidden":
+                section: Any = kind
+                for part in place[:-1]:
+                    section = section.model_fields[part].annotation
+                yield f"unknown key {key}{did_you_mean(str(place[-1]), section.model_fields)}"
+            case "missing":
+                yield f"{key} is missing"
+            case "value_error":
+                yield f"{key} {mistake['ctx']['error']}".strip()
+            case "model_type":
+                yield f"{key or 'the file'} must be a mapping of keys, not {value!r}"
+            case _:
+                message = mistake["msg"].replace("Input should be", "must be").replace("tuple", "list")
+                yield f"{key} {message}, not {value!r}"
 
 
 class _Loader(yaml.CSafeLoader):
-    """Rejects a key that is given twice, of which PyYAML keeps the last, and reads 2e-4 as a number."""
+    """Rejects a key that is given twice, where PyYAML keeps the last one, and reads 2e-4 as a number."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
@@ -102,7 +104,7 @@ class _Loader(yaml.CSafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-# As YAML 1.2 has it; PyYAML takes a learning rate of 2e-4 for a text.
+# As in YAML 1.2. PyYAML takes a learning rate of 2e-4 for a text.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
 )

@@ -1,4 +1,4 @@
-"""Recipes: what is trained on what and how, read from YAML into pydantic models.
+"""Recipes: model, data and training, read from YAML into pydantic models.
 
 Nothing heavy is imported here, so a wrong key is reported in a fraction of a second.
 """
@@ -144,7 +144,7 @@ class Data(_Source):
 
 
 class Training(_Section):
-    """Length, batch, optimizer and what is saved on the way. A count of steps is of optimizer steps."""
+    """Length, batch, optimizer, and what is saved on the way. Steps are optimizer steps."""
 
     epochs: PositiveInt = Field(1, description="How often the run sees every row.")
     batch_size: PositiveInt = Field(
@@ -259,12 +259,12 @@ class Recipe(_Section):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as a run records them."""
+        """The recipe in plain values, for the record of a run."""
         return self.model_dump()
 
     @property
     def memory_digest(self) -> str:
-        """Digest of everything that the GPU memory of a step depends on, but max_length."""
+        """Digest of everything that the GPU memory of a step depends on, except max_length."""
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
         parts = {
             "model": self.model.model_dump(include={"name", "quantization", "precision"}),
@@ -321,12 +321,14 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     """
     path = find(name_or_path, RECIPES)
     tree = _with_files_beside(load(path), path.resolve().parent)
-    problems = [problem for override in overrides for problem in _override(tree, override)]
+    problems: list[str] = []
+    for override in overrides:
+        problems += _override(tree, override)
     return checked(Recipe, tree, path, problems)
 
 
 def _with_files_beside(tree: Any, folder: Path) -> Any:
-    """The tree of a recipe with the paths of its data files as they are from anywhere."""
+    """The tree of a recipe with absolute paths of its data files."""
     if not isinstance(tree, dict) or not isinstance(data := tree.get("data"), dict):
         return tree
     files = data.get("files")
@@ -355,8 +357,7 @@ def _override(tree: object, text: str) -> Iterator[str]:
     *sections, name = key.split(".")
     kind: Any = Recipe
     for part in (*sections, name):
-        known = getattr(kind, "model_fields", {})
-        kind = known[part].annotation if part in known else None if known else (get_args(kind) or (None,))[-1]
+        kind = _type_of(part, kind)
     for part in sections:
         tree = tree.setdefault(part, {}) if isinstance(tree, dict) else None
     if isinstance(tree, dict):
@@ -365,11 +366,20 @@ def _override(tree: object, text: str) -> Iterator[str]:
         yield f"unknown key {key}"
 
 
+def _type_of(key: str, kind: Any) -> Any:
+    """The type of a key in a section, or of a value in a mapping. None for a key that does not exist."""
+    fields = getattr(kind, "model_fields", {})
+    if fields:
+        return fields[key].annotation if key in fields else None
+    return (get_args(kind) or (None,))[-1]
+
+
 def _value(kind: Any, text: str) -> Any:
     """The value of an override: a text as it is, anything else as YAML."""
-    if type(None) in get_args(kind) and text in ("null", ""):
+    parts = get_args(kind)
+    if type(None) in parts and text in ("null", ""):
         return None
-    of_text = str in (kind, *get_args(kind), *(inner for part in get_args(kind) for inner in get_args(part)))
-    if of_text and get_origin(kind) not in (dict, list):
+    takes_text = str in (kind, *parts) or any(str in get_args(part) for part in parts)
+    if takes_text and get_origin(kind) not in (dict, list):
         return text
     return parsed(text)
