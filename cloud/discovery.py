@@ -144,7 +144,8 @@ class Discovery:
             addressed = not path and key in _IN_ADDRESS
             if not inner and not addressed and field.get("description", "").startswith("Required"):
                 yield f"{here} is required"
-            for nested in inner if isinstance(inner, list) else [inner]:
+            members = inner if isinstance(inner, list) else [inner]
+            for nested in members:
                 if nested and "$ref" in field.get("items", field):
                     yield from self._missing(field.get("items", field), nested, here)
 

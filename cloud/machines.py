@@ -43,8 +43,11 @@ _DAEMON_GIB: Final = 2.0
 
 def _zones(text: str) -> Zones:
     """Zones by region, from `us-central1-abc`."""
-    regions = (word.rpartition("-") for word in text.split())
-    return {region: tuple(f"{region}-{letter}" for letter in letters) for region, _, letters in regions}
+    zones = {}
+    for word in text.split():
+        region, _, letters = word.rpartition("-")
+        zones[region] = tuple(f"{region}-{letter}" for letter in letters)
+    return zones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,9 @@ class Machine:
     @property
     def node_labels(self) -> Mapping[str, str]:
         """Labels of its nodes that name the accelerators, without the topology."""
-        return {TPU_LABEL if self.is_tpu else GPU_LABEL: self.accelerator} if self.model else {}
+        if not self.model:
+            return {}
+        return {TPU_LABEL if self.is_tpu else GPU_LABEL: self.accelerator}
 
     @property
     def allocatable_cpus(self) -> float:

@@ -7,6 +7,7 @@ Every module of this package that is named after a Google service holds records,
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from string import Formatter
 from typing import Any, Final, Literal, Protocol
 
@@ -286,7 +287,8 @@ class Record:
 
 def _members(inputs: Inputs, path: str) -> set[str]:
     """The members of a set of texts."""
-    return {str(member) for value in at(inputs, path) if isinstance(value, list) for member in value}
+    lists = (value for value in at(inputs, path) if isinstance(value, list))
+    return set(map(str, chain.from_iterable(lists)))
 
 
 def without_indices(path: str) -> str:

@@ -40,7 +40,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         prog="python -m operations", description="Looks after a stack before and after `pulumi up`."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in words[:1] if words and words[0] in COMMANDS else COMMANDS:
+    names = words[:1] if words and words[0] in COMMANDS else COMMANDS
+    for name in names:
         command = importlib.import_module(COMMANDS[name])
         inner = commands.add_parser(name, help=command.HELP, description=command.HELP)
         command.arguments(inner)

@@ -146,7 +146,11 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
     lines = [_line(item, prices(item.key, item.unit), hours) for item in quantities(planned)]
     used = ((item, prices(item.key, item.unit)) for item in by_use(planned))
-    amounts = {column: [line.dollars[column] for line in lines] for column in _COLUMNS}
+    totals = {}
+    for column in _COLUMNS:
+        dollars = [line.dollars[column] for line in lines]
+        total = sum(filter(None, dollars), 0.0)
+        totals[column] = {"dollars": total, "lines_without_price": dollars.count(None)}
     return Estimate(
         stack=planned.stack,
         region=planned.region,
@@ -162,16 +166,15 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
             }
             for item, price in used
         ],
-        totals={
-            column: {"dollars": sum(filter(None, dollars), 0.0), "lines_without_price": dollars.count(None)}
-            for column, dollars in amounts.items()
-        },
+        totals=totals,
     )
 
 
 def _line(quantity: Quantity, price: Price, hours: float | None) -> Line:
     def dollars(amount: float) -> float | None:
-        return None if amount and price.dollars is None else amount * (price.dollars or 0.0)
+        if amount and price.dollars is None:
+            return None
+        return amount * (price.dollars or 0.0)
 
     return Line(
         **asdict(quantity),

@@ -58,7 +58,8 @@ def _billed(plan: StackPlan) -> Iterator[Billed]:
     """The price items of the plan's resources themselves."""
     for resource in plan.resources:
         record = records.every().get(resource.type)
-        yield from (item for item in (record.billed if record else ()) if item.when(resource.inputs))
+        if record:
+            yield from (item for item in record.billed if item.when(resource.inputs))
 
 
 def _all(plan: StackPlan) -> Iterator[Quantity]:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from cloud import records
@@ -128,20 +129,19 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region),
         clients.call("compute.v1", "projects.get", project=plan.project),
     )
-    metrics = {
-        service: clients.every(
-            "serviceusage.v1beta1",
-            "services.consumerQuotaMetrics.list",
-            parent=f"projects/{plan.project}/services/{service}",
-            view="BASIC",
-        )
-        for service in sorted({quota.service for quota in needs if quota.metric not in listed})
-    }
+    metrics: dict[str, list[dict[str, Any]]] = {}
+    for service in sorted({quota.service for quota in needs if quota.metric not in listed}):
+        parent = f"projects/{plan.project}/services/{service}"
+        method = "services.consumerQuotaMetrics.list"
+        metrics[service] = clients.every("serviceusage.v1beta1", method, parent=parent, view="BASIC")
     for quota, need in sorted(needs.items(), key=lambda item: str(item[0])):
-        limit, usage = listed.get(quota.metric) or (
-            _limit(metrics.get(quota.service, []), quota, quota.region or plan.region),
-            None,
-        )
+        limit: float | None
+        usage: float | None
+        if quota.metric in listed:
+            limit, usage = listed[quota.metric]
+        else:
+            region = quota.region or plan.region
+            limit, usage = _limit(metrics.get(quota.service, []), quota, region), None
         yield _judged(plan, quota, need, limit, usage)
 
 
@@ -151,15 +151,12 @@ _RENAMED: Final = {"SSD_TOTAL_GB": "ssd_total_storage"}
 
 def _listed(*answers: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Limit and usage of the quotas that Compute Engine lists, by Service Usage's names."""
-    return {
-        _RENAMED.get(quota["metric"], quota["metric"].lower()): (
-            quota.get("limit", 0.0),
-            quota.get("usage", 0.0),
-        )
-        for answer in answers
-        for quota in answer.get("quotas", ())
-        if "metric" in quota
-    }
+    listed = {}
+    for quota in chain.from_iterable(answer.get("quotas", ()) for answer in answers):
+        if "metric" in quota:
+            name = _RENAMED.get(quota["metric"], quota["metric"].lower())
+            listed[name] = quota.get("limit", 0.0), quota.get("usage", 0.0)
+    return listed
 
 
 def _limit(metrics: list[dict[str, Any]], quota: Quota, region: str) -> float | None:

@@ -69,7 +69,9 @@ def _offered(plan: StackPlan, clients: Clients, machines: Machines, zones: set[s
     here = sorted(wanted & zones & places)
     if (machines.zones and len(here) < len(wanted)) or not here:
         near = machines.zones and zones & places
-        key = ("zone" if machines.type.is_tpu else "zones") if near else "gcp:region"
+        key = "gcp:region"
+        if near:
+            key = "zone" if machines.type.is_tpu else "zones"
         elsewhere = ", ".join(sorted(near or places)) or "no zone that this project sees"
         yield problem(
             f"{machines.resource}: no {machines.type.name} in {', '.join(sorted(wanted - {*here}))}",

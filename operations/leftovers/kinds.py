@@ -66,7 +66,8 @@ class ListedKind:
         method = f"{collection}.aggregatedList"
         method = method if discovery(self.listing.api).method(method) else f"{collection}.list"
         regional = "locations" in collection and not self.listing.everywhere
-        for location in wanted.regions if regional else ("-",):
+        locations = wanted.regions if regional else ("-",)
+        for location in locations:
             arguments = self._arguments(method, wanted.project, location)
             for item in clients.every(self.listing.api, method, **arguments):
                 where = location if regional else ""
@@ -74,7 +75,8 @@ class ListedKind:
                     where = item.get("location", "")
                 if not inside:
                     yield self._resource(item, where, "")
-                for part in item.get(inside) or () if inside else ():
+                    continue
+                for part in item.get(inside) or ():
                     yield self._resource(part, where, last(item.get("name")))
 
     def get(self, clients: Clients, project: str, location: str, name: str) -> Candidate:
@@ -253,18 +255,17 @@ Kind = ListedKind | Bindings
 def kinds() -> tuple[Kind, ...]:
     """All kinds in the order of deletion: a resource comes after its users and its containers."""
     listed_kinds = [ListedKind(listing=_REVISION, holders=(SERVICE.type,))]
-    for listed in _MADE_FOR_OTHERS:
-        used = (NETWORK.type, SUBNETWORK.type)
-        listed_kinds.append(
-            ListedKind(listing=listed, uses=used, holders=(CLUSTER.type, JOB.type, SERVICE.type))
-        )
+    used, creators = (NETWORK.type, SUBNETWORK.type), (CLUSTER.type, JOB.type, SERVICE.type)
+    listed_kinds += (ListedKind(listing=listed, uses=used, holders=creators) for listed in _MADE_FOR_OTHERS)
     for record in records.every().values():
         if record.listing:
             role = "holders" if record.listing.inside else "uses"
             referred = {role: tuple(dict.fromkeys(record.references.values()))}
             listed_kinds.append(ListedKind(listing=record.listing, type=record.type, **referred))
-    first = {kind: [other for other in listed_kinds if _precedes(other, kind)] for kind in listed_kinds}
-    ordered = [*TopologicalSorter(first).static_order()]
+    sorter = TopologicalSorter[ListedKind]()
+    for kind in listed_kinds:
+        sorter.add(kind, *(other for other in listed_kinds if _precedes(other, kind)))
+    ordered = [*sorter.static_order()]
     # A service account comes last, when nothing names it any more.
     accounts = [kind for kind in ordered if kind.type == ACCOUNT.type]
     return (*(kind for kind in ordered if kind not in accounts), Bindings(), *accounts)

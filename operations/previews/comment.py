@@ -111,10 +111,10 @@ def _row(preview: StackPreview) -> str:
     name = code(preview.stack.replace("|", " "))
     if preview.failure:
         return f"| {name} | failed | | | | |"
-    counts = (
-        f"**{len(changes)}**" if changes and kind in _LOSSES else str(len(changes))
-        for kind, changes in ((kind, preview.of(kind)) for kind in Kind)
-    )
+    counts = []
+    for kind in Kind:
+        count = len(preview.of(kind))
+        counts.append(f"**{count}**" if count and kind in _LOSSES else str(count))
     return f"| {name} | {' | '.join(counts)} | {preview.unchanged} |"
 
 
@@ -190,5 +190,6 @@ def _closed(text: str) -> str:
     fences = re.findall("^```+", text, re.MULTILINE)
     if len(fences) % 2:
         text += f"{fences[-1]}\n"
-    open_folds = text.count("<details>") - text.count("</details>")
-    return text + "\n</details>\n" * (open_folds > 0)
+    if text.count("<details>") > text.count("</details>"):
+        text += "\n</details>\n"
+    return text

@@ -101,10 +101,8 @@ def _run(step: Tree, state: str) -> str:
 def _change(step: Tree, redaction: Redaction) -> Change:
     kind = _KINDS[step["op"]]
     types, name = step["urn"].split("::", 3)[2:]
-    old, new = (
-        {part: redaction.tree((step.get(state) or {}).get(part) or {}) for part in ("inputs", "outputs")}
-        for state in ("oldState", "newState")
-    )
+    old = _state(step.get("oldState") or {}, redaction)
+    new = _state(step.get("newState") or {}, redaction)
     properties: Iterator[Property] = iter(())
     if kind is Kind.CREATE:
         stated = (key for key in sorted(new["inputs"]) if not key.startswith("__"))
@@ -118,6 +116,11 @@ def _change(step: Tree, redaction: Redaction) -> Change:
         reason=_reason(step) if kind is Kind.REPLACE else "",
         properties=tuple(replace(prop, path=redaction.text(prop.path)) for prop in properties),
     )
+
+
+def _state(state: Tree, redaction: Redaction) -> dict[str, Any]:
+    """Inputs and outputs of a resource, without secrets."""
+    return {part: redaction.tree(state.get(part) or {}) for part in ("inputs", "outputs")}
 
 
 def _reason(step: Tree) -> str:

@@ -105,9 +105,11 @@ class Redaction:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         own = (value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
-        values = {value for secret in (*known, *own) for value in (secret, secret.strip()) if value}
+        secrets = [*known, *own]
+        values = {*secrets, *map(str.strip, secrets)} - {""}
         self._whole = frozenset(values)
-        forms = {form for value in values if len(value) >= _LONG_ENOUGH for form in _forms(value)}
+        long = [value for value in values if len(value) >= _LONG_ENOUGH]
+        forms = {form for value in long for form in _forms(value)}
         # The longest comes first, because a secret may contain another one.
         self._known = sorted(forms, key=lambda form: (-len(form), form))
 
@@ -160,9 +162,9 @@ class Redaction:
         for known in self._known:
             yield from (match.span() for match in re.finditer(re.escape(known), text))
         spans = [match.span() for pattern in _TOKENS for match in pattern.finditer(text)]
-        spans += [
-            match.span() for pattern in _AT_START for start in starts if (match := pattern.match(text, start))
-        ]
+        for pattern in _AT_START:
+            matches = (pattern.match(text, start) for start in starts)
+            spans += [match.span() for match in matches if match]
         # Without a digit these are two joined words.
         yield from (span for span in spans if any(map(str.isdigit, text[slice(*span)])))
 

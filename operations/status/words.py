@@ -18,8 +18,11 @@ def _known() -> list[tuple[re.Pattern[str], Why]]:
 
 def plain(*messages: str) -> Why | None:
     """The plain words for the first known message, None if no message is known."""
-    meanings = (why for text in messages for pattern, why in _known() if pattern.search(text))
-    return next(meanings, None)
+    for text in messages:
+        for pattern, why in _known():
+            if pattern.search(text):
+                return why
+    return None
 
 
 def explain(*messages: str, otherwise: str = "{}", remedy: str = "", bad: bool = True) -> Why:
