@@ -311,7 +311,8 @@ def training_platform(
     For the arguments that are not listed here see `gke_platform`.
 
     Args:
-        folder: Folder with the Dockerfile. The image and the service account have the folder's name.
+        folder: Folder with the Dockerfile. The image has the folder's name, and the service account's name
+            begins with it.
     """
     if settings.capacity_type is CapacityType.SPOT:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
@@ -324,14 +325,16 @@ def training_platform(
         site,
         settings,
         namespace=namespace,
-        account=folder.name,
+        # All clusters of a project share one pool of identities. With the stack's name in the account's
+        # name, no pod of another stack may write to this stack's bucket.
+        account=f"{folder.name}-{site.stack.replace('_', '-')}".rstrip("-"),
         images=[image],
         network_policies=network_policies,
         ray_operator=ray_operator,
         nodes=nodes,
     )
     bucket = site.bucket(
-        {platform.account.account_name: platform.account},
+        {folder.name: platform.account},
         settings=settings,
         # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
         hierarchical=nodes is not None and nodes.tpu_slice,

@@ -45,6 +45,13 @@ def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(st
         assert is_pod or member.removeprefix("serviceAccount:") in accounts
 
 
+def test_no_account_of_another_stacks_cluster_reaches_its_buckets(stack: str, standing: Plan) -> None:
+    """All clusters of a project share one identity pool, and two stacks may run one scenario."""
+    for grant in plans.of_type(standing, ":BucketIAMMember"):
+        _, is_pod, account = grant.inputs["member"].partition("/subject/")
+        assert not is_pod or account.endswith(f"-{stack}")
+
+
 def test_nodes_run_as_an_account_of_their_own_that_pulls_and_streams_images_and_no_more(
     standing: Plan,
 ) -> None:
