@@ -12,10 +12,10 @@ _TIME: Final = "2026-01-01T00:00:00Z"
 
 
 class CloudBuildServer(GoogleApiServer):
-    """The server, for as long as the context.
+    """The server. It is a context.
 
     Attributes:
-        builds: All builds as they were last shown.
+        builds: All builds, as the last answers showed them.
     """
 
     def __init__(self) -> None:
@@ -25,21 +25,21 @@ class CloudBuildServer(GoogleApiServer):
 
     @property
     def configuration(self) -> dict[str, str]:
-        """With these values a program's builds come here."""
+        """Configuration values that send a program's builds to this server."""
         return {
             "gcp:cloudBuildCustomEndpoint": f"{self.address}/v1/",
             "gcp:loggingCustomEndpoint": f"{self.address}/v2/",
         }
 
-    def found(self, call: Call) -> dict[str, Any]:
-        """The build that a call is about; raises Failure when there is none."""
+    def build_of(self, call: Call) -> dict[str, Any]:
+        """The build that a call names. Raises Failure if there is none."""
         for build in self.builds:
             if build["id"] == call.address["buildsId"]:
                 return build
         raise Failure(code=404, status="NOT_FOUND", message="Requested entity was not found.")
 
     def advance(self, build: dict[str, Any]) -> None:
-        """Changes a build before it is shown: it is queued at first, and then it has succeeded."""
+        """Changes a build before an answer: the first answer says queued, the next one succeeded."""
         if "status" in build:
             build["status"], build["results"] = "SUCCESS", {"images": [*map(_image, build["images"])]}
         else:
@@ -62,7 +62,7 @@ class CloudBuildServer(GoogleApiServer):
         return {"name": f"{where}/operations/{build_id}", "metadata": {"build": shown}, "done": False}
 
     def _get(self, call: Call, _body: Any) -> dict[str, Any]:
-        return self._shown(self.found(call))
+        return self._shown(self.build_of(call))
 
     def _shown(self, build: dict[str, Any]) -> dict[str, Any]:
         self.advance(build)

@@ -1,4 +1,4 @@
-"""A fake Cloud Run, as far as the program runs jobs itself. Executions end as its trainings do."""
+"""A fake Cloud Run: the part of the API that the program uses to run jobs."""
 
 import uuid
 from collections.abc import Callable
@@ -13,12 +13,13 @@ _JOB: Final = "projects/{projectsId}/locations/{locationsId}/jobs/{jobsId}"
 
 
 class CloudRunServer(GoogleApiServer):
-    """The server, for as long as the context.
+    """The server. It is a context.
 
     Attributes:
-        on_run: Runs an execution, and says `end`; None where trainings are only said to run.
-        on_cancel: Ends one, and returns when it has ended.
-        executions: All of them by name, as they are shown.
+        on_run: Runs an execution and calls `end`. With None nothing runs, and executions end by
+            `FakeCloud.outcome`.
+        on_cancel: Ends an execution, and returns when it has ended.
+        executions: All executions by name, as the answers show them.
     """
 
     def __init__(self, cloud: FakeCloud) -> None:
@@ -37,7 +38,7 @@ class CloudRunServer(GoogleApiServer):
 
     @property
     def configuration(self) -> dict[str, str]:
-        """With this value a program's executions run here."""
+        """The configuration value that sends a program's executions to this server."""
         return {"gcp:cloudRunV2CustomEndpoint": f"{self.address}/v2/"}
 
     def _get_job(self, call: Call, _body: Any) -> dict[str, Any]:
@@ -61,7 +62,8 @@ class CloudRunServer(GoogleApiServer):
         execution = self._execution(call)
         if "completionTime" not in execution and not self.on_run:
             self._cloud.run_job()
-            self.end(execution["name"], "Task failed with exit code 1" * (self._cloud.outcome == "Failed"))
+            has_failed = self._cloud.outcome == "Failed"
+            self.end(execution["name"], "Task failed with exit code 1" if has_failed else "")
         return execution
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
@@ -71,7 +73,7 @@ class CloudRunServer(GoogleApiServer):
         return {"name": "operations/cancel", "done": True}
 
     def end(self, name: str, failure: str) -> None:
-        """Notes how an execution has ended, unless it had; an empty text is success."""
+        """Notes how an execution ended, unless it had ended before. An empty failure is success."""
         state = "CONDITION_FAILED" if failure else "CONDITION_SUCCEEDED"
         if "completionTime" not in (execution := self.executions[name]):
             execution["conditions"] = [{"type": "Completed", "state": state, "message": failure}]

@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
         "--base",
         metavar="CHECKOUT",
         type=Path,
-        help="with --json: preview what changes in a stack that is as the program of another checkout has it",
+        help="with --json: preview what changes in a stack that another checkout's program has created",
     )
     parser.add_argument(
         "--set",
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--clock",
         action="store_true",
-        help="say how long the real thing takes, by published durations",
+        help="print how long `up` and `destroy` take in the cloud, computed from published durations",
     )
     parser.add_argument(
         "--cluster",
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Runs a rehearsal and returns the exit status."""
     options = vars(_parser().parse_args(arguments))
     stack, as_json, base = options["stack"], options.pop("json"), options.pop("base")
-    shown = project.in_a_line(stack)
+    name = project.in_a_line(stack)
     interruption.raise_on_signals()
     try:
         options["overrides"] = dict(map(parse_override, options["overrides"]))
@@ -78,15 +78,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 return 0
             return 0 if Lifecycle(**options).run() else 1
     except EngineError as error:
-        print(visible(f"rehearsal {shown}: {error}"), file=sys.stderr)
+        print(visible(f"rehearsal {name}: {error}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"rehearsal {shown}: interrupted; nothing is left behind", file=sys.stderr)
+        print(f"rehearsal {name}: interrupted; nothing is left behind", file=sys.stderr)
         return interruption.EXIT_STATUS
 
 
 def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
-    """What the engine prints of a preview; nothing else goes to standard output."""
+    """The engine's report of a preview. Everything else goes to standard error."""
     with redirect_stdout(sys.stderr), Rehearsal(stack, overrides, checkout=base or project.ROOT) as rehearsal:
         if base:
             rehearsal.up()
@@ -95,7 +95,7 @@ def _report(stack: str, overrides: Mapping[str, str], base: Path | None) -> str:
 
 
 def _require_checkout(base: Path, as_json: bool) -> None:
-    """Raises EngineError unless another checkout can be the base of this preview."""
+    """Raises EngineError if the options do not allow `--base`, or the folder is no checkout."""
     if not as_json:
         raise EngineError("--base belongs to --json; give both, or neither")
     if not (base / project.PROJECT_FILE.name).is_file():

@@ -1,4 +1,7 @@
-"""The SDK's provider of dynamic resources, here and not in a process that the engine starts each time."""
+"""Runs the SDK's provider of dynamic resources in this process.
+
+The engine would start a process for every operation.
+"""
 
 import importlib.util
 from collections.abc import Mapping
@@ -15,12 +18,12 @@ from rehearsal.provider_server import rejecting
 
 
 class _Loaded(Exception):
-    """The module has come as far as to serve."""
+    """Stops the module's import at the point where it would start to serve."""
 
 
 @cache
 def _sdk() -> ModuleType:
-    """The module of the provider, which would serve for ever as soon as it is loaded."""
+    """The provider's module. Its import would serve for ever and is stopped before that."""
     spec = importlib.util.find_spec("pulumi.dynamic.__main__")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -33,10 +36,11 @@ def _sdk() -> ModuleType:
 
 
 def dynamic_provider(faults: Faults, configuration: Mapping[str, str]) -> Any:
-    """A servicer of the provider, whose creations and deletions fail as told.
+    """The provider's servicer, with faults in its creations and deletions.
 
     Args:
-        configuration: What it finds in the stack's configuration besides: where its APIs are.
+        faults: Operations that fail on purpose.
+        configuration: Values that are added to the stack's configuration: the addresses of its APIs.
     """
     sdk = _sdk()
 
@@ -47,16 +51,16 @@ def dynamic_provider(faults: Faults, configuration: Mapping[str, str]) -> Any:
         def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
             configured = super().Configure(request, context)
             self._config.update(configuration)
-            # It keeps what it has configured once for the life of its process.
+            # The SDK keeps a provider with its first configuration for the life of the process.
             sdk._PROVIDER_CACHE.clear()
             return configured
 
         def Create(self, request: Any, context: grpc.ServicerContext) -> Any:
-            with rejecting(context), faults.strike(request.urn.rpartition("::")[2], "creation"):
+            with rejecting(context), faults.trigger(request.urn.rpartition("::")[2], "creation"):
                 return super().Create(request, context)
 
         def Delete(self, request: Any, context: grpc.ServicerContext) -> Any:
-            with rejecting(context), faults.strike(request.urn.rpartition("::")[2], "deletion"):
+            with rejecting(context), faults.trigger(request.urn.rpartition("::")[2], "deletion"):
                 return super().Delete(request, context)
 
     return DynamicProvider()

@@ -4,4 +4,4 @@ from engine.errors import EngineError
 
 
 class RehearsalError(EngineError):
-    """Something that the person who asked for the rehearsal must know; the text is meant for them."""
+    """A rehearsal ends or fails. The message is for the person who started it."""

@@ -1,4 +1,4 @@
-"""What exists in the fake cloud, which both fake providers share."""
+"""The fake cloud, in which both fake providers create resources."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ NODE_POOL: Final = container.NODE_POOL.type
 
 
 class Rejected(RehearsalError):
-    """The platform rejects an operation; the text is what the platform would say."""
+    """The platform rejects an operation. The message is the platform's."""
 
 
 class Unready(Rejected):
-    """What has been written is there and not ready: the engine keeps it, and the next `up` waits for it."""
+    """A resource was written and is not ready. The engine keeps it, and the next `up` waits for it."""
 
     def __init__(self, reason: str, item_id: str, outputs: dict[str, Any]) -> None:
         super().__init__(reason)
@@ -27,7 +27,7 @@ class Unready(Rejected):
 
 @dataclass
 class Item:
-    """One thing that exists, with its logical name; a Kubernetes object has the `selfLink` of its cluster."""
+    """A resource that exists. A Kubernetes object has the `selfLink` of its cluster."""
 
     type: str
     id: str
@@ -38,11 +38,11 @@ class Item:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Identity on the platform."""
+        """The identity on the platform: cluster, type and id."""
         return self.cluster or "", self.type, self.id
 
     def is_named(self, reference: str) -> bool:
-        """Whether a reference such as an id, a name, an address or a link means this item."""
+        """Whether a reference is to this item. It is an id, a name, an address or a link."""
         keys = ("selfLink", "name", "email", "secretId", "accountId", "repositoryId")
         names = {self.id, *(str(self.outputs[key]) for key in keys if key in self.outputs)}
         return reference in names or any(name.endswith(f"/{reference}") for name in names)
@@ -50,15 +50,15 @@ class Item:
 
 @dataclass
 class FakeCloud:
-    """A platform with nothing in it but an empty project.
+    """A platform with an empty project.
 
     Args:
-        outcome: How training jobs end; only on Ray they may be stopped, or rejected by its operator.
-        written_buckets: Ids of the buckets that a job has written objects into.
-        silent_webhook: Calls of Kueue's webhook that get no answer yet.
-        is_slow: Whether what was made a moment ago refuses its first call.
-        on_write: Is told of what Google has made or changed, and may raise Rejected.
-        on_removal: Is told of what goes.
+        outcome: How training jobs end. Only a RayJob can be stopped, or rejected by Ray's operator.
+        written_buckets: Ids of the buckets with objects that a job has written.
+        silent_webhook: How many calls of Kueue's webhook get no answer yet.
+        is_slow: Whether a new API, account or definition refuses its first call.
+        on_write: Called with an item of Google's that was created or updated. May raise Rejected.
+        on_removal: Called with an item that is deleted.
     """
 
     outcome: Literal["Complete", "Failed", "Stopped", "Rejected"] = "Complete"
@@ -78,14 +78,14 @@ class FakeCloud:
             return list(self._items.values())
 
     def add(self, item: Item, *, adopts: bool = False) -> None:
-        """Brings an item into existence.
+        """Adds an item.
 
         Args:
             item: The item.
-            adopts: Whether it takes the place of one of that type and id.
+            adopts: Whether it may replace an item of the same type and id.
 
         Raises:
-            Rejected: When there is such a one, and it may not.
+            Rejected: If there is such an item, and it may not.
         """
         with self._lock:
             if item.key in self._items and not adopts:
@@ -93,27 +93,27 @@ class FakeCloud:
             self._items[item.key] = item
 
     def find(self, key: tuple[str, str, str]) -> Item | None:
-        """The item of that identity, if it exists."""
+        """The item with an identity, None if it does not exist."""
         with self._lock:
             return self._items.get(key)
 
     def named(self, type_token: str, reference: str) -> Item | None:
-        """The item of a type that a reference means, if it exists."""
+        """The item of a type that a reference is to, None if it does not exist."""
         return next((item for item in self.of_type(type_token) if item.is_named(reference)), None)
 
     def named_in(self, message: str) -> list[Item]:
-        """What a message says is in the way."""
+        """The items that a message gives as the reason of a failure."""
         texts = "{0.type} {0.id!r} already exists", "is already being used by {0.id}"
         return [item for item in self.items if any(text.format(item) in message for text in texts)]
 
     def of_type(self, type_token: str, cluster: str | None = None) -> Iterator[Item]:
-        """All items of a type, in one cluster if that is given."""
+        """All items of a type, or those in a cluster."""
         for item in self.items:
             if item.type == type_token and cluster in (None, item.cluster):
                 yield item
 
     def remove(self, item: Item) -> None:
-        """Removes an item; a cluster takes its objects and its nodes along, a secret its versions."""
+        """Removes an item. A cluster goes with its objects and node pools, a secret with its versions."""
         self.on_removal(item)
         with self._lock:
             self._items.pop(item.key, None)
@@ -124,7 +124,7 @@ class FakeCloud:
                 gone += [pool.key for pool in self.pools_of(item)]
             if item.type == secretmanager.SECRET.type:
                 versions = self.of_type(secretmanager.VERSION.type)
-                gone += [each.key for each in versions if item.is_named(str(each.inputs["secret"]))]
+                gone += [version.key for version in versions if item.is_named(str(version.inputs["secret"]))]
             for key in gone:
                 del self._items[key]
 
@@ -135,17 +135,18 @@ class FakeCloud:
     def webhook_answers(self) -> bool:
         """Whether Kueue's webhook answers this call."""
         with self._lock:
-            silent = self.silent_webhook > 0
-            self.silent_webhook -= silent
-            return not silent
+            if self.silent_webhook == 0:
+                return True
+            self.silent_webhook -= 1
+            return False
 
-    def is_too_early(self, what: str) -> bool:
-        """Whether this is the first call of something that was made a moment ago: it is not there yet."""
+    def is_too_early(self, name: str) -> bool:
+        """Whether this is the first call of a new API, account or definition, which refuses it."""
         with self._lock:
-            early = self.is_slow and what not in self._called
-            self._called.add(what)
-            return early
+            is_first = name not in self._called
+            self._called.add(name)
+            return self.is_slow and is_first
 
     def run_job(self) -> None:
-        """A training job runs: from now on there are checkpoints in every bucket."""
+        """Notes that a training job runs: from now on every bucket has checkpoints."""
         self.written_buckets |= {bucket.id for bucket in self.of_type(BUCKET)}

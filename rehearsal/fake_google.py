@@ -1,7 +1,7 @@
-"""The fake Google provider: the mechanism over the records of cloud/.
+"""The fake Google provider, which follows the records in cloud/.
 
-Naming, replacement and deletion as the Terraform bridge and the provider do them; what exists and
-what refers to what as the platform does.
+It names, replaces and deletes as the Terraform bridge and the provider do. It checks what exists and what
+refers to what as the platform does.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,32 +26,36 @@ class FakeGoogle(FakeProvider):
 
     def __init__(self, cloud: FakeCloud, faults: Faults) -> None:
         super().__init__(cloud, faults)
-        # Found now: the program of another checkout may bring a package `cloud` of its own along.
+        # Loads the records now. Later the program of another checkout may import its own package `cloud`.
         records.every()
 
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
-        """The bridge notes the inputs that it names in `__defaults`, and keeps such a name for good."""
+        """As the bridge does: it lists automatic names in `__defaults`, and never changes one."""
         record = records.every().get(resource.type)
         name = record.name if record else None
-        given = name and (news.get("namePrefix") is not None or news.get(name.input) is not None)
-        if not name or not name.automatic or given:
+        if not name or not name.automatic:
             return {}
-        kept = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
-        made = automatic_name(resource.name, seed, _RANDOM_DIGITS)
-        return {name.input: kept or made, "__defaults": [name.input]}
+        if news.get("namePrefix") is not None or news.get(name.input) is not None:
+            return {}
+        old_name = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
+        new_name = automatic_name(resource.name, seed, _RANDOM_DIGITS)
+        return {name.input: old_name or new_name, "__defaults": [name.input]}
 
     def check(
         self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
     ) -> tuple[Inputs, Iterable[Problem]]:
-        """Says of a name that the program does not state where it comes from."""
+        """Adds to the problem of an automatic name where the name comes from."""
         inputs, problems = super().check(resource, news, olds, seed)
         automatic = inputs.get("__defaults", ())
-        return inputs, [(path, reason + _AUTOMATIC * (path in automatic)) for path, reason in problems]
+        explained = [
+            (path, f"{reason}{_AUTOMATIC}" if path in automatic else reason) for path, reason in problems
+        ]
+        return inputs, explained
 
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether the program states the new name; the bridge does not ask what the old one was.
+        """Whether the program sets the new name. The bridge does not look at the old one.
 
-        It takes every input `name` for the resource's own, also that of the service which a member is of.
+        It treats every input `name` as the resource's own. For a member of a service, it is the service's.
         """
         key = record.name.input if record.name and record.name.automatic else "name"
         return record.deletes_first or (key in news and key not in news.get("__defaults", ()))
@@ -59,26 +63,26 @@ class FakeGoogle(FakeProvider):
     def is_same(
         self, resource: Resource, path: str, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> bool:
-        """As the provider's schema says: what is computed stays, and a default is no difference."""
+        """By the provider's schema: a computed input that is left out stays, and a default is equal."""
         record = records.of(resource.type)
         return stays(resource.type, path, news) or record.is_same(path, olds, news)
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
-        """As the record computes them."""
+        """Id and outputs, computed by the record."""
         stated = {key: value for key, value in inputs.items() if key != "__defaults"}
         return records.of(resource.type).after_creation(
             resource.name, stated, str(resource.config.get("project", ""))
         )
 
     def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
-        """Besides what is known anyway: what the record computes before anything exists."""
-        _, made = self.outputs(resource, inputs)
+        """Adds the outputs that the record computes before the resource exists."""
+        _, computed = self.outputs(resource, inputs)
         keys = records.of(resource.type).planned.split()
-        planned = {key: made[key] for key in keys if UNKNOWN not in made[key]}
+        planned = {key: computed[key] for key in keys if UNKNOWN not in computed[key]}
         return {**super().preview(resource, inputs, olds), **planned}
 
     def admit(self, resource: Resource, inputs: Inputs) -> None:
-        """The APIs are on, everything referred to exists, and so does what the type needs besides."""
+        """Checks that the APIs are enabled, that all references exist, and the record's own conditions."""
         if not (inputs.get("project") or resource.config.get("project")):
             raise Rejected("project: required field is not set; set it with `pulumi config set gcp:project`")
         record = records.of(resource.type)
@@ -100,24 +104,25 @@ class FakeGoogle(FakeProvider):
                 raise Rejected(reason)
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
-        """What comes of it besides is the cloud's business."""
+        """Computes the outputs, and tells the cloud about the item."""
         item_id, outputs = self.outputs(resource, inputs)
         if new and resource.type == secretmanager.VERSION.type:
-            # A secret's versions are numbered, and the next one is there before the last one goes.
-            mine = (each for each in self.cloud.of_type(resource.type) if each.id.startswith(item_id[:-1]))
-            number = str(1 + max((int(each.outputs["version"]) for each in mine), default=0))
-            item_id = f"{item_id[:-1]}{number}"
+            # A secret's versions are numbered, and the next one exists before the last one is deleted.
+            prefix = item_id[:-1]
+            versions = [item for item in self.cloud.of_type(resource.type) if item.id.startswith(prefix)]
+            number = str(1 + max((int(item.outputs["version"]) for item in versions), default=0))
+            item_id = f"{prefix}{number}"
             outputs |= {"name": item_id, "version": number}
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
         return item_id, outputs, ""
 
-    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
-        """As `Create` and `Update` of the bridge's pkg/tfbridge/provider.go, with Terraform's errors."""
-        doing = "creating" if operation == "creation" else "updating"
-        return f"{doing} {resource.urn}: 1 error occurred:\n\t* {reason}\n\n"
+    def failure_message(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """The message of `Create` and `Update` in the bridge's pkg/tfbridge/provider.go."""
+        verb = "creating" if operation == "creation" else "updating"
+        return f"{verb} {resource.urn}: 1 error occurred:\n\t* {reason}\n\n"
 
     def delete(self, resource: Resource, item_id: str) -> None:
-        """Deletion protection and policy as the state has them, then what still depends on it."""
+        """Deletes a resource unless its protection or policy in the state, or its users, forbid it."""
         item = self.find(resource, item_id)
         if item is None or item.inputs.get("deletionPolicy") == "ABANDON":
             return
@@ -129,25 +134,25 @@ class FakeGoogle(FakeProvider):
             )
         for user in self._users(item):
             raise Rejected(f"{item.id} is already being used by {user.id}")
-        written = item.type == storage.BUCKET.type and item.id in self.cloud.written_buckets
-        if written and not item.inputs.get("forceDestroy"):
-            trouble = f"error trying to delete bucket {item.id} containing objects"
-            raise Rejected(f"{trouble} without force_destroy set to true")
+        has_objects = item.type == storage.BUCKET.type and item.id in self.cloud.written_buckets
+        if has_objects and not item.inputs.get("forceDestroy"):
+            problem = f"error trying to delete bucket {item.id} containing objects"
+            raise Rejected(f"{problem} without force_destroy set to true")
         self.cloud.remove(item)
 
     def _users(self, item: Item) -> Iterator[Item]:
-        """What keeps an item from being deleted."""
+        """The items that refer to an item and so keep it from being deleted."""
         for record in records.every().values():
-            for user in self.cloud.of_type(record.type) if item.type in record.holds else ():
-                if any(
-                    target == item.type and item.is_named(value)
-                    for _, target, value in _references(record, user.inputs)
-                ):
+            if item.type not in record.holds:
+                continue
+            for user in self.cloud.of_type(record.type):
+                references = _references(record, user.inputs)
+                if any(target == item.type and item.is_named(value) for _, target, value in references):
                     yield user
 
 
 def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Every reference that the inputs make: path, type referred to, and the reference itself."""
+    """Every reference in the inputs: its path, the type that it is to, and its value."""
     for path, target in record.references.items():
         for value in at(inputs, path):
             if isinstance(value, str) and value:

@@ -1,6 +1,6 @@
 """The fake Kubernetes provider.
 
-Naming, replacement and awaiting as pulumi-kubernetes 4 does them; admission as the API server does.
+It names, replaces and waits as pulumi-kubernetes 4 does. It admits objects as the API server does.
 """
 
 import json
@@ -19,7 +19,7 @@ from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of
 
 _RANDOM_DIGITS: Final = 8
 _JOBS: Final = ("Job", "RayJob")
-# In the provider's words.
+# The provider's own message.
 _NO_KIND: Final = (
     "creation of resource failed because the Kubernetes API server reported that the apiVersion for this "
     "resource does not exist. Verify that any required CRDs have been created"
@@ -29,7 +29,7 @@ _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
     "RayCluster": {"state": "ready"},
 }
-# By `FakeCloud.outcome`, as the operator writes it.
+# The status that Ray's operator writes, by `FakeCloud.outcome`.
 RAY_ENDS: Final[Mapping[str, dict[str, Any]]] = {
     "Complete": {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"},
     "Failed": {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED"},
@@ -44,25 +44,28 @@ class FakeKubernetes(FakeProvider):
     package = "kubernetes"
 
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
-        """An annotation marks such a name, which is kept for good; a release states its own."""
+        """As the provider does: an annotation marks an automatic name, which never changes.
+
+        A Helm release has a name of its own.
+        """
         metadata = news.get("metadata") or {}
         if resource.type == RELEASE or not isinstance(metadata, Mapping):
             return {}
         annotations = metadata.get("annotations") or {}
         if metadata.get("name") or metadata.get("generateName") or not isinstance(annotations, Mapping):
             return {}
-        kept = (olds.get("metadata") or {}).get("name") if _is_named_by_provider(olds) else None
-        name = kept or automatic_name(resource.name, seed, _RANDOM_DIGITS)
+        old_name = (olds.get("metadata") or {}).get("name") if _is_named_by_provider(olds) else None
+        name = old_name or automatic_name(resource.name, seed, _RANDOM_DIGITS)
         return {"metadata": {**metadata, "name": name, "annotations": {**annotations, AUTONAMED: "true"}}}
 
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether name and namespace are the program's, and as before."""
-        places = ((each.get("metadata") or {}) for each in (olds, news))
-        before, now = ((place.get("name"), place.get("namespace")) for place in places)
-        return before == now and not _is_named_by_provider(news)
+        """Whether the program sets the name, and neither name nor namespace changes."""
+        old, new = (inputs.get("metadata") or {} for inputs in (olds, news))
+        is_unchanged = all(old.get(key) == new.get(key) for key in ("name", "namespace"))
+        return is_unchanged and not _is_named_by_provider(news)
 
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
-        """What the API server computes of an object or a release; the same for the same inputs."""
+        """Id and outputs that the API server computes. They depend on the inputs alone."""
         if resource.type == RELEASE:
             release, namespace = str(inputs.get("name") or resource.name), namespace_of(inputs)
             known = {"name": release, "namespace": namespace}
@@ -79,20 +82,23 @@ class FakeKubernetes(FakeProvider):
         return path, {**inputs, "metadata": metadata, **status}
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
-        """A job ends as the cloud has it; an end that the program's expression does not name is no end."""
+        """Computes the outputs. A job ends by `FakeCloud.outcome`.
+
+        A RayJob that is awaited is ready if the program's expression names its end.
+        """
         item_id, outputs = self.outputs(resource, inputs)
-        lacks = ""
+        not_ready = ""
         if inputs.get("kind") == "RayJob":
             outputs["status"] = RAY_ENDS[self.cloud.outcome]
             end, expression = outputs["status"]["jobDeploymentStatus"], json.dumps(inputs["metadata"])
             if is_awaited(inputs) and end not in expression:
-                lacks = f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}"
+                not_ready = f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}"
         if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
-            lacks = f"Job {item_id} failed: BackoffLimitExceeded"
-        return item_id, outputs, lacks
+            not_ready = f"Job {item_id} failed: BackoffLimitExceeded"
+        return item_id, outputs, not_ready
 
-    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
-        """As `Create` and `Update` of the provider's provider/pkg/provider/provider.go say it."""
+    def failure_message(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """The message of `Create` and `Update` in the provider's provider/pkg/provider/provider.go."""
         if operation == "creation":
             return (
                 f'resource "{resource.urn}" was successfully created, but the Kubernetes API server reported '
@@ -104,11 +110,11 @@ class FakeKubernetes(FakeProvider):
         )
 
     def cluster(self, resource: Resource) -> str:
-        """The cluster that the provider resource is configured for."""
+        """The identity of the cluster in the configuration of the provider resource."""
         return str(resource.config.get("clusterIdentifier") or resource.config.get("kubeconfig") or "")
 
     def admit(self, resource: Resource, inputs: Inputs) -> None:
-        """The cluster answers, the namespace is there, and so is everything the object mounts."""
+        """Checks that the cluster answers, and that the object's namespace and kind exist."""
         cluster = self.reached(resource)
         kind = str(inputs.get("kind") or resource.type.split(":")[-1])
         namespace = namespace_of(inputs)
@@ -132,22 +138,23 @@ class FakeKubernetes(FakeProvider):
             raise Rejected(f"{path}: {reason}")
 
     def _require_kueue(self, cluster: str, inputs: Mapping[str, Any]) -> None:
-        """Rejects an object that Kueue is missing for, or whose check by Kueue gets no answer."""
+        """Rejects an object that needs Kueue, if Kueue is not installed or its webhook does not answer."""
         kind, version = inputs.get("kind"), str(inputs.get("apiVersion"))
         own = version.startswith(kueue.GROUP)
         charts = [str(release.inputs.get("chart")) for release in self.cloud.of_type(RELEASE, cluster)]
         installed = any("kueue" in chart for chart in charts)
         if own and not installed:
             raise Rejected(f'{_NO_KIND}: no matches for kind "{kind}" in version "{version}"')
-        # Its webhooks also check whatever names a queue.
+        # Kueue's webhooks also check every workload that names a queue.
         checked = (own and kind in kueue.CHECKED) or (installed and kueue.queue_of(inputs)[0])
         if checked and not self.cloud.webhook_answers():
             hook = f"m{str(kind).lower()}.kb.io"
             raise Rejected(f'Internal error occurred: failed calling webhook "{hook}": 502 Bad Gateway')
 
     def _require_nodes(self, cluster: str) -> None:
-        """Helm waits for the release's pods: they need a node that is open to them."""
-        (home,) = [each for each in self.cloud.of_type(CLUSTER) if each.outputs["selfLink"] == cluster]
+        """Rejects a release if its pods, which Helm waits for, tolerate the taints of no node."""
+        clusters = self.cloud.of_type(CLUSTER)
+        (home,) = [item for item in clusters if item.outputs["selfLink"] == cluster]
         if home.inputs.get("enableAutopilot"):
             return
         pools = self.cloud.pools_of(home)
@@ -155,13 +162,13 @@ class FakeKubernetes(FakeProvider):
             raise Rejected("context deadline exceeded: the release's pods wait, no node is open to them")
 
     def delete(self, resource: Resource, item_id: str) -> None:
-        """Any object may go, as long as the cluster answers."""
+        """Deletes an object if its cluster answers."""
         if self.find(resource, item_id):
             self.reached(resource)
         super().delete(resource, item_id)
 
     def reached(self, resource: Resource) -> str:
-        """The cluster's identity; raises Rejected when there is no such cluster."""
+        """The identity of a resource's cluster. Raises Rejected if the cluster does not exist."""
         kubeconfig = str(resource.config.get("kubeconfig") or "")
         identity = self.cluster(resource)
         for cluster in self.cloud.of_type(CLUSTER):

@@ -1,6 +1,6 @@
-"""A fake provider: the operations of a provider over a `FakeCloud`.
+"""A fake provider: the operations of a provider on a `FakeCloud`.
 
-It behaves as the Terraform bridge and pulumi-kubernetes do where a method says so.
+Its methods say where it behaves like the Terraform bridge or pulumi-kubernetes.
 """
 
 from abc import ABC, abstractmethod
@@ -24,13 +24,13 @@ Outputs = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """The resource that an operation is about.
+    """The resource of an operation.
 
     Args:
         type: Type token.
         name: Logical name.
         config: Configuration of its provider.
-        urn: What the engine calls it, for messages.
+        urn: URN, for messages.
     """
 
     type: str
@@ -41,12 +41,12 @@ class Resource:
 
 @dataclass(frozen=True, kw_only=True)
 class Diff:
-    """What differs between old and new inputs.
+    """The differences between old and new inputs.
 
     Args:
         updates: Paths that change in place.
-        replaces: Paths whose change makes a new resource.
-        delete_before_replace: Whether the old resource must go before the new one can be made.
+        replaces: Paths whose change needs a new resource.
+        delete_before_replace: Whether the old resource must be deleted before the new one is created.
     """
 
     updates: Sequence[str]
@@ -59,9 +59,9 @@ class FakeProvider(ABC):
 
     Attributes:
         package: Name of the package.
-        version: Version of the package's SDK; without it the engine warns.
-        cloud: What exists.
-        faults: Operations that are to fail.
+        version: Version of the package's SDK. Without it the engine warns.
+        cloud: The fake cloud.
+        faults: Operations that fail on purpose.
     """
 
     package: ClassVar[str]
@@ -73,50 +73,50 @@ class FakeProvider(ABC):
 
     @abstractmethod
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
-        """Inputs with a name where the program gives none; see `check`."""
+        """The inputs that an automatic name adds. `check` describes the arguments."""
 
     @abstractmethod
     def is_fixed(self, record: Record, olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-        """Whether the old resource goes first: the new one has a stated name, or the provider wants it so."""
+        """Whether a replacement deletes first: the name is fixed, or the provider always does."""
 
     def cluster(self, resource: Resource) -> str | None:
-        """The cluster that the resource lives in, None outside Kubernetes."""
+        """The cluster of a Kubernetes object, None for other resources."""
         return None
 
     def is_same(
         self, resource: Resource, path: str, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> bool:
-        """Whether inputs that differ at a path mean the same to the provider."""
+        """Whether the provider treats inputs that differ at a path as equal."""
         return False
 
     @abstractmethod
     def outputs(self, resource: Resource, inputs: Inputs) -> tuple[str, Outputs]:
-        """Id and outputs of the resource once it exists."""
+        """Id and outputs of the resource when it exists."""
 
     @abstractmethod
-    def half_done(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
-        """What the provider says of something that is made or changed and failed all the same."""
+    def failure_message(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
+        """The provider's message about a resource that was written and still counts as failed."""
 
     @abstractmethod
     def admit(self, resource: Resource, inputs: Inputs) -> None:
-        """Checks a creation or update against what exists; raises Rejected."""
+        """Raises Rejected if what exists does not allow a creation or update."""
 
     def check(
         self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
     ) -> tuple[Inputs, Iterable[Problem]]:
-        """The inputs with a name where the program gives none, and what is wrong with them.
+        """The inputs with an automatic name where the program sets none, and their problems.
 
         Args:
             resource: The resource.
-            news: What the program states.
-            olds: What was checked the last time.
+            news: The program's inputs.
+            olds: The inputs of the last check.
             seed: Random hex digits for a name, the same for the same plan.
         """
         inputs = {**news, **self.name(resource, news, olds, seed)}
         return inputs, rules.problems(resource.type, inputs)
 
     def diff(self, resource: Resource, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """Differences as the record says; a fixed name must be free before the new resource takes it."""
+        """The differences by the record. A fixed name must be free before the new resource takes it."""
         record = records.every().get(resource.type, CUSTOM)
         paths = [path for path in changed_paths(olds, news) if not self.is_same(resource, path, olds, news)]
         replacing = [path for path in paths if record.replaces(path, olds, news)]
@@ -127,29 +127,32 @@ class FakeProvider(ABC):
         )
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
-        """Writes the resource, waits for it, and says why it is not ready.
-
-        Where nothing is written its outputs are all there is to it.
+        """Writes the resource and waits for it. By default it writes nothing and computes the outputs.
 
         Args:
+            resource: The resource.
+            inputs: Its inputs.
             new: Whether it is created, else updated.
 
+        Returns:
+            Its id, its outputs, and why it is not ready, empty if it is.
+
         Raises:
-            Rejected: When it cannot be written.
+            Rejected: If it cannot be written.
         """
         return *self.outputs(resource, inputs), ""
 
     def preview(self, resource: Resource, inputs: Inputs, olds: Outputs) -> Outputs:
-        """What will be known of a resource: its inputs, and what was computed before; raises Rejected."""
+        """The outputs that a preview knows: the inputs, and the outputs before the change."""
         return {**olds, **inputs}
 
     def configure(self, name: str) -> None:
-        """Accepts a provider resource by its logical name; raises Struck when that is to fail."""
-        with self.faults.strike(name, "creation"):
+        """Accepts a provider resource by its logical name, or raises its fault."""
+        with self.faults.trigger(name, "creation"):
             pass
 
     def diff_config(self, olds: Mapping[str, Any], news: Mapping[str, Any]) -> Diff:
-        """A change updates a provider resource, and replaces it when it means another cluster."""
+        """The differences of a provider resource. It is replaced if it is for another cluster."""
         changed = sorted(key for key in {*olds, *news} if olds.get(key) != news.get(key))
         identity = "clusterIdentifier" if "clusterIdentifier" in {*olds, *news} else "kubeconfig"
         return Diff(
@@ -158,22 +161,22 @@ class FakeProvider(ABC):
         )
 
     def create(self, resource: Resource, inputs: Inputs, *, preview: bool) -> tuple[str, Outputs]:
-        """Creates a resource; in a preview its outputs are unknown."""
+        """Creates a resource. In a preview its outputs are unknown."""
         if preview:
             _, outputs = self.outputs(resource, inputs)
             return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
         self.admit(resource, inputs)
         record = records.every().get(resource.type, CUSTOM)
-        with self.faults.strike(resource.name, "creation") as failure:
-            item_id, outputs, lacks = self.apply(resource, inputs, new=True)
+        with self.faults.trigger(resource.name, "creation") as failure:
+            item_id, outputs, not_ready = self.apply(resource, inputs, new=True)
             item = Item(resource.type, item_id, resource.name, inputs, outputs, self.cluster(resource))
             self.cloud.add(item, adopts=record.adopts)
-        if reason := lacks or failure:
-            raise Unready(self.half_done("creation", resource, item_id, reason), item_id, outputs)
+        if reason := not_ready or failure:
+            raise Unready(self.failure_message("creation", resource, item_id, reason), item_id, outputs)
         return item_id, outputs
 
     def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
-        """Inputs and outputs of what exists now, None when it is gone."""
+        """The present inputs and outputs of a resource, None if it does not exist."""
         item = self.find(resource, item_id)
         return (item.inputs, item.outputs) if item else None
 
@@ -187,38 +190,38 @@ class FakeProvider(ABC):
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs)
-        with self.faults.strike(resource.name, "update") as failure:
-            _, item.outputs, lacks = self.apply(resource, inputs, new=False)
+        with self.faults.trigger(resource.name, "update") as failure:
+            _, item.outputs, not_ready = self.apply(resource, inputs, new=False)
             item.inputs = inputs
-        if reason := lacks or failure:
-            raise Unready(self.half_done("update", resource, item_id, reason), item_id, item.outputs)
+        if reason := not_ready or failure:
+            raise Unready(self.failure_message("update", resource, item_id, reason), item_id, item.outputs)
         return item.outputs
 
     def delete(self, resource: Resource, item_id: str) -> None:
-        """Deletes a resource; one that is gone already counts as deleted."""
+        """Deletes a resource. A resource that does not exist counts as deleted."""
         item = self.find(resource, item_id)
         if item:
             self.cloud.remove(item)
 
     def find(self, resource: Resource, item_id: str) -> Item | None:
-        """What exists of a resource, if it does."""
+        """The item of a resource, None if it does not exist."""
         return self.cloud.find((self.cluster(resource) or "", resource.type, item_id))
 
 
-def spoil(item: Item) -> bool:
-    """Changes something as a person may in a console; False if that could not be mended in place."""
+def change_by_hand(item: Item) -> bool:
+    """Changes an item as a person may in a console. Returns False if `up` could not undo that in place."""
     inputs, record = item.inputs, records.every().get(item.type, CUSTOM)
     if "metadata" in inputs:
         item.inputs = {**inputs, "metadata": {**inputs["metadata"], "labels": {"touched": "by-hand"}}}
         return True
     for key in inputs.keys() - {"__defaults"}:
-        item.inputs = {each: value for each, value in inputs.items() if each != key}
-        if not (record.replaces(key, item.inputs, inputs) or record.is_same(key, item.inputs, inputs)):
+        rest = {name: value for name, value in inputs.items() if name != key}
+        if not (record.replaces(key, rest, inputs) or record.is_same(key, rest, inputs)):
+            item.inputs = rest
             return True
-    item.inputs = inputs
     return False
 
 
 def automatic_name(base: str, seed: str, digits: int) -> str:
-    """A logical name with random digits. Like the providers it cuts nothing: what is too long is refused."""
+    """A logical name with random digits. Like the providers, it does not shorten a long name."""
     return f"{base}-{seed[:digits]}"

@@ -1,4 +1,4 @@
-"""Operations that are to fail, and how."""
+"""Faults: operations that a rehearsal lets fail on purpose, and how they fail."""
 
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable, Mapping
@@ -8,13 +8,13 @@ from typing import Final, Literal
 from rehearsal.errors import RehearsalError
 
 Operation = Literal["creation", "update", "deletion"]
-# The kind of fault after which a thing is there, in the state too, and counts as failed. At a deletion it is
-# like `refused`.
+# After a fault of this kind the resource exists, also in the state, and counts as failed. At a deletion the
+# kind is like `refused`.
 PARTIAL: Final = "partial"
-# Providers that can say so; that of dynamic resources in Python cannot.
-_SAY_PARTIAL: Final = ("gcp:", "kubernetes:")
-# What Google says, in its own words, by the kind of fault. The first two are the rehearsal's own; the last
-# is what Google's provider says when it cannot read what it has just written.
+# Providers that can report a partial failure. The one for dynamic resources in Python cannot.
+_REPORT_PARTIAL: Final = ("gcp:", "kubernetes:")
+# The message of every kind of fault, in Google's own words. The first two are the rehearsal's own. The last
+# one is from Google's provider, when it cannot read a resource that it has just written.
 KINDS: Final[Mapping[str, str]] = {
     "refused": "the rehearsal lets the {operation} of {name} fail",
     "orphan": "the rehearsal loses the answer to the {operation} of {name}, which is done all the same",
@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, str]] = {
     "rateLimitExceeded",
     "quota": "googleapi: Error 403: Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 32.0 globally., quotaExceeded",
     "time-out": "timeout while waiting for state to become 'DONE' (last state: 'RUNNING', timeout: 20m0s)",
-    # The last: what is made meets no further fault at its creation.
+    # This kind is the last one: a resource that exists meets no further fault at its creation.
     PARTIAL: "Error when reading or editing {name}: googleapi: Error 503: The service is currently "
     "unavailable., backendError",
 }
@@ -34,23 +34,23 @@ KINDS: Final[Mapping[str, str]] = {
 
 def kinds_of(type_token: str) -> list[str]:
     """The kinds of faults that a resource of a type can meet."""
-    return [kind for kind in KINDS if kind != PARTIAL or type_token.startswith(_SAY_PARTIAL)]
+    return [kind for kind in KINDS if kind != PARTIAL or type_token.startswith(_REPORT_PARTIAL)]
 
 
-class Struck(RehearsalError):
-    """A fault has struck; the text is what the platform would say."""
+class InjectedFault(RehearsalError):
+    """A fault has been triggered. The message is the platform's."""
 
 
 class Faults:
     """The faults of one rehearsal.
 
     Attributes:
-        struck: Names of the resources that have met one, and what it said, in their order.
+        triggered: The resource's name and the message of every fault that has been triggered, in order.
     """
 
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], deque[tuple[str, str]]] = defaultdict(deque)
-        self.struck: list[tuple[str, str]] = []
+        self.triggered: list[tuple[str, str]] = []
 
     def add(
         self,
@@ -61,39 +61,42 @@ class Faults:
         kind: str = "refused",
         at: Operation = "creation",
     ) -> None:
-        """Lets an operation on each of these resources fail, whenever the engine comes to it.
+        """Lets an operation on these resources fail, after the faults that were added before.
 
         Args:
-            text: What the platform says, in one line, in place of the kind's; it says it `times` times.
-            kind: One of `KINDS`, after those added before. What is an orphan or partial has been done.
+            names: Logical names of the resources.
+            text: One line to fail with in place of the kind's message.
+            times: How many times in a row the operation fails.
+            kind: One of `KINDS`. A fault that is `orphan` or `partial` comes after the operation is done.
+            at: The operation.
         """
         for name in names:
-            said = text or KINDS[kind].format(operation=at, name=name)
-            self._texts[name, at] += [(kind, said)] * times
+            message = text or KINDS[kind].format(operation=at, name=name)
+            self._texts[name, at] += [(kind, message)] * times
 
     @contextmanager
-    def strike(self, name: str, at: Operation) -> Generator[str]:
-        """Around an operation: a fault of it is used up and takes its effect.
+    def trigger(self, name: str, at: Operation) -> Generator[str]:
+        """A context around an operation, in which the operation's next fault takes effect.
 
         Yields:
-            Why what is made or changed counts as failed; empty when it does not.
+            Why the resource counts as failed although it is written. Empty if it does not.
 
         Raises:
-            Struck: Before the operation, or of an orphan after it.
+            InjectedFault: Before the operation, or after it if the fault leaves an orphan.
         """
         if not (texts := self._texts.get((name, at))):
             yield ""
             return
-        kind, said = texts.popleft()
-        self.struck.append((name, said))
+        kind, message = texts.popleft()
+        self.triggered.append((name, message))
         if kind == PARTIAL and at != "deletion":
-            yield said
+            yield message
             return
         if kind == "orphan":
             yield ""
-        raise Struck(said)
+        raise InjectedFault(message)
 
     @property
-    def waiting(self) -> set[str]:
-        """Names of the resources whose fault has not struck yet."""
+    def pending(self) -> set[str]:
+        """Names of the resources with a fault that has not been triggered yet."""
         return {name for (name, _), texts in self._texts.items() if texts}

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that plays APIs of Google, by their published descriptions."""
+"""An HTTP server on loopback that imitates APIs of Google by their published descriptions."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -19,11 +19,12 @@ class Failure(Exception):
 
 
 class GoogleApiServer(LoopbackServer):
-    """Rejects what the APIs would not take, and answers as they would.
+    """Rejects calls that the APIs would reject, and checks its own answers.
 
     Args:
         apis: Names and versions of the APIs, such as `run.v2`.
-        methods: What answers a call with a body, by the method's id, `run.projects.locations.jobs.get`.
+        methods: Functions that answer a call with a body, by the method's id, such as
+            `run.projects.locations.jobs.get`.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class GoogleApiServer(LoopbackServer):
         request.answer_json(*self.answer(request.command, request.path, body))
 
     def answer(self, verb: str, url: str, body: Any) -> tuple[int, dict[str, Any]]:
-        """HTTP status and message for a request."""
+        """The HTTP status and the message that answer a request."""
         try:
             return 200, self._answer(verb, url, body)
         except Failure as failure:
@@ -58,5 +59,5 @@ class GoogleApiServer(LoopbackServer):
         raise Failure(code=404, status="NOT_FOUND", message=f"no method here for {verb} {url}")
 
     def carry_out(self, call: Call, body: Any) -> dict[str, Any]:
-        """What a call comes to, once the API takes it."""
+        """The answer to a valid call."""
         return self._methods[call.method](call, body)

@@ -16,35 +16,36 @@ from grpc._cython import cygrpc
 from pulumi.runtime import _grpc_settings
 from pulumi.runtime.proto.source_pb2 import StackTrace
 
-# A new engine may listen on the port of one that has gone. gRPC remembers that nobody answered there and does
-# not ask again for some seconds; a connection with a pool of its own knows nothing of others.
+# A new engine may listen on the port of an engine that has ended. gRPC remembers that nobody answered there,
+# and does not ask again for some seconds. A connection with its own pool does not share that memory.
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.use_local_subchannel_pool", 1))
-# The engine is on this machine, where the proxy of the environment does not lead.
+# The engine is on this machine. A proxy from the environment would not reach it.
 _grpc_settings._GRPC_CHANNEL_OPTIONS.append(("grpc.enable_http_proxy", 0))
-# Of an engine that is killed; that it was is told.
+# The SDK warns about an engine that is killed. `Engine.run` reports that itself.
 warnings.filterwarnings("ignore", "Error in event stream")
-# At a program's end the SDK awaits all outputs, some hundred: with this not as often as one of them comes.
-_PATIENT: Final = {**vars(asyncio), "FIRST_COMPLETED": asyncio.FIRST_EXCEPTION}
+# At the end of a program the SDK awaits some hundred outputs, and looks at all of them whenever one comes.
+# With this replacement for its module `asyncio` it looks once, when all are there.
+_AWAITING_ALL: Final = {**vars(asyncio), "FIRST_COMPLETED": asyncio.FIRST_EXCEPTION}
 
 
 class InlineStack(automation.Stack):
     """A stack that does not run the engine three more times after each operation for what the state says."""
 
     def outputs(self) -> automation.OutputMap:
-        """Nothing; see `Rehearsal.state`."""
+        """No outputs: `Rehearsal.state` has them."""
         return {}
 
     def info(self, show_secrets: bool = False) -> automation.UpdateSummary:
-        """Nothing; see `engine.recorder`."""
+        """An empty object: `engine.recorder` records what an operation did."""
         return cast(automation.UpdateSummary, object())
 
 
 @contextmanager
 def silence() -> Generator[None]:
-    """Drops what the SDK leaves of a program when the engine ends an operation half-way.
+    """Silences the SDK after the engine has ended an operation half-way, and makes it faster.
 
-    It closes the event loop with coroutines still waiting in it, and each complains when it is freed,
-    whenever that is. Its answer to a hook that the engine asked for finds nobody, which gRPC prints.
+    The SDK closes the event loop with coroutines that still wait, and Python warns when they are freed. gRPC
+    prints an error when the answer to a hook finds no engine.
     """
     shown, printed = sys.unraisablehook, traceback.print_exc
 
@@ -57,15 +58,15 @@ def silence() -> Generator[None]:
             printed(limit, file, chain)
 
     sys.unraisablehook = show
-    gc.freeze()  # half a second's work for the collection at the end, most of it the SDK's modules
+    gc.freeze()  # otherwise the collection at the end takes half a second, mostly for the SDK's modules
     try:
         with (
             patch("traceback.print_exc", print_exc),
-            # Half of the SDK's time: a message for --debug is a call of the engine, which drops it;
+            # Half of the SDK's time: a message for --debug is a call of the engine, which drops it.
             patch("pulumi.log.debug", lambda *_, **__: None),
-            # each resource has the whole stack of its making;
+            # The SDK sends the Python stack with every resource.
             patch("pulumi.runtime.resource._get_stack_trace", StackTrace),
-            patch("pulumi.runtime.stack.asyncio", SimpleNamespace(**_PATIENT)),
+            patch("pulumi.runtime.stack.asyncio", SimpleNamespace(**_AWAITING_ALL)),
         ):
             yield
     finally:

@@ -1,4 +1,4 @@
-"""What a command of the rehearsal does when somebody or something ends it."""
+"""Cleans up when a signal ends a command of the rehearsal."""
 
 import signal
 import warnings
@@ -16,8 +16,8 @@ def raise_on_signals() -> None:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    # A second signal would only disturb the cleaning up.
+    # A second signal would only disturb the clean-up.
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    warnings.simplefilter("ignore")  # the SDK's, about an event stream that ends early
+    warnings.simplefilter("ignore")  # the SDK warns about an event stream that ends early
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The lifecycle of a stack: from an empty cloud through a running stack back to an empty cloud."""
+"""Rehearses the lifecycle of a stack: it is created in an empty cloud, checked and destroyed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from engine.plan import Plan
 from rehearsal import schedule
 from rehearsal.display import OperationLog, head, path_line, say, show_plan
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_provider import spoil
+from rehearsal.fake_provider import change_by_hand
 from rehearsal.faults import KINDS, Operation, kinds_of
 from rehearsal.session import Rehearsal
 
@@ -28,7 +28,7 @@ RESULTS: Final = project.ROOT / ".rehearsal"
 
 @dataclass(frozen=True, kw_only=True)
 class Lifecycle:
-    """Rehearses a stack and prints what happens; the options are those of the command line."""
+    """Rehearses a stack and prints what happens. The attributes are the options of the command line."""
 
     stack: str
     overrides: Mapping[str, str]
@@ -39,10 +39,10 @@ class Lifecycle:
     verbose: bool
 
     def run(self) -> bool:
-        """Runs to the end; True when everything was as it should be.
+        """Rehearses the whole lifecycle, or the preview alone. Returns whether nothing changed or is left.
 
         Raises:
-            RehearsalError: When an operation fails that should not.
+            RehearsalError: If an operation fails without a fault.
         """
         project.require_stack(self.stack)
         output: dict[str, Any] = {"progress": say} if self.verbose else {"events": OperationLog(say)}
@@ -75,8 +75,8 @@ class Lifecycle:
         return plan
 
     def _check_fault(self, plan: Plan) -> None:
-        """Raises RehearsalError when `--fail-at` names what cannot fail, or not like that."""
-        types = {each.name: each.type for each in plan.resources if schedule.can_fail(each)}
+        """Raises RehearsalError if the resource or the kind of `--fail-at` does not exist."""
+        types = {resource.name: resource.type for resource in plan.resources if schedule.can_fail(resource)}
         name, kind = self._fault
         if name and name not in types:
             near = project.near(name, list(types))
@@ -96,14 +96,14 @@ class Lifecycle:
         self._run(rehearsal, "up", "creation")
         state = rehearsal.state()
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
-        made = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
-        orphans = made - {each.get("id") for each in _resources(state)}
+        existing = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
+        orphans = existing - {resource.get("id") for resource in _resources(state)}
         head("second preview")
         again = rehearsal.preview()
         show_plan(again)
         head("refresh")
         drift = rehearsal.refresh().changed
-        if any([spoil(item) for item in rehearsal.cloud.items if item.name == name and not self.cluster]):
+        if not self.cluster and self._change_by_hand(rehearsal, name):
             head(f"refresh after somebody has changed {name}")
             rehearsal.refresh()
             self._run(rehearsal, "up", "update")
@@ -122,36 +122,43 @@ class Lifecycle:
         )
         return not again.changed and not drift and not left
 
+    @staticmethod
+    def _change_by_hand(rehearsal: Rehearsal, name: str) -> bool:
+        """Changes a resource as a person may in a console. Returns whether `up` can undo that."""
+        items = [item for item in rehearsal.cloud.items if item.name == name]
+        changes = [change_by_hand(item) for item in items]
+        return any(changes)
+
     @property
     def _fault(self) -> tuple[str, str]:
-        """The resource that fails, if one does, and how."""
+        """The name of the resource that fails, empty for none, and the kind of fault."""
         name, _, kind = (self.fail_at or "").partition(":")
         return name, kind or "refused"
 
     def _run(self, rehearsal: Rehearsal, verb: str, at: Operation) -> None:
-        """Up or destroy until it goes through: it meets the fault, then what that has left in the way."""
+        """Repeats `up` or `destroy` until it succeeds. It fails by the fault, then by the fault's orphan."""
         name, kind = self._fault
         rehearsal.faults.add([name] if name else [], kind=kind, at=at)
         head(f"{verb} that fails at the {at} of {name}" if name else verb)
         while True:
-            struck = len(rehearsal.faults.struck)
+            triggered = len(rehearsal.faults.triggered)
             try:
                 getattr(rehearsal, verb)()
                 break
             except RehearsalError as error:
-                met = rehearsal.cloud.named_in(str(error))
-                if not met and len(rehearsal.faults.struck) == struck:
+                blocking = rehearsal.cloud.named_in(str(error))
+                if not blocking and len(rehearsal.faults.triggered) == triggered:
                     raise
                 say(f"failed as it should: {error}")
-            for item in met:
+            for item in blocking:
                 say(f"deleted by hand: {item.type} {item.id}")
                 rehearsal.cloud.remove(item)
             head(verb)
-        if at != "deletion" and name in rehearsal.faults.waiting:
+        if at != "deletion" and name in rehearsal.faults.pending:
             raise RehearsalError(f"--fail-at {name}: its {at} was to fail but did not")
 
     def _left(self, rehearsal: Rehearsal, orphans: Collection[str]) -> int:
-        """How much still exists, in the state, in the cloud or in the API server, all named one by one."""
+        """Prints what still exists in the state, the cloud and the API server. Returns how much it is."""
         left = [resource["urn"] for resource in _resources(rehearsal.state())]
         left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in orphans]
         for item in rehearsal.cloud.items:
@@ -165,8 +172,8 @@ class Lifecycle:
                 f"{len(objects)} left in the API server"
             )
             left += objects
-        for what in left:
-            say(f"left: {what}")
+        for line in left:
+            say(f"left: {line}")
         return len(left)
 
     def _plane(self) -> "AbstractContextManager[ControlPlane | None]":
@@ -185,6 +192,7 @@ class Lifecycle:
 
 
 def _resources(state: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those that a plan has, too: all but the providers that nobody has declared."""
-    every = state["deployment"].get("resources") or ()
-    return [each for each in every if not re.search("::pulumi:providers:[^:]+::default", each["urn"])]
+    """The resources in a state that a plan has too: the engine adds default providers by itself."""
+    resources = state["deployment"].get("resources") or ()
+    is_default = re.compile("::pulumi:providers:[^:]+::default").search
+    return [resource for resource in resources if not is_default(resource["urn"])]

@@ -1,7 +1,7 @@
 """The GKE cluster of a rehearsed stack, on a local control plane.
 
-Simulated are the nodes (`control_plane/nodes.py`), and pods unless they are run.
-What GKE itself installs is missing.
+The nodes are simulated (`control_plane/nodes.py`), and so are the pods if their commands do not run.
+The objects that GKE itself installs are missing.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import RAY_ENDS
 
 _T = TypeVar("_T")
-# For pods to run, for objects to be deleted and the like; each takes a second or two here.
+# Seconds until pods run, objects are deleted and the like. Here that takes a second or two.
 _TIMEOUT: Final = 60.0
-# Pods that run train, and take their grace periods.
+# The same if pods run their commands: they train, and use their grace periods.
 _LONGEST_RUN: Final = 300.0
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
@@ -35,12 +35,12 @@ class LiveCluster:
 
     Args:
         plane: A running control plane.
-        cloud: What exists in the project of the cluster.
+        cloud: The fake cloud, with the cluster and its node pools.
 
     Attributes:
         plane: The control plane, and `api` its API server.
-        written: How many objects have been created or updated.
-        nodes: What adds and removes its nodes.
+        written: The number of objects that were created or updated.
+        nodes: The thread that adds and removes the nodes.
     """
 
     def __init__(self, plane: ControlPlane, cloud: FakeCloud) -> None:
@@ -48,15 +48,15 @@ class LiveCluster:
         self.api: Api = plane.api
         self._cloud = cloud
         self._stopped = threading.Event()
-        # By path, in the order in which they came.
+        # By path, in the order of their creation.
         self._applied: dict[str, Object] = {}
         self._before = self.inventory()
-        self._patience = _LONGEST_RUN if plane.runs_pods else _TIMEOUT
+        self._timeout = _LONGEST_RUN if plane.runs_pods else _TIMEOUT
         self.nodes = NodeKeeper(self.api, cloud)
         self.written = 0
 
     def stop(self) -> None:
-        """Ends everything that waits, and refuses to wait from now on."""
+        """Interrupts everything that waits, also in the future."""
         self._stopped.set()
         self.nodes.stop()
 
@@ -64,12 +64,13 @@ class LiveCluster:
         """Creates or updates an object, and waits for it where Pulumi does.
 
         Args:
-            new: Whether it must not be there yet. The provider takes nothing over since 4.29, unless
-                `upsertExistingObjects` says so: https://github.com/pulumi/pulumi-kubernetes/pull/4278.
-            force: Whether fields that others have written are taken over.
+            tree: The object.
+            new: Whether it must not exist yet. Since 4.29 the provider takes over no existing object, except
+                with `upsertExistingObjects`: https://github.com/pulumi/pulumi-kubernetes/pull/4278.
+            force: Whether to take over fields of other writers.
 
         Returns:
-            It as it is afterwards, and why it is not ready.
+            The object afterwards, and why it is not ready, empty if it is.
 
         Raises:
             ApiError: With the API server's message.
@@ -80,23 +81,23 @@ class LiveCluster:
             raise ApiError(409, f'{kind} "{name}" already exists')
         live = self._applied[path] = self.api.apply(tree, force=force)
         self.written += 1
-        missing = readiness.awaited(tree)
-        if missing is None:
+        check = readiness.awaited(tree)
+        if check is None:
             return live, ""
 
-        def lacks() -> str:
+        def reason() -> str:
             nonlocal live
             live = self.api.get(tree) or live
-            return missing(self.api, live)
+            return check(self.api, live)
 
-        def is_up() -> bool:
+        def is_ready() -> bool:
             if not self.plane.runs_pods:
                 self._end(live)
-            return not lacks()
+            return not reason()
 
         name = f"{tree['kind']} {live['metadata'].get('namespace', '')}/{live['metadata']['name']}"
         try:
-            self._until(lambda: f"{name}: {lacks()}", is_up, self._patience)
+            self._until(lambda: f"{name}: {reason()}", is_ready, self._timeout)
         except RehearsalError as error:
             return live, str(error)
         return live, ""
@@ -105,19 +106,20 @@ class LiveCluster:
         """Deletes objects and what they own, and waits until all of it is gone.
 
         Raises:
-            WaitError: When it is not gone in time; the message names the finalizers.
+            WaitError: If an object still exists after the timeout. The message names its finalizers.
         """
         for tree in trees:
             self.api.delete(tree)
 
         def is_gone() -> bool:
-            # With the cluster its nodes have gone, and no pod gets its grace period.
-            for pod in () if any(self._cloud.of_type(CLUSTER)) else self.api.list("v1", "Pod"):
-                if "deletionTimestamp" in pod["metadata"]:
-                    self.api.delete(pod, ended=True)
+            if not any(self._cloud.of_type(CLUSTER)):
+                # The nodes are gone with the cluster, so pods have no grace period.
+                for pod in self.api.list("v1", "Pod"):
+                    if "deletionTimestamp" in pod["metadata"]:
+                        self.api.delete(pod, ended=True)
             return not any(map(self.api.get, trees))
 
-        self._until(lambda: self._held(trees), is_gone, self._patience * len(trees))
+        self._until(lambda: self._held(trees), is_gone, self._timeout * len(trees))
         for tree in trees:
             self._applied.pop(self.api.path_of(tree), None)
 
@@ -125,7 +127,7 @@ class LiveCluster:
         """Installs Kueue's Helm release.
 
         Raises:
-            RehearsalError: When the release is wrong, or of another chart.
+            RehearsalError: If the release is wrong, or has another chart.
         """
         chart = str(release.get("chart")).rpartition("/")[2]
         if chart != CHART:
@@ -139,10 +141,10 @@ class LiveCluster:
         self.plane.kueue.install(release.get("values") or {}, str(release.get("namespace") or "default"))
 
     def sweep(self) -> None:
-        """Deletes everything that is left in the cluster, as the deletion of a GKE cluster does.
+        """Deletes all objects of the cluster, as the deletion of a GKE cluster does.
 
         Raises:
-            WaitError: When something cannot be deleted.
+            WaitError: If an object cannot be deleted.
         """
         applied = list(self._applied.values())
         self.delete(*(tree for tree in reversed(applied) if tree["kind"] != "Namespace"))
@@ -151,23 +153,23 @@ class LiveCluster:
         self.nodes.clear()
 
     def left(self) -> list[str]:
-        """Objects that were not there at the beginning; waits some time until there are none."""
+        """The objects that did not exist at the beginning. Waits some time until there are none."""
         with contextlib.suppress(WaitError):
             self._until(lambda: "an empty cluster", lambda: self.inventory() <= self._before)
         return sorted(self.inventory() - self._before)
 
     def inventory(self) -> set[str]:
         """Kind, namespace and name of every object in the API server."""
-        found: set[str] = set()
+        names: set[str] = set()
         for version, kind in self.api.served_kinds():
             if kind not in _TRANSIENT:
                 for item in self.api.list(version, kind):
                     metadata = item["metadata"]
-                    found.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
-        return found
+                    names.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
+        return names
 
     def _end(self, live: Object) -> None:
-        """Ends a job that is waited for as `FakeCloud.outcome` says: nothing runs in its pods."""
+        """Ends an awaited job by `FakeCloud.outcome`: its pods run nothing."""
         outcome = self._cloud.outcome
         if live["kind"] == "Job":
             labels = {"batch.kubernetes.io/job-name": live["metadata"]["name"]}
@@ -177,7 +179,7 @@ class LiveCluster:
             self.api.patch(live, {"status": RAY_ENDS[outcome]}, "status")
 
     def _held(self, trees: Sequence[Mapping[str, Any]]) -> str:
-        """Why the first that is still there is."""
+        """Describes the first object that still exists, with its finalizers."""
         gone: Object = {"kind": "", "metadata": {"name": ""}}
         live = next(filter(None, map(self.api.get, trees)), gone)
         finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "none"

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback, for what plays Google's APIs and other servers."""
+"""An HTTP server on loopback, the base of all stand-ins for servers."""
 
 import json
 import ssl
@@ -15,20 +15,20 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Request(BaseHTTPRequestHandler):
-    """One request after the other of a connection that stays open."""
+    """The requests of a connection, one after the other."""
 
     protocol_version = "HTTP/1.1"
-    # One packet per answer; two would each wait for the other side.
+    # This sends an answer as one packet. With two packets, the second one waits for the other side.
     wbufsize = -1
 
     def handle_expect_100(self) -> bool:
-        """Tells at once that a large body may be sent; some wait for a second."""
+        """Says at once that a large body may be sent. Otherwise some clients wait for a second."""
         expected = super().handle_expect_100()
         self.wfile.flush()
         return expected
 
     def body(self) -> bytes:
-        """What was sent with the request; to be read before the answer."""
+        """The body of the request. It must be read before the answer."""
         size = int(self.headers.get("Content-Length") or 0)
         content = self.rfile.read(size)
         if len(content) < size:
@@ -49,29 +49,29 @@ class Request(BaseHTTPRequestHandler):
         self.answer(code, content, {"Content-Type": "application/json; charset=UTF-8", **headers})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: whoever needs the requests keeps them."""
+        """Does nothing: the servers that need a log keep the requests themselves."""
 
 
 class _Server(ThreadingTCPServer):
-    # Not HTTPServer: it asks a name server, that may not be there, for the name of its address.
+    # HTTPServer would ask a name server for the name of its address, and there may be none.
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says what went wrong, unless the other side hung up."""
+        """Prints an error, unless the other side hung up."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class LoopbackServer(ABC):
-    """A server on a port of its own, for as long as the context.
+    """A server on its own port. It is a context.
 
     Attributes:
         host: The address of this machine at which it listens.
-        port: The port; 0 for any that is free.
-        address: Where it listens, `http://HOST:PORT`.
-        tls: How to listen with TLS; None for plain HTTP.
+        port: The port, 0 for any free one.
+        address: Its URL, `http://HOST:PORT`.
+        tls: The TLS context, None for plain HTTP.
     """
 
     host = "127.0.0.1"
@@ -104,4 +104,4 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     def serve(self, request: Request) -> None:
-        """Answers a request; called on a thread of the connection's own."""
+        """Answers a request, in the thread of its connection."""

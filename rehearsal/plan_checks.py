@@ -1,9 +1,9 @@
-"""What only a whole plan shows.
+"""Checks the whole plan of a new stack.
 
-The fake provider sees one resource at a time, and before the cluster exists the engine does not ask the
-Kubernetes provider at all. So the plan of a new stack is checked here: every Kubernetes object, that nothing
-starts before what it needs, and that what objects name is there. An order that nobody declares may happen to
-work; here it is a problem.
+A fake provider sees one resource at a time. Before the cluster exists, the engine does not ask the Kubernetes
+provider at all. So this module checks every Kubernetes object, and that the plan has every object that
+another one names. A resource must declare that it waits for what it needs, even where the order may happen
+to be right without that.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,8 @@ from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of, pod_templ
 
 _PREFIX: Final = "kubernetes:"
 
-# What a pod names: where, by which key, and the kind. A sibling `optional` excuses it.
+# The names in a pod: their place, their key and the kind of the object. With a sibling `optional` the object
+# may be missing.
 _NAMED_BY_PODS: Final = (
     ("spec", "serviceAccountName", "ServiceAccount"),
     ("spec.volumes[].configMap", "name", "ConfigMap"),
@@ -34,29 +35,29 @@ _NAMED_BY_PODS: Final = (
     ("spec.containers[].envFrom[].configMapRef", "name", "ConfigMap"),
 )
 
-# Where an object names another, of which kind and by which name, and whether that one must be there first.
+# A reference of one object to another: the place, the kind, the name, and whether the other must exist first.
 _Reference = tuple[str, str, str, bool]
 
 
 def problems(plan: Plan) -> list[str]:
-    """Everything wrong with the first plan of a stack, a line each."""
-    checked = _Checked(plan)
+    """The problems of a stack's first plan, one a line."""
+    check = _PlanCheck(plan)
     return [
         ": ".join(filter(None, (resource.name, *problem)))
         for resource in plan.resources
-        for problem in checked.problems(resource)
+        for problem in check.problems(resource)
     ]
 
 
-class _Checked:
-    """A plan with its resources by kind and by what they wait for."""
+class _PlanCheck:
+    """Checks the resources of a plan, which it finds by kind and by what they wait for."""
 
     def __init__(self, plan: Plan) -> None:
         self._resources = {resource.urn: resource for resource in plan.resources}
         self._waits: dict[str, frozenset[str]] = {}
 
     def problems(self, resource: Planned) -> Iterator[Problem]:
-        """What is wrong with a resource in view of the plan."""
+        """The problems of a resource."""
         if resource.type.startswith("gcp:"):
             yield from self._order_problems(resource)
         if resource.type == CLUSTER:
@@ -69,24 +70,24 @@ class _Checked:
         namespace = namespace_of(resource.inputs)
         for path, kind, name, first in dict.fromkeys(_references(resource.inputs)):
             place = "" if kind in CLUSTER_SCOPED else namespace
-            made = self._objects.get((kind, place, name))
-            if made is None and not self._may_exist(kind, place, name):
+            named = self._objects.get((kind, place, name))
+            if named is None and not self._may_exist(kind, place, name):
                 where = f" in namespace {place}" if place else ""
                 yield path, f"names {kind} {name}, which nothing in the plan makes{where}"
-            elif made and first and made.urn not in self._awaited(resource.urn):
+            elif named and first and named.urn not in self._awaited(resource.urn):
                 yield path, f"is not made to wait for {kind} {name}: add depends_on"
         if home := self._objects.get(("Namespace", "", namespace)):
             yield from pod_security.problems(pod_security.level_of(home.inputs), resource.inputs)
         for path, template in pod_templates(resource.inputs):
             yield from self._node_problems(path, template)
         if str(resource.inputs.get("apiVersion")).startswith(kueue.GROUP):
-            releases = {each.urn for each in self._of_type(RELEASE)}
+            releases = {release.urn for release in self._of_type(RELEASE)}
             if not releases & self._awaited(resource.urn):
                 yield "", "is not made to wait for the release that defines its kind: add depends_on"
 
     def _node_problems(self, path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
-        """What a pod needs of a Standard cluster; Autopilot makes nodes for pods and has the driver."""
-        clusters = (each.inputs for each in self._of_type(CLUSTER))
+        """Problems of a pod on a Standard cluster. Autopilot creates nodes for pods and has the driver."""
+        clusters = [cluster.inputs for cluster in self._of_type(CLUSTER)]
         standard = [inputs for inputs in clusters if not is_set(inputs, "enableAutopilot")]
         if not standard:
             return
@@ -100,7 +101,7 @@ class _Checked:
             yield path, f"mounts a bucket, and the cluster's {driver} is not set"
 
     def _policy_problems(self, cluster: Planned) -> Iterator[Problem]:
-        """A Standard cluster takes NetworkPolicies without enforcing them.
+        """A problem if the plan has NetworkPolicies and its cluster accepts them without enforcing them.
 
         https://docs.cloud.google.com/kubernetes-engine/docs/how-to/network-policy
         """
@@ -113,8 +114,9 @@ class _Checked:
             yield "datapathProvider", "nothing enforces the plan's NetworkPolicies: set ADVANCED_DATAPATH"
 
     def _order_problems(self, resource: Planned) -> Iterator[Problem]:
-        made = self._of_type(serviceusage.SERVICE.type)
-        services = {name: other for other in made for name in texts(other.inputs, "service")}
+        """Problems of a resource that does not wait for the APIs that it needs."""
+        planned = self._of_type(serviceusage.SERVICE.type)
+        services = {name: service for service in planned for name in texts(service.inputs, "service")}
         for needed in serviceusage.to_enable(records.of(resource.type), resource.inputs):
             service = services.get(needed)
             if service is None:
@@ -126,34 +128,34 @@ class _Checked:
         return [resource for resource in self._resources.values() if resource.type == type_token]
 
     def _awaited(self, urn: str) -> frozenset[str]:
-        """Every URN that a resource waits for, directly or through others; parents do not count."""
+        """The URNs that a resource waits for, directly or through others. Parents do not count."""
         if urn not in self._waits:
             direct = self._resources[urn].dependencies if urn in self._resources else ()
             self._waits[urn] = frozenset(direct).union(*(self._awaited(other) for other in direct))
         return self._waits[urn]
 
     def _may_exist(self, kind: str, place: str, name: str) -> bool:
-        """Whether it is there without the plan, or a name that is not known yet may be the one."""
+        """Whether an object exists without the plan, or may be one whose name is not known yet."""
         if name in ALWAYS_THERE or is_unknown(name) or is_unknown(place):
             return True
-        names = [found for other, space, found in self._objects if (other, space) == (kind, place)]
-        return any(not found or is_unknown(found) for found in names)
+        alike = [key for key in self._objects if key[:2] == (kind, place)]
+        return any(not planned_name or is_unknown(planned_name) for _, _, planned_name in alike)
 
     @cached_property
     def _objects(self) -> dict[tuple[str, str, str], Planned]:
-        """Kubernetes objects by kind, namespace (none for what lives outside of all) and name."""
-        found: dict[tuple[str, str, str], Planned] = {}
+        """The Kubernetes objects by kind, namespace and name. The namespace may be empty."""
+        objects: dict[tuple[str, str, str], Planned] = {}
         for resource in self._resources.values():
             if resource.type.startswith(_PREFIX):
                 kind = str(resource.inputs.get("kind"))
                 name = next(texts(resource.inputs, "metadata.name"), "")
                 place = "" if kind in CLUSTER_SCOPED else namespace_of(resource.inputs)
-                found[kind, place, name] = resource
-        return found
+                objects[kind, place, name] = resource
+        return objects
 
 
 def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
-    """All that an object names. Kueue never admits what names something missing, and tells nobody."""
+    """The references of an object. Kueue never admits a workload that names a missing one, and is silent."""
     yield "metadata.namespace", "Namespace", namespace_of(inputs), True
     for kind, name in zip(("LocalQueue", "WorkloadPriorityClass"), kueue.queue_of(inputs), strict=True):
         if name:
@@ -164,6 +166,6 @@ def _references(inputs: Mapping[str, Any]) -> Iterator[_Reference]:
         yield "spec.resourceGroups", "ResourceFlavor", name, True
     for path, template in pod_templates(inputs):
         for place, key, kind in _NAMED_BY_PODS:
-            for found in at(template, place):
-                for name in texts(found, key) if not is_set(found, "optional") else ():
-                    yield path, kind, name, False
+            for source in at(template, place):
+                if not is_set(source, "optional"):
+                    yield from ((path, kind, name, False) for name in texts(source, key))

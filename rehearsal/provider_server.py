@@ -1,4 +1,4 @@
-"""The provider protocol of the engine, over gRPC: its messages become calls of a fake provider.
+"""The engine's provider protocol over gRPC: the messages become calls of a fake provider.
 
 Source: the protocol's own comments (`pulumi.runtime.proto.provider_pb2_grpc`).
 """
@@ -22,17 +22,20 @@ from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Unready
 from rehearsal.fake_provider import Diff, FakeProvider, Resource
 
-# The engine asks for as many operations at once as the program allows; each has a thread of its own.
+# The engine runs many operations at the same time. Every one has its own thread.
 _THREADS: Final = 64
 _OPTIONS: Final = (("grpc.max_receive_message_length", 400 * 1024 * 1024),)
 
 
 @contextmanager
 def serving(servicers: Mapping[str, provider_pb2_grpc.ResourceProviderServicer]) -> Generator[str]:
-    """Lets providers listen on loopback by their packages' names, each on a port of its own.
+    """Serves providers on loopback, every one on its own port.
+
+    Args:
+        servicers: The providers by their packages' names.
 
     Yields:
-        Where, as `PULUMI_DEBUG_PROVIDERS` has it: `gcp:PORT,kubernetes:PORT`.
+        The value of `PULUMI_DEBUG_PROVIDERS`, such as `gcp:PORT,kubernetes:PORT`.
     """
     servers, addresses = [], []
     for package, servicer in servicers.items():
@@ -53,7 +56,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def __init__(self, provider: FakeProvider) -> None:
         self._provider = provider
-        # By connection: the engine opens one for each provider resource.
+        # By connection: the engine opens one for every provider resource.
         self._configs: dict[str, dict[str, Any]] = {}
 
     def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
@@ -65,7 +68,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Handshake(
         self, request: protocol.ProviderHandshakeRequest, context: Context
     ) -> protocol.ProviderHandshakeResponse:
-        """Secrets stay the engine's business: it keeps them marked and sends plain values."""
+        """Accepts the engine's defaults: it keeps track of secrets itself and sends plain values."""
         return protocol.ProviderHandshakeResponse()
 
     def CheckConfig(self, request: protocol.CheckRequest, context: Context) -> protocol.CheckResponse:
@@ -103,10 +106,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Read(self, request: protocol.ReadRequest, context: Context) -> protocol.ReadResponse:
         with rejecting(context):
-            found = self._provider.read(self._resource(request, context), request.id)
-        if found is None:
+            present = self._provider.read(self._resource(request, context), request.id)
+        if present is None:
             return protocol.ReadResponse()
-        inputs, outputs = map(to_struct, found)
+        inputs, outputs = map(to_struct, present)
         return protocol.ReadResponse(id=request.id, inputs=inputs, properties=outputs)
 
     def Update(self, request: protocol.UpdateRequest, context: Context) -> protocol.UpdateResponse:
@@ -118,12 +121,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Delete(self, request: protocol.DeleteRequest, context: Context) -> Empty:
         resource = self._resource(request, context)
-        with rejecting(context), self._provider.faults.strike(resource.name, "deletion"):
+        with rejecting(context), self._provider.faults.trigger(resource.name, "deletion"):
             self._provider.delete(resource, request.id)
         return Empty()
 
     def Cancel(self, request: Empty, context: Context) -> Empty:
-        """Nothing: the engine says this also when it merely closes one provider resource."""
+        """Does nothing: the engine sends this also when it closes a provider resource."""
         return Empty()
 
     def _resource(self, request: Any, context: Context) -> Resource:
@@ -133,7 +136,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
 
 def from_struct(struct: Struct) -> dict[str, Any]:
-    """A property map as plain Python values; whole numbers become int."""
+    """A property map as plain Python values. Whole numbers become `int`."""
     return json.loads(json_format.MessageToJson(struct), parse_float=_number)
 
 
@@ -165,7 +168,7 @@ def _diff_response(diff: Diff) -> protocol.DiffResponse:
 
 @contextmanager
 def rejecting(context: Context) -> Generator[None]:
-    """Ends the call with the text of an error: the platform's own, when it rejects the operation."""
+    """Turns a RehearsalError into the error of the call, with the same message."""
     try:
         yield
     except Unready as error:

@@ -1,7 +1,7 @@
-"""How long an `up` and a `destroy` take: computed from the plan, so that nobody waits.
+"""Computes from a plan how long `up` and `destroy` take.
 
-An operation starts when what it waits for has ended, and takes the minutes that are known of its type. So the
-result depends on the plan alone, neither on the machine nor on the order in which the engine happens to work.
+An operation starts when everything that it waits for has ended, and takes the minutes of its type. So the
+result depends on the plan alone, and not on the machine or on the engine's order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ from typing import Final
 from cloud.records import minutes
 from engine.plan import Planned
 
-# Packages whose resources take time. The rest is the engine's own: components, and the providers themselves.
+# Packages whose resources take time. Components and providers take none.
 _TIMED: Final = ("gcp:", "kubernetes:", "pulumi-python:")
 _PROVIDERS: Final = "pulumi:providers:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One operation on one resource; it starts and ends so many minutes after the phase began."""
+    """An operation on a resource. Start and end are minutes after the beginning of the phase."""
 
     urn: str
     name: str
@@ -28,7 +28,7 @@ class Step:
 
     @property
     def minutes(self) -> float:
-        """How long it takes."""
+        """Duration in minutes."""
         return self.end - self.start
 
 
@@ -37,9 +37,9 @@ class Phase:
     """An `up` or a `destroy`.
 
     Args:
-        title: How it is shown.
+        title: Its name, for a person.
         steps: Its operations.
-        critical_path: Those that decide how long it takes, one after the other.
+        critical_path: The operations that decide its duration, one after the other.
     """
 
     title: str
@@ -48,86 +48,91 @@ class Phase:
 
     @property
     def minutes(self) -> float:
-        """How long it takes."""
+        """Duration in minutes."""
         return max((step.end for step in self.steps), default=0.0)
 
 
 def phases(resources: Iterable[Planned]) -> list[Phase]:
-    """What a stack goes through from its first `up` to its `destroy`, from its whole plan."""
-    found = {resource.urn: resource for resource in sorted(resources, key=lambda each: each.urn)}
-    return [_up(found), _destroy(found)]
+    """The first `up` and the `destroy` of a stack, computed from its whole plan."""
+    ordered = sorted(resources, key=lambda resource: resource.urn)
+    by_urn = {resource.urn: resource for resource in ordered}
+    return [_up(by_urn), _destroy(by_urn)]
 
 
 def can_fail(resource: Planned) -> bool:
-    """Whether its creation can fail: that of a component, which only groups others, cannot."""
+    """Whether the creation of a resource can fail. A component only groups resources and cannot fail."""
     return resource.type.startswith((*_TIMED, _PROVIDERS))
 
 
-def _up(found: Mapping[str, Planned]) -> Phase:
-    """The creation of everything; on the path each waited longest for the one before it."""
+def _up(resources: Mapping[str, Planned]) -> Phase:
+    """The creation of all resources. On the critical path, a step waits for the step before it."""
 
     @cache
     def step(urn: str) -> Step:
-        resource = found[urn]
-        start = max((step(other).end for other in resource.dependencies if other in found), default=0.0)
+        resource = resources[urn]
+        ends = [step(other).end for other in resource.dependencies if other in resources]
+        start = max(ends, default=0.0)
         end = start + minutes(resource.type, "create", resource.inputs)
         return Step(urn=urn, name=resource.name, start=start, end=end)
 
-    steps = [step(urn) for urn in found]
+    steps = [step(urn) for urn in resources]
     path: list[Step] = []
     last = max(steps, key=_end, default=None)
     while last:
         path.insert(0, last)
-        before = (step(urn) for urn in found[last.urn].dependencies if urn in found)
+        before = [step(urn) for urn in resources[last.urn].dependencies if urn in resources]
         last = max(before, key=_end, default=None)
-    return _phase("up", found, steps, path)
+    return _phase("up", resources, steps, path)
 
 
-def _destroy(found: Mapping[str, Planned]) -> Phase:
-    """The deletion of everything, in waves: none begins before the end of the one before.
+def _destroy(resources: Mapping[str, Planned]) -> Phase:
+    """The deletion of all resources, in waves: a wave begins at the end of the one before.
 
-    The waves are the engine's (`ScheduleDeletes` in pkg/resource/deploy/step_generator.go): the longer the
-    chain of what a resource needs, the earlier it is deleted.
+    The waves are the engine's (`ScheduleDeletes` in pkg/resource/deploy/step_generator.go). A resource with a
+    longer chain of dependencies is deleted in an earlier wave.
     """
 
     @cache
     def depth(urn: str) -> int:
-        return max((depth(other) + 1 for other in _needed(found[urn]) if other in found), default=0)
+        depths = [depth(other) + 1 for other in _needed(resources[urn]) if other in resources]
+        return max(depths, default=0)
 
     steps: list[Step] = []
     path: list[Step] = []
     start = 0.0
-    for wave in sorted(set(map(depth, found)), reverse=True):
-        here = [found[urn] for urn in found if depth(urn) == wave]
-        deleted = [
-            Step(urn=each.urn, name=each.name, start=start, end=start + _deletion(each, found))
-            for each in here
+    for wave in sorted(set(map(depth, resources)), reverse=True):
+        deletions = [
+            Step(urn=urn, name=resource.name, start=start, end=start + _deletion(resource, resources))
+            for urn, resource in resources.items()
+            if depth(urn) == wave
         ]
-        longest = max(deleted, key=_end)
-        steps += deleted
+        longest = max(deletions, key=_end)
+        steps += deletions
         path.append(longest)
         start = longest.end
-    return _phase("destroy", found, steps, path)
+    return _phase("destroy", resources, steps, path)
 
 
-def _phase(title: str, found: Mapping[str, Planned], steps: Iterable[Step], path: Iterable[Step]) -> Phase:
-    """A phase without the engine's own operations."""
-    shown = [step for step in steps if found[step.urn].type.startswith(_TIMED)]
-    return Phase(title=title, steps=shown, critical_path=[step for step in path if step.minutes])
+def _phase(
+    title: str, resources: Mapping[str, Planned], steps: Iterable[Step], path: Iterable[Step]
+) -> Phase:
+    """A phase without the operations that take no time."""
+    timed = [step for step in steps if resources[step.urn].type.startswith(_TIMED)]
+    return Phase(title=title, steps=timed, critical_path=[step for step in path if step.minutes])
 
 
 def _needed(resource: Planned) -> set[str]:
-    """URNs of what must outlive a resource."""
+    """URNs of the resources that are deleted after a resource."""
     return {*resource.dependencies, resource.parent, resource.options.get("deletedWith", "")}
 
 
-def _deletion(resource: Planned, found: Mapping[str, Planned]) -> float:
-    """What is `deleted_with` another resource is gone with that; nobody asks for its deletion."""
-    if resource.options.get("deletedWith") in found:
+def _deletion(resource: Planned, resources: Mapping[str, Planned]) -> float:
+    """Minutes of a deletion. A resource that is `deleted_with` another one takes none."""
+    if resource.options.get("deletedWith") in resources:
         return 0.0
     return minutes(resource.type, "delete", resource.inputs)
 
 
 def _end(step: Step) -> tuple[float, str]:
-    """The later of two; of two at once always the same one."""
+    """A key to sort steps by their ends, and then by URN, so that the order is always the same."""
     return step.end, step.urn

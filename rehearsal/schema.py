@@ -1,10 +1,10 @@
-"""What the SDK's own classes say about the inputs of a resource: which there are, their types.
+"""Checks inputs against the SDK's own classes, which declare the inputs of every resource type.
 
-The engine passes on whatever the program sends: a dictionary key that no class declares reaches the
-provider, which rejects it. The declared names and types are read from the `*Args` classes of the
-SDK, so the fake provider and the program agree on one version of the schema. What a text may be is read from
-their documentation, as far as that is made from the same description of the API as the provider's own check.
-A text with a number in it is no number here, although the real provider reads it as one.
+The engine does not check the keys of a dictionary, and the real provider rejects an undeclared one. Names and
+types come from the `*Args` classes of the SDK, so the fake provider and the program have one version of the
+schema. The values that a text may have come from the documentation of these classes. It is made from the same
+description of the API as the provider's own check. A number in quotes is rejected here, although the real
+provider accepts it.
 """
 
 import difflib
@@ -30,7 +30,7 @@ _SCALARS: Final[Mapping[type, str]] = {
     str: "a text",
 }
 _CHOICES: Final = re.compile(r"Possible values are:((?:\s*`[A-Z0-9_]+`,?)+)")
-# Ends of names of what is counted or measured.
+# Ends of the names of properties that are counted or measured.
 _NEVER_NEGATIVE: Final = ("Count", "Gb", "Seconds", "Surge", "Unavailable")
 
 
@@ -50,11 +50,11 @@ def _class(type_token: str, ending: str) -> Any:
 
 
 def stays(type_token: str, path: str, news: Mapping[str, Any]) -> bool:
-    """Whether an input that the program no longer states stays as it is; False for inputs in a block.
+    """Whether an input keeps its value if the program no longer sets it. False for inputs in a block.
 
-    The provider knows its value without the program: in its schema the input is optional and computed. Then
-    the arguments may leave it out, and the resource's output of that name is never missing. The SDK's types
-    of blocks do not say so: see `Record.kept`.
+    In the provider's schema such an input is optional and computed: the arguments may leave it out, and the
+    resource always has an output of that name. The SDK's types of blocks do not show this, so `Record.kept`
+    lists their inputs.
     """
     return path in _computed(type_token) and news.get(path) is None
 
@@ -78,7 +78,7 @@ def _is_never_missing(output: property | None) -> bool:
 
 
 def undeclared(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems of the inputs with the resource's declared properties, at any depth."""
+    """Problems of inputs that their class does not declare, or declares otherwise, at any depth."""
     cls = args_class(type_token)
     if cls is None:
         yield "", f"the SDK has no resource of type {type_token}"
@@ -129,36 +129,40 @@ def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]
 
 
 def _scalar_problems(kind: type, value: Any, path: str) -> Iterator[Problem]:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number if kind in (int, float) else not isinstance(value, kind):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    has_kind = is_number if kind in (int, float) else isinstance(value, kind)
+    if not has_kind:
         yield path, f"expected {_SCALARS[kind]}, got {value!r}"
-    elif number and value < 0 and path.endswith(_NEVER_NEGATIVE):
+    elif is_number and value < 0 and path.endswith(_NEVER_NEGATIVE):
         yield path, f"{value} is negative"
 
 
 def _shape(annotation: Any) -> tuple[str, Any]:
-    """Whether an annotation is an `object`, a `list`, a free-form `map` or one value, and of which type.
+    """The shape of an annotation: `object`, `list`, `map` of free form, `scalar` or `any`.
 
     Returns:
-        The word, and the object's class, the type of what is in it, or the type of the one value, if known.
+        The shape, and the object's class, the type of the items, or the type of the scalar if it is known.
     """
     origin = typing.get_origin(annotation)
+    if annotation is Any:
+        return "any", None
     if origin is None:
-        is_object = isinstance(annotation, type) and _types.is_input_type(annotation)
-        kind = annotation if annotation in _SCALARS else None
-        return ("object", annotation) if is_object else ("any" if annotation is Any else "scalar", kind)
+        if isinstance(annotation, type) and _types.is_input_type(annotation):
+            return "object", annotation
+        return "scalar", annotation if annotation in _SCALARS else None
     if origin in (list, Sequence):
         return "list", typing.get_args(annotation)[0]
     if origin in (dict, Mapping):
         return "map", typing.get_args(annotation)[1]
     shapes = [_shape(member) for member in typing.get_args(annotation)]
-    whole = (found for found in shapes if found[0] in ("object", "list", "map"))
-    return next(whole, next((found for found in shapes if found[1]), ("scalar", None)))
+    containers = [shape for shape in shapes if shape[0] in ("object", "list", "map")]
+    known = [shape for shape in shapes if shape[1]]
+    return [*containers, *known, ("scalar", None)][0]
 
 
 @cache
 def _choices(cls: type, name: str) -> tuple[str, ...]:
-    """The texts that a property may be; none where its documentation lists them in other words, or not."""
+    """The values that a text property may have. None if its documentation does not list them as expected."""
     names = {theirs: ours for ours, theirs in _types.input_type_py_to_pulumi_names(cls).items()}
     match = _CHOICES.search(getattr(cls, names[name]).__doc__ or "")
     return tuple(re.findall("`(.+?)`", match[1])) if match else ()
@@ -173,5 +177,6 @@ def _declared(cls: type) -> dict[str, Any]:
 def _required(cls: type) -> tuple[str, ...]:
     names = _types.input_type_py_to_pulumi_names(cls)
     parameters = inspect.signature(cls.__init__).parameters.values()
-    required = (each.name for each in parameters if each.default is inspect.Parameter.empty)
+    is_empty = inspect.Parameter.empty
+    required = [parameter.name for parameter in parameters if parameter.default is is_empty]
     return tuple(names[name] for name in required if name in names)

@@ -1,4 +1,4 @@
-"""One rehearsal: the unchanged program on the real engine, over a fake cloud of its own."""
+"""A rehearsal: the unchanged program on the real engine, with its own fake cloud."""
 
 import json
 import os
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
     from rehearsal.live_cluster import LiveCluster
 
-# Operations at once; the engine's default depends on the machine's cores.
+# Operations at the same time. The engine's default depends on the machine's cores.
 _PARALLEL: Final = 64
 
 
 class Rehearsal:
-    """A stack in a temporary directory and a fake cloud, for as long as the context.
+    """A stack in a temporary directory and a fake cloud. The object is a context.
 
     Args:
-        stack: Name of the stack; its stack file is copied.
-        overrides: Configuration values over the stack file's, `{"capacity.type": "spot"}`.
-        program: Program to run; by default the project's own `__main__.py`.
-        progress: Told every line that the engine prints.
-        events: Told every event of the operations that change something; of previews none.
-        log: Told what takes long, such as building the engine.
-        plane: A running control plane for the stack's Kubernetes objects; without one the fake provider keeps
-            them to itself.
-        checkout: Where the program and its stack files are.
+        stack: Name of the stack. Its stack file is copied.
+        overrides: Configuration values in place of the stack file's, such as `{"capacity.type": "spot"}`.
+        program: Program to run, by default the project's own `__main__.py`.
+        progress: Receives every line that the engine prints.
+        events: Receives every event of an `up`, a `refresh` or a `destroy`, and none of a preview.
+        log: Receives a line before a step that takes long, such as building the engine.
+        plane: A running control plane for the stack's Kubernetes objects. Without one, the fake provider
+            keeps them in memory.
+        checkout: Folder of the program and its stack files.
 
     Attributes:
-        configuration: What the stack file was filled in with.
-        cloud: What exists.
-        builds: Where the program's image builds go.
-        runs: Where the program's executions of Cloud Run jobs go.
-        cluster: The stack's cluster on the control plane, None without one.
-        faults: Operations that are to fail.
+        configuration: The complete configuration of the stack.
+        cloud: The fake cloud.
+        builds: The fake Cloud Build, which builds the program's images.
+        runs: The fake Cloud Run, which runs the executions of the program's jobs.
+        cluster: The stack's cluster on the control plane, None without a control plane.
+        faults: Operations that fail on purpose.
         backend: Folder of the engine's backend.
-        last: What the latest operation did, also when it failed.
+        last: The result of the latest operation, also if it failed.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Rehearsal:
         if program is None:
             project.require_stack(stack, checkout)
         self.stack = stack
-        # A test's own program, and one from before, need not wait for what is not there yet.
+        # A test's own program, and an old one, may not retry a first call that is refused.
         self.cloud = FakeCloud(is_slow=program is None and checkout == project.ROOT)
         self._checkout = checkout
         self._overrides = overrides or {}
@@ -98,9 +98,9 @@ class Rehearsal:
         self.last = Result()
 
     def __enter__(self) -> Self:
-        """Starts the fake servers and makes an empty stack."""
+        """Starts the fake servers and creates an empty stack."""
         engine = lookup.find(self._log)
-        # The program runs in this process: it need not pause before it tries something again.
+        # The program runs in this process, and does not pause before a retry.
         os.environ["REHEARSAL_PAUSE_S"] = "0"
         with ExitStack() as started:
             started.enter_context(silence())
@@ -131,34 +131,34 @@ class Rehearsal:
         self._started.close()
 
     def configure(self, overrides: Mapping[str, str]) -> None:
-        """Replaces the overrides; the next operation runs with the new configuration."""
+        """Replaces the overrides. The next operation has the new configuration."""
         self._overrides = overrides
         self.configuration = configuration(self.stack, overrides, self._checkout)
         self._workspace.configure(self.configuration)
 
     def move(self, checkout: Path) -> None:
-        """The next operation runs the program of another checkout, with its stack file."""
+        """Makes the next operations run the program of another checkout, with its stack file."""
         self._checkout = checkout
         self._workspace.use(checkout)
         self.configure(self._overrides)
 
     def preview(self) -> Plan:
-        """What `up` would do.
+        """The plan of the next `up`.
 
         Raises:
-            RehearsalError: With the engine's message, or why a first plan would work by luck or not at all.
+            RehearsalError: With the engine's message, or with the problems of a stack's first plan.
         """
-        found = plan.read(self._run(self._stack.preview, json=True).stdout)
-        wrong = [] if self.cloud.items else plan_checks.problems(found)
-        if wrong:
-            raise RehearsalError("\n".join(wrong))
-        return found
+        planned = plan.read(self._run(self._stack.preview, json=True).stdout)
+        problems = [] if self.cloud.items else plan_checks.problems(planned)
+        if problems:
+            raise RehearsalError("\n".join(problems))
+        return planned
 
     def up(self, **options: Any) -> Result:
-        """Makes the stack as the program says.
+        """Creates or changes the stack as the program declares it.
 
         Args:
-            options: As of the Automation API's `Stack.up`, such as `replace=[URN]`.
+            options: Options of the Automation API's `Stack.up`, such as `replace=[URN]`.
 
         Raises:
             RehearsalError: With the engine's message.
@@ -166,16 +166,16 @@ class Rehearsal:
         return self._operate(self._stack.up, **options)
 
     def refresh(self) -> Result:
-        """Reads what exists into the state; its result's `changed` is the drift."""
+        """Reads what exists into the state. `changed` of the result counts the resources that differ."""
         return self._operate(self._stack.refresh)
 
     def destroy(self, **options: Any) -> Result:
-        """Deletes everything in the stack, after the preview that `pulumi destroy` begins with too.
+        """Previews the destruction, as `pulumi destroy` does, and deletes everything in the stack.
 
         The preview rejects protected resources before anything is deleted.
 
         Args:
-            options: As of the Automation API's `Stack.destroy`, such as `exclude_protected=True`.
+            options: Options of the Automation API's `Stack.destroy`, such as `exclude_protected=True`.
         """
         self._run(self._stack.destroy, preview_only=True, **options)
         destroyed = self._operate(self._stack.destroy, **options)
@@ -184,18 +184,18 @@ class Rehearsal:
         return destroyed
 
     def state(self) -> dict[str, Any]:
-        """The stack's exported state; secrets stay encrypted in it."""
-        # Not `export_stack`, which asks the engine for the secrets in plain text.
+        """The stack's exported state, with encrypted secrets."""
+        # `export_stack` would ask the engine for the secrets in plain text.
         return json.loads(self.engine(["stack", "export"]))
 
     def engine(self, arguments: list[str]) -> str:
-        """Runs the engine's command on the stack and returns what it prints."""
+        """Runs a command of the engine on the stack and returns its output."""
         return self._workspace.run(arguments)
 
     def _kubernetes(self) -> FakeProvider:
         if self._plane is None:
             return FakeKubernetes(self.cloud, self.faults)
-        # Imported where it is needed: most rehearsals do without.
+        # Most rehearsals do not need these modules.
         from rehearsal.applied_objects import ApplyingKubernetes
         from rehearsal.live_cluster import LiveCluster
 
@@ -224,11 +224,11 @@ class Rehearsal:
             with checkouts.using(self._checkout):
                 return operation(parallel=_PARALLEL, on_event=on_event, **options)
         except automation.CommandError as error:
-            # What the engine printed as errors, without the SDK's frame around it.
+            # The engine's errors, without the text that the SDK adds.
             raise RehearsalError(result.message or str(error).partition("stderr:")[2].strip()) from None
 
     def _run_main(self) -> None:
-        """The project's program, as `pulumi up` runs it; of credentials it asks only that there are some."""
+        """Runs the project's program as `pulumi up` does. The program only asks whether credentials exist."""
         own = os.environ.get(TOKEN_VARIABLE)
         os.environ[TOKEN_VARIABLE] = "of-a-rehearsal"
         try:

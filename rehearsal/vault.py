@@ -1,4 +1,4 @@
-"""Plays HashiCorp Vault's transit engine, which keeps the key of a stack's secrets."""
+"""Imitates HashiCorp Vault's transit engine, which keeps the key of a stack's secrets."""
 
 import json
 from base64 import b64encode
@@ -6,12 +6,12 @@ from typing import Final
 
 from rehearsal.loopback import LoopbackServer, Request
 
-# The key that every rehearsal's stack file has, as the engine writes it there: encrypted by `Vault`.
+# The key in the stack file of every rehearsal. The engine writes it there, encrypted by `Vault`.
 KEY: Final = b64encode(b64encode(bytes(32))).decode()
 
 
 class Vault(LoopbackServer):
-    """Keeps nothing secret: what it encrypts stays as it is, as a rehearsal's secrets are nobody's.
+    """Encrypts nothing: an encrypted text is the text itself. A rehearsal's secrets are made up.
 
     https://developer.hashicorp.com/vault/api-docs/secret/transit#encrypt-data
     """
@@ -19,7 +19,7 @@ class Vault(LoopbackServer):
     provider = "hashivault://rehearsal"
 
     def serve(self, request: Request) -> None:
-        """Answers both requests, to encrypt and to decrypt."""
-        given = json.loads(request.body())
-        text = given.get("plaintext") or given["ciphertext"]
+        """Answers a request to encrypt or to decrypt."""
+        message = json.loads(request.body())
+        text = message.get("plaintext") or message["ciphertext"]
         request.answer_json(200, {"data": {"ciphertext": text, "plaintext": text}})

@@ -1,4 +1,4 @@
-"""The temporary directory in which the engine finds the project, the stack and its plugins."""
+"""The temporary directory with the project, the stack and the engine's home."""
 
 import os
 import shutil
@@ -18,17 +18,17 @@ from engine.lock import held
 from engine.project import PROJECT_FILE
 from rehearsal.vault import KEY, Vault
 
-# What the program writes for the engine, in the folder that it runs in.
+# The folder in which the program writes files for the engine, in its working directory.
 _WRITTEN: Final = ".build"
 _FOLDERS: Final = "llm-stacks-rehearsal-"
 
 
 @contextmanager
 def folder_of_its_own(name: str) -> Generator[Path]:
-    """A temporary folder, held until it goes. What killed rehearsals left, held by nobody, goes first."""
+    """A temporary folder, held until the end of the context. Deletes what killed rehearsals have left."""
     home = Path(tempfile.gettempdir())
     with ExitStack() as started:
-        with held(home, lambda: None):  # nobody else sweeps between the next two lines and the last
+        with held(home, lambda: None):  # no other process deletes the new folder before it is held
             for left in home.glob(f"{_FOLDERS}*"):
                 with suppress(OSError), held(left, _in_use):
                     _end_processes(left)
@@ -40,7 +40,7 @@ def folder_of_its_own(name: str) -> Generator[Path]:
 
 
 def _end_processes(folder: Path) -> None:
-    """Ends those whose ids are written down in a folder, as far as they are still those that name it."""
+    """Ends the processes whose ids are in a folder's files, if their command lines name the folder."""
     for file in folder.rglob("*.pid"):
         with suppress(OSError, ValueError):
             if str(folder) in Path(f"/proc/{int(file.read_text())}/cmdline").read_text():
@@ -55,19 +55,20 @@ class Workspace(automation.LocalWorkspace):
     """A project with one stack.
 
     Args:
-        directory: Where to put it; exists and is empty.
+        directory: An empty folder for it.
         name: Name of the stack.
         engine: The engine.
-        program: What the engine runs.
-        vault: What keeps the key of its secrets. A passphrase costs each process of the engine a quarter of
-            a second.
+        program: The program that the engine runs.
+        vault: The server with the key of the stack's secrets. A passphrase would cost every process of the
+            engine a quarter of a second.
 
     Attributes:
         backend: Folder of the engine's backend.
         environment: Variables for the engine on top of this process's own.
     """
 
-    # A process encrypts a secret once, as the engine gives another text each time. All have the same key.
+    # This process encrypts a secret once, as the engine returns another text every time. All stacks have one
+    # key.
     _encrypted: ClassVar[dict[tuple[str, str], Any]] = {}
     # The files of empty states by project and stack. The engine creates a stack once in a process.
     _empty_states: ClassVar[dict[tuple[str, str], dict[Path, bytes]]] = {}
@@ -77,10 +78,10 @@ class Workspace(automation.LocalWorkspace):
     ) -> None:
         self.backend = directory / "state"
         self.backend.mkdir()
-        # The engine logs what it does, encrypted, which is half of its work; it does without where it cannot.
+        # The engine writes an encrypted log, which is half of its work. Without the folder it writes none.
         (home := directory / "home").mkdir()
         (home / "logs").touch()
-        # Program and engine take a relative path from where each runs; under `pulumi up` that is one place.
+        # Program and engine have different working directories here, and one under `pulumi up`.
         (directory / _WRITTEN).symlink_to(Path.cwd() / _WRITTEN, target_is_directory=True)
         self.environment = {
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
@@ -88,10 +89,10 @@ class Workspace(automation.LocalWorkspace):
             "VAULT_SERVER_URL": vault.address,
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
-            # The state is written once, when an operation ends: after each step is half of the work.
+            # The engine writes the state once, at the end. Once a step would be half of the work.
             "PULUMI_EXPERIMENTAL": "true",
             "PULUMI_SKIP_CHECKPOINTS": os.environ.get("PULUMI_SKIP_CHECKPOINTS", "true"),
-            # The engine lives for seconds: collecting its garbage is a sixth of its work.
+            # The engine runs for seconds. Garbage collection would be a sixth of its work.
             "GOGC": "off",
             "GOMEMLIMIT": "1GiB",
         }
@@ -108,11 +109,11 @@ class Workspace(automation.LocalWorkspace):
         )
 
     def use(self, checkout: Path) -> None:
-        """Takes the project's file from a checkout."""
+        """Copies the project file of a checkout."""
         shutil.copyfile(checkout / PROJECT_FILE.name, self._file.with_name(PROJECT_FILE.name))
 
     def create_stack(self, stack_name: str) -> None:
-        """Creates the stack without resources; copies its state if this process has created it before."""
+        """Creates the stack without resources, or copies the state if this process has created it before."""
         key = (self.project_settings().name, stack_name)
         if key in self._empty_states:
             for path, content in self._empty_states[key].items():
@@ -124,18 +125,18 @@ class Workspace(automation.LocalWorkspace):
             self._empty_states[key] = {file.relative_to(self.backend): file.read_bytes() for file in files}
 
     def configure(self, configuration: Configuration) -> None:
-        """Writes the stack file; the stack must be there, as its key encrypts the secrets."""
+        """Writes the stack file. The stack must exist, because its key encrypts the secrets."""
         written: dict[str, Any] = yaml.safe_load(self._file.read_text())
         secrets = configuration.secret.items()
         known = {key: self._encrypted[key, text] for key, text in secrets if (key, text) in self._encrypted}
         self._file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
         for key, text in secrets:
             if key not in known:
-                # Through the standard input: arguments are open to every process.
+                # The secret is standard input: every process can read arguments.
                 self.run(["config", "set", "--secret", key], text)
                 self._encrypted[key, text] = yaml.safe_load(self._file.read_text())["config"][key]
 
     def run(self, arguments: list[str], text: str = "") -> str:
-        """Runs the engine's command on the stack; as `Engine.output`."""
+        """Runs a command of the engine on the stack and returns its output."""
         command = [*arguments, "--stack", self._name]
         return self._engine.output(command, self._file.parent, self.environment, text)

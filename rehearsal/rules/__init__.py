@@ -1,4 +1,4 @@
-"""What the platforms reject although the SDK and the engine let it through."""
+"""Rules of the platforms that neither the SDK nor the engine checks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from rehearsal.rules import kinds
 
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything wrong with the inputs of a resource, as far as they are known."""
+    """The problems of a resource's inputs, as far as they are known."""
     if type_token.startswith("kubernetes:"):
         yield from kinds.problems(type_token, inputs)
         return

@@ -1,7 +1,7 @@
 """Rules of Kubernetes objects: the published schemas, and the API server's rules for names.
 
-The schemas are those of the package kubernetes-validate (made from the Kubernetes API description),
-in their strict form, which rejects unknown fields.
+The schemas come from the package kubernetes-validate, which makes them from the Kubernetes API description.
+Their strict form rejects unknown fields.
 """
 
 import re
@@ -50,7 +50,7 @@ _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything wrong with an object."""
+    """The problems of an object."""
     if type_token == RELEASE:
         yield from schema.undeclared(type_token, inputs)
         return
@@ -74,7 +74,7 @@ def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def pod_templates(inputs: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The pods that an object makes, by where it describes them; a Pod describes itself."""
+    """The pod templates of an object with their paths. A Pod is its own template."""
     if inputs.get("kind") == "Pod":
         yield "", inputs
     for path in _POD_TEMPLATES.get(str(inputs.get("kind")), ()):
@@ -106,9 +106,9 @@ def _schema_problems(version: str, kind: str, value: Mapping[str, Any], base: st
         yield base, f"Kubernetes {KUBERNETES} has no {kind} in {version}"
         return
     stated = {key: item for key, item in value.items() if item is not None}
-    for error in sorted(validator.iter_errors(stated), key=lambda found: found.json_path):
+    for error in sorted(validator.iter_errors(stated), key=lambda problem: problem.json_path):
         cause = best_match([error])
-        # What is not known or not shown always fits.
+        # A value that is unknown or secret always fits.
         if cause and not is_unknown(cause.instance) and cause.instance != SECRET:
             inner = cause.json_path.removeprefix("$").removeprefix(".")
             inner = inner.removeprefix("template.") if base else inner
@@ -117,11 +117,11 @@ def _schema_problems(version: str, kind: str, value: Mapping[str, Any], base: st
 
 @cache
 def _validator(version: str, kind: str) -> Validator:
-    """As `kubernetes_validate.validate(strict=True)` makes it, which reads the schemas each time."""
+    """The validator of `kubernetes_validate.validate(strict=True)`, which reads the schemas every time."""
     directory = f"kubernetes-json-schema/v{KUBERNETES}-local-strict"
     group = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", version)
-    found = utils.schema_contents(f"{directory}/{kind.lower()}-{group}.json", KUBERNETES)
-    return Draft202012Validator(found, registry=_definitions(directory))
+    contents = utils.schema_contents(f"{directory}/{kind.lower()}-{group}.json", KUBERNETES)
+    return Draft202012Validator(contents, registry=_definitions(directory))
 
 
 @cache

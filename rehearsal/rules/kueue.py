@@ -1,4 +1,4 @@
-"""What workloads say to Kueue. What its own objects may say its definitions and webhooks judge."""
+"""Labels of workloads for Kueue. Kueue's definitions and webhooks check its own objects."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,7 +1,7 @@
-"""Pod Security Admission: what a namespace's `enforce` level lets in.
+"""Pod Security Admission: the pods that a namespace's `enforce` level admits.
 
-The API server rejects the pods, not the objects that make them, so a Job or a RayCluster that
-violates the level is accepted and then never gets a pod. The rehearsal says so at once.
+The API server rejects the pods and not the objects that create them. So it accepts a Job or a RayCluster that
+violates the level, and the object never gets a pod. The rehearsal rejects the object at once.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
 """
 
@@ -21,17 +21,20 @@ _SECCOMP: Final = ("RuntimeDefault", "Localhost")
 
 
 def level_of(namespace: Mapping[str, Any]) -> str:
-    """The level that a Namespace object enforces; `privileged` allows everything."""
+    """The level that a Namespace object enforces. `privileged` allows everything."""
     labels = next(objects(namespace, "metadata.labels"), {})
     return str(labels.get(LEVEL, "privileged"))
 
 
 def problems(level: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """Why pods of an object would be rejected in a namespace of that level."""
+    """The reasons for which a namespace with that level would reject pods of an object."""
     if level not in ("baseline", "restricted"):
         return
     for path, template in pod_templates(inputs):
-        for reason in (*_baseline(template), *(_restricted(template) if level == "restricted" else ())):
+        reasons = [*_baseline(template)]
+        if level == "restricted":
+            reasons += _restricted(template)
+        for reason in reasons:
             yield path, f"violates PodSecurity {level}: {reason}"
     mode = next(at(inputs, "spec.submissionMode"), "K8sJobMode")
     submits = inputs.get("kind") == "RayJob" and mode == "K8sJobMode"

@@ -1,4 +1,4 @@
-"""What pods ask of GKE. Of all else the API server says what is wrong: `make rehearse-cluster`."""
+"""GKE's rules for pods. The API server checks all others: `make rehearse-cluster`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -11,18 +11,18 @@ GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"
 
 
 def tpu_selector(template: Mapping[str, Any]) -> dict[str, str]:
-    """What a pod of the template selects among nodes with TPU chips."""
+    """The labels of nodes with TPU chips that a pod of the template selects."""
     selector = next(objects(template, "spec.nodeSelector"), {})
     return {label: str(selector[label]) for label in (TPU_LABEL, TOPOLOGY_LABEL) if label in selector}
 
 
 def mounts_buckets(template: Mapping[str, Any]) -> bool:
-    """Whether a pod of the template has a volume that is a bucket."""
+    """Whether a pod of the template mounts a bucket."""
     return GCS_FUSE in texts(template, "spec.volumes[].csi.driver")
 
 
 def problems(path: str, template: Mapping[str, Any]) -> Iterator[Problem]:
-    """The driver's webhook adds its sidecar to pods with the annotation; others never get their volume.
+    """A problem if a pod mounts a bucket without the annotation that makes GKE add the driver's sidecar.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-setup
     """

@@ -1,6 +1,7 @@
-"""Names and slices of KubeRay's objects, which it and GKE's webhooks judge after they were accepted.
+"""Rules for the names and slices of KubeRay's objects.
 
-Their fields the API server judges, by KubeRay's own definitions. Sources: KubeRay's validation
+The API server accepts the objects, and KubeRay or GKE's webhooks reject them later. The API server checks the
+fields by KubeRay's own definitions. Sources: KubeRay's validation
 (ray-operator/controllers/ray/utils/validation.go) and its issue 4516.
 """
 
@@ -18,7 +19,7 @@ from cloud.rules import RFC1035, RFC1035_RULE
 from rehearsal.rules import pods
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}
-# So that CLUSTER-headless has no more than the 50 characters to which GKE's webhook shortens it.
+# With slices the name is shorter: GKE's webhook shortens CLUSTER-headless to 50 characters.
 _LESS_OF_SLICES: Final = 12
 POD_TEMPLATES: Final = {
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"),
@@ -31,7 +32,7 @@ POD_TEMPLATES: Final = {
 
 
 def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with the names and slices of a RayCluster or RayJob."""
+    """The problems of the names and slices of a RayCluster or RayJob."""
     kind = str(inputs["kind"])
     if kind not in _LONGEST or is_unknown(inputs.get("spec")):
         return
@@ -44,7 +45,9 @@ def problems(inputs: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Problem]:
     hosts = numbers(inputs, f"{cluster}.workerGroupSpecs[].numOfHosts")
-    longest = _LONGEST[kind] - _LESS_OF_SLICES * any(each > 1 for each in hosts)
+    longest = _LONGEST[kind]
+    if any(number > 1 for number in hosts):
+        longest -= _LESS_OF_SLICES
     for name in texts(inputs, "metadata.name"):
         if not re.fullmatch(RFC1035 % (longest - 2), name):
             reason = f"{name!r} is not a valid name of a {kind}: {RFC1035_RULE % longest}"
@@ -52,10 +55,10 @@ def _named(inputs: Mapping[str, Any], kind: str, cluster: str) -> Iterator[Probl
 
 
 def _quantities(node: Any, path: str) -> Iterator[Problem]:
-    """Quantities that KubeRay's operator writes back in another spelling: a change in every `refresh`.
+    """Quantities that KubeRay's operator writes back in another spelling, which every `refresh` reports.
 
-    The API server keeps the fields of a custom resource as they were sent; the operator reads them into Go's
-    types and writes the whole object when it adds its finalizer.
+    The API server keeps the fields of a custom resource as they were sent. The operator reads them into Go's
+    types, and writes the whole object when it adds its finalizer.
     """
     if isinstance(node, list):
         for entry in node:
@@ -76,12 +79,13 @@ def _spelt_otherwise(node: Any, path: str) -> Iterator[Problem]:
 
 
 def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
-    """A worker group with TPU chips has as many hosts as make up its topology.
+    """A problem if a worker group with TPU chips has not as many hosts as its topology.
 
     Source: the webhook of GKE's Ray operator (ai-on-gke/kuberay-tpu-webhook, README).
     """
     template = next(objects(group, "template"), {})
-    chips, topology = chips_of(template), pods.tpu_selector(template).get(TOPOLOGY_LABEL, "")
+    chips = chips_of(template)
+    topology = pods.tpu_selector(template).get(TOPOLOGY_LABEL, "")
     if not chips or is_unknown(topology):
         return
     if not topology:
@@ -90,7 +94,8 @@ def _slice(group: Mapping[str, Any]) -> Iterator[Problem]:
     if not re.fullmatch(r"\d+(x\d+)*", topology):
         yield "spec.workerGroupSpecs", f"{topology!r} is no topology such as 4x4"
         return
-    hosts, stated = max(prod(map(int, topology.split("x"))) // chips, 1), group.get("numOfHosts", 1)
+    hosts = max(prod(map(int, topology.split("x"))) // chips, 1)
+    stated = group.get("numOfHosts", 1)
     if isinstance(stated, int) and stated != hosts:
         reason = f"numOfHosts {stated}, but a {topology} slice has {hosts} hosts with {chips} chips: "
         yield (

@@ -114,7 +114,7 @@ def test_what_does_not_pass_is_told_at_once_with_its_remedy(
     rehearsal.faults.add(["network"], f"googleapi: {message}", times=2)
     with pytest.raises(RehearsalError, match=f"network: .*{message}"):
         rehearsal.up()
-    assert rehearsal.faults.waiting == {"network"}
+    assert rehearsal.faults.pending == {"network"}
     assert any(f"network: {remedy}" in line for line in said)
 
 
@@ -122,7 +122,7 @@ def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Reh
     rehearsal.faults.add(["namespace"], NO_WEBHOOK, times=99)
     with pytest.raises(RehearsalError, match=r"namespace: .*failed calling webhook"):
         rehearsal.up()
-    assert rehearsal.faults.waiting == {"namespace"}
+    assert rehearsal.faults.pending == {"namespace"}
 
 
 def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, said: list[str]) -> None:

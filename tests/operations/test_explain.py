@@ -26,7 +26,7 @@ def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         lines.clear()
         for name, text in (("network", IN_USE), ("cluster", SLOW), ("bucket", "gone fishing")):
             rehearsal.faults.add([name], text, at="deletion")
-        while rehearsal.faults.waiting:
+        while rehearsal.faults.pending:
             with pytest.raises(RehearsalError):
                 rehearsal.destroy()
     file = tmp_path / "destroy.log"

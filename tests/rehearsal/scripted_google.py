@@ -119,7 +119,7 @@ class ScriptedCloudBuild(Failing, CloudBuildServer):
         return {"builds": [build for build in self.builds if tag in build.get("tags", ())]}
 
     def _cancel(self, call: Call, _body: Any) -> dict[str, Any]:
-        build = self.found(call)
+        build = self.build_of(call)
         with self._lock:
             if build["status"] not in RUNNING:
                 raise Failure(code=400, status="FAILED_PRECONDITION", message="the build is not active")

@@ -13,7 +13,7 @@ import pytest
 from engine.plan import Planned
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
-from rehearsal.fake_provider import spoil
+from rehearsal.fake_provider import change_by_hand
 from rehearsal.faults import KINDS, PARTIAL, Operation, kinds_of
 from rehearsal.session import Rehearsal
 from tests import plans
@@ -40,7 +40,7 @@ def resources(stack: str) -> list[Planned]:
 def is_updatable(resource: Planned) -> bool:
     """Whether an `up` updates the resource after somebody has changed it by hand."""
     is_dynamic = resource.type.startswith("pulumi-python:")
-    return not is_dynamic and spoil(Item(resource.type, "", resource.name, resource.inputs, {}))
+    return not is_dynamic and change_by_hand(Item(resource.type, "", resource.name, resource.inputs, {}))
 
 
 @cache
@@ -87,7 +87,7 @@ def test_the_next_up_or_destroy_repairs_every_failure(
         add_faults(rehearsal, faults, "update")
         for item in rehearsal.cloud.items:
             if (stack, item.name, "update") in faults:
-                spoil(item)
+                change_by_hand(item)
         rehearsal.refresh()
         repeat_until_it_succeeds(rehearsal, rehearsal.up)
         assert rehearsal.preview().changed == 0
@@ -110,19 +110,19 @@ def repeat_until_it_succeeds(rehearsal: Rehearsal, operation: Callable[[], objec
     message = run(rehearsal, operation)
     while message:
         message = run(rehearsal, operation)
-    assert not rehearsal.faults.waiting
+    assert not rehearsal.faults.pending
 
 
 def run(rehearsal: Rehearsal, operation: Callable[[], object]) -> str:
     """The message of an operation that fails. It names every resource that failed, with the reason."""
-    before = len(rehearsal.faults.struck)
+    before = len(rehearsal.faults.triggered)
     try:
         operation()
     except RehearsalError as error:
         message = str(error)
     else:
         return ""
-    failures = rehearsal.faults.struck[before:]
+    failures = rehearsal.faults.triggered[before:]
     for name, reason in failures:
         # The lines of a message begin with a blank, except the first.
         assert re.search(rf"{name}: (.|\n\s)*{re.escape(reason)}", message)
@@ -201,7 +201,7 @@ def test_after_a_failure(case: Case) -> None:
         rehearsal.faults.add([case.resource], case.reason, kind=case.kind)
         with pytest.raises(RehearsalError, match=re.escape(case.reason) or case.resource):
             rehearsal.up()
-        assert not rehearsal.faults.waiting
+        assert not rehearsal.faults.pending
         if case.goes_on:
             created = ids(rehearsal, case.resource)
             rehearsal.up()
