@@ -37,7 +37,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
-        prog="python -m operations", description="Looks after a stack before and after `pulumi up`."
+        prog="python -m operations", description="Commands for a stack before and after `pulumi up`."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     names = words[:1] if words and words[0] in COMMANDS else COMMANDS

@@ -45,6 +45,6 @@ def counted_here(error: CallError, project: str) -> str:
     """The remedy: let the calls count for the stack's project, or enable the API in the other project."""
     enable = f"gcloud services enable {error.disabled} --project {error.consumer or project}"
     return (
-        f"your calls count for another project than {project}: "
+        f"Google counts your calls for another project than {project}: "
         f"gcloud auth application-default set-quota-project {project}; with a service account's key: {enable}"
     )

@@ -31,7 +31,7 @@ from operations.prices import (
 )
 from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
 
-HELP: Final = "what a stack costs per hour, per run, and if it is forgotten for a month"
+HELP: Final = "estimate the cost of a stack per hour, per run, and for a month in which nobody uses it"
 
 _RUN: Final = "per_run"
 _COLUMNS: Final = ("per_hour", _RUN, "per_month")
@@ -91,7 +91,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_shared(parser)
     add_set(parser)
-    parser.add_argument("--hours", type=float, help="how long a run takes; by default maxRunHours, the most")
+    parser.add_argument(
+        "--hours", type=float, help="hours of a run; by default maxRunHours, the longest that a run may take"
+    )
     parser.add_argument(
         "--prices",
         type=Path,
@@ -250,8 +252,8 @@ def _notes(estimate: Estimate) -> list[str]:
         notes.append(f"* {listed}, not those of your account; other regions differ, by a tenth and more.")
     if (dollars := reserved(estimate)) is not None:
         notes.append(
-            "A reservation is billed by its contract, used or not. What is used of it here would cost "
-            f"{dollars:,.2f} per hour at the list price on demand."
+            "Google bills a reservation by its contract, used or not. The part that this stack uses would "
+            f"cost {dollars:,.2f} per hour at the on-demand list price."
         )
     if estimate.hours:
         notes.append(f"The hours of a run are from {estimate.hours_from}.")

@@ -15,7 +15,7 @@ from operations.previews.forges import LIMITS
 from operations.previews.redaction import Redaction
 from operations.state import Backend
 
-HELP: Final = "what has changed in the cloud since the last `pulumi up`; changes nothing itself"
+HELP: Final = "show what has changed in the cloud since the last `pulumi up`; changes nothing"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stack",
         action="append",
-        help="name of a stack; may be repeated; by default those of this repository that the backend has",
+        help="name of a stack; may be repeated; by default all stacks of this repository in the backend",
     )
 
 

@@ -12,7 +12,7 @@ from engine.text import visible
 from operations.errors import OperationError
 from operations.previews.redaction import Redaction
 
-HELP: Final = "what to do about the errors in the output of `pulumi up`, `destroy` or `refresh`"
+HELP: Final = "say what to do about the errors in the output of `pulumi up`, `destroy` or `refresh`"
 
 # The engine's list of errors: a line for each resource, and indented below it the provider's message.
 _RESOURCE: Final = re.compile(r"^  (\w[\w.:/-]*:\w+) \((.+)\):$")

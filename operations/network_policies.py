@@ -24,7 +24,7 @@ _REMEDIES: Final = {
         "{name}: `pulumi up --refresh` does not undo what was added; first delete the policy with kubectl"
     ),
     Kind.CREATE: (
-        "{name}: the program has no such NetworkPolicy, and a policy more can only let more traffic in; "
+        "{name}: the program has no such NetworkPolicy, and another policy can only let more traffic in; "
         "delete it with `kubectl --namespace {namespace} delete networkpolicy {policy}`, or add it to the "
         "manifests"
     ),

@@ -11,8 +11,8 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint",
         metavar="URL",
-        help="a server that answers in the place of Google and the Hugging Face Hub, such as that of this "
-        "project's tests; the Hub's token is sent to it",
+        help="a server that answers in place of Google and the Hugging Face Hub, such as the test server of "
+        "this project; it gets the Hub's token",
     )
 
 
@@ -22,7 +22,7 @@ def add_kubeconfig(parser: argparse.ArgumentParser) -> None:
         "--kubeconfig",
         metavar="FILE",
         type=Path,
-        help="reach the cluster in this way, such as through a proxy, in place of its own address",
+        help="reach the cluster as this file says, for example through a proxy",
     )
 
 
@@ -33,5 +33,5 @@ def add_set(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
+        help="a setting that overrides the stack file, such as capacity.type=spot; may be repeated",
     )

@@ -23,7 +23,7 @@ from operations.findings import Finding, Level
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
 
-HELP: Final = "check in the project everything that a stack needs, before anything is created"
+HELP: Final = "check that the project has everything that a stack needs, before anything is created"
 
 Check = Callable[[StackPlan, Clients], Iterator[Finding]]
 

@@ -14,7 +14,7 @@ from operations.previews.changes import Previews, StackPreview, from_json
 
 # Bytes. A fork may have saved the file, and the job that reads it can write comments.
 _LONGEST: Final = 2_000_000
-HELP: Final = "what a merge request changes, as the text of one comment"
+HELP: Final = "write what a merge request changes, as the text of one comment"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,23 +25,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REF",
         help="preview the stacks whose inputs changed since this branch left REF, such as origin/main",
     )
-    source.add_argument("--saved", metavar="FILE", type=Path, help="what an earlier call saved with --save")
+    source.add_argument(
+        "--saved", metavar="FILE", type=Path, help="a file that an earlier call wrote with --save"
+    )
     source.add_argument(
         "--of-pipeline",
         action="store_true",
-        help="what the preview job of this GitLab pipeline saved, fetched by GitLab's API",
+        help="the file that the preview job of this GitLab pipeline wrote, from GitLab's API",
     )
     parser.add_argument(
         "--cloud",
         action="store_true",
-        help="with --target: stacks that exist are previewed by `pulumi preview`, with the credentials of "
-        "the environment; the others, and without it all, on the target's program in the rehearsal",
+        help="with --target: preview existing stacks with `pulumi preview` and the credentials of the "
+        "environment; all other stacks are rehearsed on top of the target's program",
     )
     parser.add_argument(
         "--commit",
         metavar="SHA",
-        help="with --saved or --of-pipeline: reject previews of any other commit than this one; where none "
-        "were saved, say that the commit has no preview",
+        help="with --saved or --of-pipeline: reject previews of another commit; if there are none, say that "
+        "this commit has no preview",
     )
     parser.add_argument(
         "--save", metavar="FILE", type=Path, help="write the previews as JSON, without secrets"

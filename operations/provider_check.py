@@ -22,7 +22,7 @@ from operations.previews import checkout, engine_report
 from operations.previews.changes import Kind, StackPreview
 from operations.previews.redaction import Redaction
 
-HELP: Final = "what Google's and Kubernetes' own providers reject of a new stack; needs no account"
+HELP: Final = "plan new stacks with Google's and Kubernetes' own providers; needs no account"
 
 # The provider accepts any token and asks Google once who owns it. Without an answer it goes on. A proxy that
 # refuses connections ends that at once. Without a network it takes minutes.

@@ -233,7 +233,7 @@ def _of_reservation(
         if owner == plan.project or not error.forbidden or error.disabled:
             raise
         yield unknown(
-            f"reservation {name} is in project {owner}, which these credentials may not look at",
+            f"reservation {name} is in project {owner}, which these credentials cannot read",
             f"ask its owner for compute.reservations.get there, and whether {plan.project} is among the "
             "projects that it is shared with",
         )

@@ -33,7 +33,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks that the token is valid and that its account may download the plan's models and data sets."""
     wanted = repositories(plan)
     if not wanted:
-        yield fine("nothing of it is used")
+        yield fine("the stack uses nothing from it")
         return
     remedy = f"pulumi config set --secret hfToken --stack {plan.stack}"
     token, source = None, "the stack's hfToken"
@@ -41,7 +41,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         try:
             token = read_token(plan.stack)
         except OperationError as error:
-            yield unknown(str(error), f"{remedy}; without it HF_TOKEN of the environment is judged")
+            yield unknown(str(error), f"{remedy}; until then preflight checks HF_TOKEN of the environment")
             # The library strips its own tokens too: a line break in a header is an error that repeats the
             # token.
             token, source = "".join(os.environ.get("HF_TOKEN", "").split()), "HF_TOKEN of the environment"
@@ -67,7 +67,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     except (httpx2.HTTPError, *ODD_ANSWER) as error:
         yield unknown(
             f"the Hugging Face Hub gave no usable answer: {type(error).__name__}: {error}",
-            "try again; https://status.huggingface.co says how it is",
+            "try again later; see https://status.huggingface.co",
         )
 
 

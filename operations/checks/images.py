@@ -41,7 +41,7 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     named = {str(container["image"]) for container in containers_of(plan) if container.get("image")}
     images = sorted(image for image in named if not is_unknown(image))
     if not images:
-        yield fine("none that must exist before: the stack builds its own")
+        yield fine("nothing to check: the stack builds its own image")
     for uri in images:
         host, path, version = _parsed(uri)
         try:
@@ -56,18 +56,22 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             yield fine(f"{uri} exists")
         elif status in (401, 403) and _OF_GOOGLE.fullmatch(host):
             yield unknown(
-                f"{uri}: these credentials may not look into its repository",
+                f"{uri}: these credentials cannot read its repository",
                 "ask its owner for roles/artifactregistry.reader",
             )
         elif status in (401, 403, 404):
             yield problem(
                 f"{uri} does not exist, or is not open to everybody",
-                f"pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
-                if uri == plan.setting("imageUri")
-                else "stacks/pins.py: its newest digest there",
+                _remedy(plan, uri),
             )
         else:
             yield unknown(f"{host} answers with {status}", "try again later")
+
+
+def _remedy(plan: StackPlan, uri: str) -> str:
+    if uri == plan.setting("imageUri"):
+        return f"pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
+    return "put its newest digest into stacks/pins.py"
 
 
 def _parsed(uri: str) -> tuple[str, str, str]:

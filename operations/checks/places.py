@@ -43,10 +43,10 @@ def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         yield fine(f"region {plan.region} is up")
     if plan.region not in L4_REGIONS and any(pods.accelerators for pods in cloud_run_of(plan)):
         yield warning(
-            f"Cloud Run offers everybody L4 GPUs in {', '.join(L4_REGIONS)}; not in {plan.region}, as far as "
-            "is written down here",
+            f"Cloud Run offers L4 GPUs to everybody in {', '.join(L4_REGIONS)}, and as far as we know not in "
+            f"{plan.region}",
             f"pulumi config set gcp:region {L4_REGIONS[0]} --stack {plan.stack}; "
-            "https://docs.cloud.google.com/run/docs/configuring/services/gpu has the regions of today",
+            "https://docs.cloud.google.com/run/docs/configuring/services/gpu has the current regions",
         )
     zones = {last(url) for url in region.get("zones", ())}
     for machines in machines_of(plan):

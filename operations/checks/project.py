@@ -54,8 +54,8 @@ def check_apis(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     missing = [name for name in wanted if name not in enabled]
     if missing:
         yield warning(
-            f"not enabled yet: {', '.join(missing)}; `pulumi up` enables them, and until then what they "
-            "would answer cannot be checked",
+            f"not enabled yet: {', '.join(missing)}; `pulumi up` enables them, and until then preflight "
+            "cannot ask them",
             f"gcloud services enable {' '.join(missing)} --project {plan.project}",
         )
     else:

@@ -17,7 +17,7 @@ from operations.previews.redaction import Redaction
 from operations.state import Backend
 from operations.status.cluster import from_kubeconfig
 
-HELP: Final = "which of this project's assumptions about the cloud hold where the stack is up"
+HELP: Final = "check this project's assumptions about the cloud with a stack that is up"
 
 
 class Verdict(StrEnum):

@@ -19,7 +19,7 @@ from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_set, add_shared
 from operations.state import Backend, State, read
 
-HELP: Final = "after `pulumi destroy` or a failed `pulumi up`: what of the stack is still in the project"
+HELP: Final = "list what is left of a stack in its project after `pulumi destroy` or a failed `pulumi up`"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +32,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a state of the stack before, saved with `pulumi stack export`; may be repeated; "
-        "in place of the backend's history",
+        help="an earlier state of the stack from `pulumi stack export`, in place of the backend's history; "
+        "may be repeated",
     )
 
 

@@ -23,7 +23,7 @@ from operations.status.cluster import from_kubeconfig
 from operations.status.look import look
 from operations.status.report import Health, Line, Report
 
-HELP: Final = "what the stack's workloads are doing now, and why something of it waits"
+HELP: Final = "show what the stack's workloads are doing now, and why some of them wait"
 
 _BETWEEN_LOOKS_S: Final = 10.0
 _STYLES: Final = {Health.GOOD: "green", Health.WAITING: "yellow", Health.BAD: "red"}

@@ -10,7 +10,7 @@ from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
 from workloads.ending.exit_codes import EXIT_CODES
 
-_RAY_REJECTED: Final = "put right what it names, pulumi up"
+_RAY_REJECTED: Final = "correct what the message names, then pulumi up"
 _RAY_LOG: Final = "the stack's output watchTraining shows its log"
 
 
@@ -89,7 +89,7 @@ def queue(workloads: Sequence[Object]) -> Iterator[Line]:
             state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):
             # Kueue gets the quota back when the pods have gone. A training needs that time to save.
-            text = "pre-empted by a higher priority" if _preempted(workload) else "evicted"
+            text = "preempted by a higher priority" if _preempted(workload) else "evicted"
             state, why = "stopping", Why(text=text, bad=False)
         else:
             state, why = "admitted" if holds(workload, "Admitted") else "quota reserved", None
@@ -112,7 +112,7 @@ def _why_pending(workload: Object) -> Why:
     if "insufficient unused quota" in message or "insufficient quota" in message:
         text += f": {words.first_sentence(message)}"
     if _preempted(workload):
-        text = f"pre-empted by a higher priority; {text}"
+        text = f"preempted by a higher priority; {text}"
     return Why(text=text, bad=False)
 
 

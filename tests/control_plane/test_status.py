@@ -69,4 +69,4 @@ def test_what_serving_takes_from_the_fine_tune_is_said(scene: Demonstration, pla
     come_to("job", ["suspended"])
     come_to("queue", ["admitted", "admitted", "number 1 in the queue"])
     (reason,) = reasons(look(scene.stack, plane), "queue")
-    assert reason.startswith("pre-empted by a higher priority; waits for quota in the queue")
+    assert reason.startswith("preempted by a higher priority; waits for quota in the queue")

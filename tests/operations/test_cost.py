@@ -236,8 +236,8 @@ def test_hours_that_are_none_are_rejected(run: Command) -> None:
 def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, run: Command) -> None:
     google.fail("cloudbilling.v1", SKUS, REFUSED)
     text = " ".join(run("a4-ray").out.split())
-    assert "A reservation is billed by its contract, used or not." in text
-    assert "257.76 per hour at the list price on demand" in text
+    assert "Google bills a reservation by its contract, used or not." in text
+    assert "257.76 per hour at the on-demand list price" in text
 
 
 def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(

@@ -144,7 +144,11 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             PROBLEM,
             "--project owner-project --add-share-with my-p",
         ),
-        (failing("compute.v1", "compute.reservations.aggregatedList", REFUSED), UNKNOWN, "may not look at"),
+        (
+            failing("compute.v1", "compute.reservations.aggregatedList", REFUSED),
+            UNKNOWN,
+            "credentials cannot read",
+        ),
     ],
     (ON_SPOT, "quotas"): [
         (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "8 needed, limit 7"),
@@ -225,7 +229,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "team/chat has no revision v2",
         )
     ],
-    (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "nothing of it is used")],
+    (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "the stack uses nothing from it")],
     ("dev", "images"): [
         (nothing, OK, "exists"),
         (answering(manifest(pins.VLLM_IMAGE), 404), PROBLEM, "does not exist"),
@@ -240,7 +244,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     (ON_SPOT, "images"): [
         (nothing, OK, f"{IMAGE} exists"),
         (answering(manifest(IMAGE), 404), PROBLEM, f"{IMAGE} does not exist"),
-        (answering(manifest(IMAGE), 403), UNKNOWN, "may not look"),
+        (answering(manifest(IMAGE), 403), UNKNOWN, "cannot read"),
     ],
 }
 
@@ -270,7 +274,7 @@ def test_where_the_stacks_own_token_is_not_to_be_had_the_shells_is_judged_and_ca
     monkeypatch.setenv("HF_TOKEN", f"{HF_TOKEN}\r\n")
     missing, whose, *repositories = check(plan, "Hugging Face")
     assert (missing.level, missing.what) == (UNKNOWN, "the stack has no hfToken")
-    assert "without it HF_TOKEN of the environment is judged" in missing.remedy
+    assert "until then preflight checks HF_TOKEN of the environment" in missing.remedy
     assert whose.what.startswith("HF_TOKEN of the environment is ")
     assert len(repositories) == 2
     assert good.server.shown[WHOAMI] == [f"Bearer {HF_TOKEN}"]
@@ -300,7 +304,7 @@ def test_a_region_in_which_cloud_run_has_no_gpus_for_everybody_is_told(
     (finding,) = [
         item for item in check(replace(plan, region="europe-north1"), "places") if item.level is WARNING
     ]
-    assert "europe-west4, asia-southeast1; not in europe-north1" in finding.what
+    assert "europe-west4, asia-southeast1, and as far as we know not in europe-north1" in finding.what
     assert finding.remedy.startswith("pulumi config set gcp:region us-central1 --stack dev")
 
 

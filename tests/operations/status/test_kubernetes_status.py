@@ -317,7 +317,7 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
         ("training", "number 2 in the queue"),
         ("later", "number 3 in the queue"),
     ]
-    assert lines[2].why and lines[2].why.text.startswith("pre-empted by a higher priority; waits for quota")
+    assert lines[2].why and lines[2].why.text.startswith("preempted by a higher priority; waits for quota")
     assert lines[1].why and "insufficient unused quota for nvidia.com/gpu" in lines[1].why.text
 
 
@@ -325,7 +325,7 @@ def test_the_queue_shows_who_is_admitted_and_the_places_of_the_others(
     ("conditions", "state", "words"),
     [
         # Training saves before it gives its GPUs up.
-        ((*ADMITTED, PREEMPTED), "stopping", "pre-empted by a higher priority"),
+        ((*ADMITTED, PREEMPTED), "stopping", "preempted by a higher priority"),
         ((INACTIVE,), "number 1 in the queue", "the queue does not take it: ClusterQueue llm is inactive"),
     ],
 )
