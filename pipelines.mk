@@ -1,6 +1,6 @@
-# What the pipelines of .github/ and .gitlab-ci.yml call, and a person hardly ever; the Makefile includes it.
+# Targets for the pipelines of .github/ and .gitlab-ci.yml. People rarely call them. The Makefile includes this file.
 
-# What a merge request is compared with, and where its previews are saved.
+# The branch that a merge request is compared with, and the file of its previews.
 TARGET ?= origin/main
 PREVIEWS := .build/previews.json
 export TARGET COMMIT
@@ -23,8 +23,8 @@ comment-github: .venv/.ready ## put what `make preview` saved of commit COMMIT o
 comment-gitlab: .venv/.ready ## put what this pipeline's `make preview` saved on its merge request
 	@$(BIN)/python -m operations preview-comment --of-pipeline --commit "$$CI_COMMIT_SHA" --forge gitlab --post
 
-# What google-github-actions/auth does at GitHub. No key is stored: Google exchanges the job's ID token, which ends
-# with the job. gcloud must not look for the credentials that it is to write.
+# Does at GitLab what google-github-actions/auth does at GitHub. No key is stored: Google exchanges the job's ID token,
+# which expires with the job. gcloud must not read the credentials that it is about to write.
 UNSET := is not set; docs/merge-requests.md says where it comes from
 google-login: ## in a job of GitLab: Google Cloud with the job's own identity
 	@: "$${GOOGLE_ID_TOKEN:?$(UNSET)}" "$${GOOGLE_PROVIDER:?$(UNSET)}" "$${GOOGLE_ACCOUNT:?$(UNSET)}"
