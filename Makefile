@@ -1,9 +1,11 @@
 # `make` lists the targets. rehearse and test do all their own set-up on a fresh machine.
 PYTHON ?= python3
 STACK ?= a4-ray
+FROM ?= a4-ray
+NAME ?=
 STACKS := $(sort $(patsubst Pulumi.%.yaml,%,$(wildcard Pulumi.*.yaml)))
 # A pipeline gets STACK as text that somebody typed: only the shell reads it, quoted. $(STACK) would run a $(shell) in it.
-export STACK
+export STACK NAME FROM
 # The engine that `python -m engine` gets where none is installed.
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 
@@ -19,7 +21,7 @@ DEPTRY := $(CURDIR)/$(BIN)/deptry . ../ending --config $(CURDIR)/pyproject.toml 
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
-.PHONY: help has-python312 known-stack setup hooks preview clean \
+.PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
 	check check-training check-maxtext provider-check format inventory docs lock bench bench-training gpu-fit tpu-compile
@@ -54,6 +56,14 @@ gpu-fit: $(TRAINING)/.ready ## compute what each Gemma recipe takes of a GPU's m
 
 tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
 	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
+
+new-stack: ## copy the settings of stack FROM=... into a stack file of your own, NAME=...
+	@STACK="$$FROM" $(MAKE) --silent known-stack
+	@case "$$NAME" in ""|[!A-Za-z0-9]*|*[!A-Za-z0-9._-]*) \
+		echo "NAME is the name of the new stack: letters, digits, dots, underscores and hyphens" >&2; exit 2;; esac
+	@[ ! -e "Pulumi.$$NAME.yaml" ] || { echo "Pulumi.$$NAME.yaml is there already" >&2; exit 2; }
+	@cp "Pulumi.$$FROM.yaml" "Pulumi.$$NAME.yaml"
+	@echo "Pulumi.$$NAME.yaml has the settings of $$FROM. Next: pulumi stack init $$NAME"
 
 ##@ Test it
 

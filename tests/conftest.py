@@ -1,6 +1,5 @@
 """Skips the tests that take minutes, unless `--slow` asks for them."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,8 +8,11 @@ from tests import once
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _shared_results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    if "PYTEST_XDIST_WORKER" in os.environ:
+def _shared_results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    # Not the environment: a pytest that a test starts inherits that, and its folder would be one of all runs.
+    if hasattr(request.config, "workerinput"):
         once.folder.append(tmp_path_factory.getbasetemp().parent)
     with once.kept_open:
         yield

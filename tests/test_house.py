@@ -39,6 +39,50 @@ def test_a_name_of_no_stack_is_rejected_in_one_line_and_never_run(name: str, tmp
     assert not ran.exists()
 
 
+def new_stack(folder: Path, name: str, template: str) -> subprocess.CompletedProcess[str]:
+    """`make new-stack` in a folder with the project's own stack files."""
+    for path in (ROOT / "Makefile", ROOT / "pipelines.mk", *ROOT.glob("Pulumi.*.yaml")):
+        if not (folder / path.name).exists():
+            shutil.copy(path, folder)
+    return subprocess.run(
+        ["make", "--silent", "new-stack"],
+        cwd=folder,
+        env={**os.environ, "NAME": name, "FROM": template},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_new_stack_has_the_settings_of_another_and_their_comments(tmp_path: Path) -> None:
+    done = new_stack(tmp_path, "mine", "a4-ray")
+    assert done.stdout == "Pulumi.mine.yaml has the settings of a4-ray. Next: pulumi stack init mine\n"
+    copy = tmp_path / "Pulumi.mine.yaml"
+    assert copy.read_text() == (ROOT / "Pulumi.a4-ray.yaml").read_text()
+    copy.write_text("mine")
+    again = new_stack(tmp_path, "mine", "dev")
+    assert again.returncode and "Pulumi.mine.yaml is there already" in again.stderr
+    assert copy.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "template", "problem"),
+    [
+        ("", "dev", "NAME is the name of the new stack"),
+        ("../mine", "dev", "NAME is the name of the new stack"),
+        ("$(shell touch ran)", "dev", "NAME is the name of the new stack"),
+        ("mine", "$(shell touch ran)", "no stack shelltouchran; there are: "),
+        ("mine", "", "no stack ; there are: "),
+    ],
+)
+def test_a_new_stack_needs_a_name_and_a_stack_to_copy(
+    name: str, template: str, problem: str, tmp_path: Path
+) -> None:
+    done = new_stack(tmp_path, name, template)
+    assert done.returncode and problem in done.stderr
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "Pulumi.mine.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("python", "said"), [("nope", "there is no nope"), ("false", "false is older than 3.11")]
 )
