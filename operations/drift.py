@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _with_policies(preview: StackPreview) -> StackPreview:
-    """Adds what somebody changed at the network policies, which the engine does not see."""
+    """Adds the changes of network policies, which the engine does not see."""
     if preview.failure:
         return preview
     try:

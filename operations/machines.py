@@ -26,8 +26,8 @@ class Pods:
     """Pods of one template, or instances of a Cloud Run job or service.
 
     Args:
-        kept: How many there are whether they are used or not.
-        most: How many there are at most.
+        kept: The number that exists even if nobody uses them.
+        most: The largest number at the same time.
     """
 
     resource: str
@@ -130,8 +130,8 @@ class Machines:
 
     Args:
         type: The machine type, None if Autopilot has none that is large enough.
-        kept: How many are there whether they are used or not.
-        most: How many there are at most.
+        kept: The number that exists even if nobody uses them.
+        most: The largest number at the same time.
         zones: Their zones, empty for any zone of the region.
         disk_gb: GB of a machine's boot disk, 0 if Google chooses it.
     """

@@ -1,4 +1,4 @@
-"""What somebody changed at the NetworkPolicies of a stack's namespaces, which `pulumi refresh` does not see.
+"""Finds changes of the NetworkPolicies in a stack's namespaces that `pulumi refresh` does not see.
 
 Pulumi's Kubernetes provider reads only as many entries of a live list as the program states. So `refresh`
 and `up --refresh` do not see a rule that somebody appended, such as a rule that lets everybody in. They do

@@ -117,7 +117,7 @@ def _commands(findings: Findings) -> Iterator[tuple[str, list[str]]]:
 
 
 def _note_states(stack: str, now: State, earlier: list[State]) -> None:
-    """The resources that the engine knows."""
+    """Prints which states the search knew, and what it left out."""
     if now.resources:
         count = sum(1 for resource in now.resources if resource.id)
         print(f"not listed: {count} resources in the state of {stack}; pulumi destroy removes them")

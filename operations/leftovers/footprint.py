@@ -37,13 +37,14 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Something that exists.
+    """A resource that exists in the project and may be a leftover.
 
     Args:
         type: Type token by which a program declares it. Empty for what GKE and Cloud Run create.
         location: Zone or region, empty for a global resource.
         parent: The cluster of a node pool, or the resource of a role binding.
-        network: Name of its VPC network, empty for none. So is the subnet.
+        network: Name of its VPC network, empty for none.
+        subnet: Name of its subnet, empty for none.
         owner: Address of the service account, or name of the service, that it belongs to.
         detail: What else a person wants to know before deleting it.
         given_back: Which service deletes it by itself, and when. Empty if somebody must delete it.
