@@ -5,7 +5,7 @@ Names: https://docs.cloud.google.com/compute/docs/naming-resources
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any, Final
@@ -29,17 +29,22 @@ def _ranges(inputs: Inputs) -> Iterator[Problem]:
     sources = ("ipCidrRange", "reservedInternalRange", "ipCollection")
     if not any(is_set(inputs, source) for source in sources) and inputs.get("stackType") != "IPV6_ONLY":
         yield "ipCidrRange", "a subnetwork needs a range, or what one is taken from"
-    ranges: list[ipaddress.IPv4Network] = []
+    networks: list[ipaddress.IPv4Network] = []
     for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
         for text in texts(inputs, path):
             try:
-                ranges.append(ipaddress.IPv4Network(text))
+                networks.append(ipaddress.IPv4Network(text))
             except ValueError as error:
                 yield path, f"invalid CIDR block: {error}"
-    for network in ranges:
+    yield from _network_problems(networks)
+
+
+def _network_problems(networks: Sequence[ipaddress.IPv4Network]) -> Iterator[Problem]:
+    """Networks have at least 8 addresses and do not overlap."""
+    for network in networks:
         if network.prefixlen > _SHORTEST_RANGE:
             yield "ipCidrRange", f"{network} is smaller than /{_SHORTEST_RANGE}"
-    for one, other in combinations(ranges, 2):
+    for one, other in combinations(networks, 2):
         if one.overlaps(other):
             yield "secondaryIpRanges", f"{one} and {other} overlap"
 

@@ -115,12 +115,18 @@ class Footprint:
             return self._of_owner(candidate)
         if candidate.type == NODE_POOL.type:
             return self._pool(candidate)
-        clusters = [*self._clusters(candidate)]
-        # What GKE created for an existing cluster stays with the cluster. Labels and network do not matter.
-        if any(cluster in self._alive for cluster in clusters):
-            return None
-        if clusters:
-            return self._of_cluster(clusters[0])
+        if clusters := [*self._clusters(candidate)]:
+            # What GKE created for an existing cluster stays with it. Labels and network do not matter.
+            is_alive = any(cluster in self._alive for cluster in clusters)
+            return None if is_alive else self._of_cluster(clusters[0])
+        return self._of_marks(candidate)
+
+    @property
+    def _alive(self) -> frozenset[Identity]:
+        return self.present | self.claimed
+
+    def _of_marks(self, candidate: Candidate) -> Belonging | None:
+        """Why a resource of no known cluster is a leftover: by its labels, its network or its name."""
         # A cluster that no state knows.
         stranger = candidate.labels.get(_CLUSTER_LABEL, "")
         if stranger and self._looks_alike(CLUSTER.type, stranger):
@@ -129,10 +135,6 @@ class Footprint:
         if not belonging and self._looks_alike(candidate.type, candidate.name):
             belonging = _perhaps("has a name that the stack would give, and is in no state")
         return belonging or self._of_cards(candidate)
-
-    @property
-    def _alive(self) -> frozenset[Identity]:
-        return self.present | self.claimed
 
     def _pool(self, candidate: Candidate) -> Belonging | None:
         """A node pool that the program created in an existing cluster, and that is missing in the state."""

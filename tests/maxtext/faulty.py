@@ -6,7 +6,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ending.remembered import SUBMISSION
+
+if TYPE_CHECKING:
+    from maxtext_driver.run_folder import RunFolder
 
 
 def train_and_die(config: dict[str, Any]) -> None:
@@ -26,51 +31,67 @@ def train_and_die(config: dict[str, Any]) -> None:
     import ray.train
     from maxtext.trainers.pre_train import train as pre_train
 
-    from ending.remembered import SUBMISSION
     from maxtext_driver import worker
     from maxtext_driver.run_folder import RunFolder
 
-    faults, run = Path(config["output"], "faults"), RunFolder(Path(config["output"]), config["run"])
+    run = RunFolder(Path(config["output"]), config["run"])
     original = pre_train.checkpointing.maybe_save_checkpoint
     rank = ray.train.get_context().get_world_rank()
     if rank == 0:
         logged = len((run.read_text("metrics.jsonl") or "").splitlines())
         with (run.output / "starts").open("a") as starts:
             starts.write(f"{run.steps_saved()} {logged}\n")
-    draining = False
+    faults = Faults(Path(config["output"], "faults"), run)
 
     def save_and_die(manager: Any, state: Any, settings: Any, data: Any, step: int | None = None) -> None:
         original(manager, state, settings, data, step)
-        done = None if step is None else step + 1
-        fault = faults / str(done)
-        kinds = ("drain", "term", "stop", "other")
-        drain, term, stop, other = (faults / f"{kind}-{done}" for kind in kinds)
-        nonlocal draining
-        if rank == 1 and drain.exists():
-            drain.unlink()
-            drain_node()
-            draining = True
-        elif rank == 1 and draining:
-            wait_for_notice()
-        elif rank == 1 and term.exists():
-            term.unlink()
-            os.kill(os.getpid(), signal.SIGTERM)
-            wait_for_notice()
-        elif rank == 1 and stop.exists():
-            os.kill(int(stop.read_text()), signal.SIGTERM)
-            stop.unlink()
-            draining = True
-        elif rank == 1 and other.exists():
-            other.unlink()
-            os.environ[SUBMISSION] = "another"
-            run.writer.begin()
-        elif rank == 1 and fault.exists():
-            fault.unlink()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1:
+            faults.strike(None if step is None else step + 1)
 
     patched: Any = pre_train.checkpointing
     patched.maybe_save_checkpoint = save_and_die
     worker.train_on_worker(config)
+
+
+class Faults:
+    """The faults of a run.
+
+    Args:
+        folder: The directory with a file per fault.
+        run: The run.
+    """
+
+    def __init__(self, folder: Path, run: "RunFolder") -> None:
+        self._folder, self._run = folder, run
+        self._draining = False
+
+    def strike(self, step: int | None) -> None:
+        """Lets the faults of a step happen, after it was saved."""
+        drain, term, stop, other = (
+            self._folder / f"{kind}-{step}" for kind in ("drain", "term", "stop", "other")
+        )
+        kill = self._folder / str(step)
+        if drain.exists():
+            drain.unlink()
+            drain_node()
+            self._draining = True
+        elif self._draining:
+            wait_for_notice()
+        elif term.exists():
+            term.unlink()
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_notice()
+        elif stop.exists():
+            os.kill(int(stop.read_text()), signal.SIGTERM)
+            stop.unlink()
+            self._draining = True
+        elif other.exists():
+            other.unlink()
+            os.environ[SUBMISSION] = "another"
+            self._run.writer.begin()
+        elif kill.exists():
+            kill.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def wait_for_notice() -> None:

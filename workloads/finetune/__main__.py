@@ -43,28 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
-    merge = options.command == "merge"
-    if not (merge or options.dry_run or (options.storage and options.run)):
+    is_merge = options.command == "merge"
+    if not (is_merge or options.dry_run or (options.storage and options.run)):
         parser.error("--storage and --run are required, except with --dry-run")
     try:
-        if merge:
-            from finetune.merge import merge_run
-
-            merge_run(options.folder, options.output)
-            return Exit.FINISHED
-        recipe = load_recipe(options.recipe, options.overrides)
-        if options.storage:
-            recipe = recipe.in_storage(options.storage)
-        # Imported here because torch and Ray take many seconds to import.
+        if is_merge:
+            return _merge(options)
         if options.dry_run:
-            from finetune.dry_run import print_plan
-
-            if options.storage and options.run:
-                from finetune.checkpoint import RunFolder
-
-                recipe = RunFolder(options.storage, options.run).at_recorded_commits(recipe)
-            print_plan(recipe, options.processes * options.nodes)
-            return Exit.FINISHED
+            return _dry_run(options)
+        recipe = _recipe(options)
         _check_together(recipe, options)
         code = _run(recipe, options)
     except (InputError, RecipeError) as error:
@@ -85,6 +72,36 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command == "ray" and code in FINAL:
         stop_own_job(code)
     return code
+
+
+# The commands import what they need themselves, because torch and Ray take many seconds to import.
+
+
+def _merge(options: argparse.Namespace) -> int:
+    """Merge the adapter of a finished run into its model."""
+    from finetune.merge import merge_run
+
+    merge_run(options.folder, options.output)
+    return Exit.FINISHED
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    """The recipe with the command's settings, and with its paths in the run's storage."""
+    recipe = load_recipe(options.recipe, options.overrides)
+    return recipe.in_storage(options.storage) if options.storage else recipe
+
+
+def _dry_run(options: argparse.Namespace) -> int:
+    """Print what a run would do."""
+    from finetune.dry_run import print_plan
+
+    recipe = _recipe(options)
+    if options.storage and options.run:
+        from finetune.checkpoint import RunFolder
+
+        recipe = RunFolder(options.storage, options.run).at_recorded_commits(recipe)
+    print_plan(recipe, options.processes * options.nodes)
+    return Exit.FINISHED
 
 
 def _run(recipe: Recipe, options: argparse.Namespace) -> int:

@@ -30,7 +30,15 @@ def placeholder_problems(data: "Data") -> list[str]:
 
 def contradictions(recipe: "Recipe") -> Iterable[str]:
     """Settings that contradict each other."""
-    model, data, training = recipe.model, recipe.data, recipe.training
+    yield from _of_sources(recipe)
+    yield from _of_pictures_and_packs(recipe)
+    yield from _of_training(recipe)
+    yield from _of_evaluation(recipe)
+
+
+def _of_sources(recipe: "Recipe") -> Iterable[str]:
+    """Where data and model come from, and which columns are read."""
+    model, data = recipe.model, recipe.data
     if bool(data.name) == bool(data.files):
         yield "data.name, a data set, or data.files must be given, not both"
     if len({Path(file).suffix for file in data.files}) > 1:
@@ -42,15 +50,25 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
         yield f"data.messages are whole conversations of text; {left_out} must be left out"
     if not data.messages and not (data.reply and data.prompt):
         yield "data.reply and data.prompt, or data.messages, must be given"
-    if data.image and training.packing:
-        yield "training.packing packs text; with data.image it must be false"
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
             yield f"{section}.revision is of the Hub, and {section}.name no id of it"
-    if data.image and training.max_length is not None:
+
+
+def _of_pictures_and_packs(recipe: "Recipe") -> Iterable[str]:
+    """The length of sequences: packs are of text alone."""
+    has_pictures, training = bool(recipe.data.image), recipe.training
+    if has_pictures and training.packing:
+        yield "training.packing packs text; with data.image it must be false"
+    if has_pictures and training.max_length is not None:
         yield "training.max_length counts tokens of text; with data.image it must be left out"
     if training.packing and training.max_length is None:
         yield "training.packing needs training.max_length, the tokens of a packed sequence"
+
+
+def _of_training(recipe: "Recipe") -> Iterable[str]:
+    """Steps, saves, the best checkpoint, and where the result goes."""
+    model, data, training = recipe.model, recipe.data, recipe.training
     if training.warmup_steps and training.schedule == "constant":
         yield "training.warmup_steps has no effect on schedule constant; take constant_with_warmup"
     if training.evaluate_every_steps is not None and not data.test_rows:
@@ -63,15 +81,20 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
         yield "training.push_to_hub needs training.hub_model_id, OWNER/NAME"
     if training.early_stopping_patience and not training.load_best_model_at_end:
         yield "training.early_stopping_patience needs training.load_best_model_at_end"
-    if recipe.evaluation.judge == "sql" and "schema" not in data.fields:
-        yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
-    if recipe.evaluation.good and not (data.test_rows and recipe.evaluation.rows):
-        yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
-    for figure in recipe.evaluation.good:
-        if (figure == "execution_accuracy") != (recipe.evaluation.judge == "sql"):
-            yield f"evaluation.good names {figure}, which judge {recipe.evaluation.judge} does not give"
-    if (recipe.evaluation.every_steps or 0) % training.save_every_steps:
-        yield "evaluation.every_steps must be a multiple of training.save_every_steps"
     if training.sharding == "fsdp2" and model.quantization == "nf4":
         # https://github.com/huggingface/accelerate/pull/3987: 4-bit weights are left out of the sharding.
         yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"
+
+
+def _of_evaluation(recipe: "Recipe") -> Iterable[str]:
+    """The answers to held-out rows, and who judges them."""
+    data, evaluation = recipe.data, recipe.evaluation
+    if evaluation.judge == "sql" and "schema" not in data.fields:
+        yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
+    if evaluation.good and not (data.test_rows and evaluation.rows):
+        yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
+    for figure in evaluation.good:
+        if (figure == "execution_accuracy") != (evaluation.judge == "sql"):
+            yield f"evaluation.good names {figure}, which judge {evaluation.judge} does not give"
+    if (evaluation.every_steps or 0) % recipe.training.save_every_steps:
+        yield "evaluation.every_steps must be a multiple of training.save_every_steps"

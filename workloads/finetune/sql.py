@@ -171,16 +171,20 @@ def _result(filling: bytes, query: str) -> list[tuple[Any, ...]]:
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
             _confine(database)
             try:
-                rows = database.execute(spelling).fetchmany(MOST_ROWS)
-                if database.total_changes:
-                    rows = []
-                    for name in tables:
-                        rows += [(name, *row) for row in database.execute(f'SELECT * FROM "{name}"')]
+                rows = _rows(database, spelling, tables)
             except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
                 problem = error
                 continue
             return [tuple(map(_rounded, row)) for row in rows]
     raise problem
+
+
+def _rows(database: sqlite3.Connection, query: str, tables: list[str]) -> list[tuple[Any, ...]]:
+    """The rows that a query finds, or those of all tables after a query that changes some."""
+    rows = database.execute(query).fetchmany(MOST_ROWS)
+    if not database.total_changes:
+        return rows
+    return [(name, *row) for name in tables for row in database.execute(f'SELECT * FROM "{name}"')]
 
 
 def _confine(database: sqlite3.Connection) -> None:

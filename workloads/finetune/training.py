@@ -69,10 +69,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
-    newest: SavedCheckpoint | None = None
-    if arguments.process_index == 0:
-        run.folder.first_access(run.writer.begin)
-        newest = run.folder.first_access(run.newest_checkpoint) and run.fetch_newest(workspace)
+    newest = _begin(run, workspace) if arguments.process_index == 0 else None
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
@@ -101,12 +98,8 @@ def _train(
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
         # The trainer would resume with one more step. What is left, publishing, is not cut off.
         driver.begin()
+        _check_adapter(run, resume)
         outcome, adapter, model = _outcome(state), resume, None
-        if not (adapter / "adapter_model.safetensors").is_file():
-            raise InputError(
-                f"{resume.name} is from an older version, without its adapter in one piece: delete "
-                f"{run.folder.uri}/{resume.name} and start again, it goes on from the checkpoint before"
-            )
     else:
         trainer = build_trainer(recipe, arguments, rows, test_rows, callbacks)
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
@@ -119,12 +112,33 @@ def _train(
         model = model or load_trained(recipe.model, adapter, arguments.device)
         outcome = replace(outcome, answers=answers.judged(model, outcome.best))
     if outcome.finished and arguments.process_index == 0:
-        merged = None
-        if recipe.training.result == "model":
-            merged = Path(str(arguments.output_dir), "model")
-            merge_adapter(recipe.model, published, adapter, merged, arguments.device)
+        merged = _merged(recipe, published, adapter, arguments) if recipe.training.result == "model" else None
         run.publish(adapter, _summary(recipe, run, outcome), merged)
     return outcome
+
+
+def _merged(recipe: Recipe, published: Path, adapter: Path, arguments: SFTConfig) -> Path:
+    """The folder of the model that the adapter was merged into."""
+    folder = Path(str(arguments.output_dir), "model")
+    merge_adapter(recipe.model, published, adapter, folder, arguments.device)
+    return folder
+
+
+def _begin(run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
+    """Become the run's writer, and fetch its newest checkpoint, if there is one."""
+    run.folder.first_access(run.writer.begin)
+    if run.folder.first_access(run.newest_checkpoint):
+        return run.fetch_newest(workspace)
+    return None
+
+
+def _check_adapter(run: RunFolder, checkpoint: Path) -> None:
+    """Raises InputError when a checkpoint has no adapter that can be published."""
+    if not (checkpoint / "adapter_model.safetensors").is_file():
+        raise InputError(
+            f"{checkpoint.name} is from an older version, without its adapter in one piece: delete "
+            f"{run.folder.uri}/{checkpoint.name} and start again, it goes on from the checkpoint before"
+        )
 
 
 class _Trainer(SFTTrainer):

@@ -98,15 +98,12 @@ class ForgeServer(LoopbackServer):
         request.close_connection = not status
 
     def _do(self, method: str, address: Any, body: Mapping[str, Any]) -> tuple[int, Any]:
-        if address.path == "/user":
-            return 200, {"id": _ME}
-        if address.path == "/repos/owner/name/pulls":
-            return 200, self.pulls
+        fixed = {"/user": {"id": _ME}, "/repos/owner/name/pulls": self.pulls}
+        if address.path in fixed:
+            return 200, fixed[address.path]
         if address.path == "/projects/42/pipelines/9/jobs":
-            is_first = parse_qs(address.query)["page"] == ["1"]
-            return 200, [
-                {"id": number, "name": name} for number, name in enumerate(self.saved)
-            ] if is_first else []
+            jobs = [{"id": number, "name": name} for number, name in enumerate(self.saved)]
+            return 200, jobs if parse_qs(address.query)["page"] == ["1"] else []
         if artifact := re.fullmatch(
             r"/projects/42/jobs/(\d+)/artifacts/\.build/previews\.json", address.path
         ):

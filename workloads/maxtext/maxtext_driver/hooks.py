@@ -3,7 +3,7 @@
 import math
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -29,11 +29,22 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
     It logs to `log`, which only one host has. It saves and stops at the limit, when a host is drained, and
     when the driver was told to end. It raises an error before a state with NaN is saved.
     """
+    try:
+        with (
+            patch.object(metric_logger, "MetricLogger", _reporter(run, log, limit)),
+            patch.object(checkpointing, "save_checkpoint", _saver(run, log)),
+        ):
+            yield
+    finally:
+        if log is not None:
+            log.flush()
+
+
+def _reporter(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> type:
+    """A class that replaces MaxText's logger, the only place that has the figures of a step."""
     stopping = False
 
     class Reporter(metric_logger.MetricLogger):
-        """Replaces MaxText's logger, the only place that has the figures of a step."""
-
         def _log_training_metrics(self, metrics: dict[str, Any], step: int) -> None:
             # Every host asks, since one that does not keeps the others waiting.
             drained = ray.train.get_preemption_info()
@@ -57,6 +68,13 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
                 print(f"step {step + 1}/{self.config.steps} eval_loss {loss:.4f}", flush=True)
                 log.append({"step": step + 1, "eval_loss": loss})
 
+    return Reporter
+
+
+def _saver(run: RunFolder, log: MetricsLog | None) -> Callable[..., Any]:
+    """A function that replaces MaxText's: it saves only a finite state, and only as the run's writer."""
+    original = checkpointing.save_checkpoint
+
     def save(manager: Any, step: int, state: Any, *others: Any) -> Any:
         # The figures of this step are not known yet, and a state that it has damaged must not be saved.
         if not _is_finite(state):
@@ -65,18 +83,9 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
         end = run.writer.replaced() if log is not None else None
         if multihost_utils.broadcast_one_to_all(jnp.array(end is not None)):
             raise end or PassingError(f"another start of run {run.name} is its writer")
-        return saved(manager, step, state, *others)
+        return original(manager, step, state, *others)
 
-    saved = checkpointing.save_checkpoint
-    try:
-        with (
-            patch.object(metric_logger, "MetricLogger", Reporter),
-            patch.object(checkpointing, "save_checkpoint", save),
-        ):
-            yield
-    finally:
-        if log is not None:
-            log.flush()
+    return save
 
 
 def _is_finite(state: Any) -> bool:

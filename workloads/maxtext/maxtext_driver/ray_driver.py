@@ -49,15 +49,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     while not (run.finished() or run.told_to_stop() or TimeLimit(run, max_hours).reached()):
         if saved == (saved := run.steps_saved()):
             raise PassingError(f"run {run.name} stopped after step {saved} of {recipe.steps}")
-        failure = None
-        try:
-            _trainer(recipe, run, placement, scaling, max_hours).fit()
-        except TrainingFailedError as error:
-            failure = error
-        if reason := remembered(run):
-            raise InputError(reason)
-        if failure:
-            raise PassingError(f"run {run.name} failed: {cause(failure)}")
+        _train(run, _trainer(recipe, run, placement, scaling, max_hours))
     if run.told_to_stop() and not run.finished():
         print(
             f"run {run.name} was stopped; the same command goes on from step {run.steps_saved()}", flush=True
@@ -69,6 +61,19 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
         _convert(recipe, run)
     print(f"run {run.name} is finished: {run.path}", flush=True)
     return Exit.FINISHED
+
+
+def _train(run: RunFolder, trainer: JaxTrainer) -> None:
+    """Start the workers, and wait until they have finished, saved or failed."""
+    failure = None
+    try:
+        trainer.fit()
+    except TrainingFailedError as error:
+        failure = error
+    if reason := remembered(run):
+        raise InputError(reason)
+    if failure:
+        raise PassingError(f"run {run.name} failed: {cause(failure)}")
 
 
 def _convert(recipe: Recipe, run: RunFolder) -> None:
