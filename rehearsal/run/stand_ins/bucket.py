@@ -83,40 +83,50 @@ class Buckets(LoopbackServer):
         if url.path == "/faults":
             self.faults.append(Fault(**json.loads(body)))
             return 200, {}, {}
-        if not (found := _PATH.fullmatch(url.path)):
+        match = _PATH.fullmatch(url.path)
+        if not match:
             return _error(404, "no such method")
         query = dict(parse_qsl(url.query))
-        service, bucket, objects, name, *target = [unquote(part or "") for part in found.groups()]
-        name = name or query.get("name", "")
-        about = name or query.get("prefix", "")
-        fits = (each for each in self.faults if each.method in ("", request.command) and each.name in about)
-        if fault := next(fits, None):
-            fault.times -= 1
-            self.faults = [each for each in self.faults if each.times]
-            if not fault.effect:
-                return _error(fault.status, "a fault")
+        name = unquote(match[4] or "") or query.get("name", "")
+        fault = self._fault_of(request.command, name or query.get("prefix", ""))
+        if fault and not fault.effect:
+            return _error(fault.status, "a fault")
         try:
-            if not self._exists(bucket):
-                raise _Refused(404, "The specified bucket does not exist.")
-            if status := self.authorize(bucket, token_of(request)):
-                raise _Refused(status, f"The caller has no access to the bucket {bucket}.")
-            if service == "/upload":
-                answer = self._upload(request, bucket, name, query, body)
-            elif target[0]:
-                copied = self._store(*target, query, self._present(bucket, name, {}).read_bytes())
-                # A copy is described as an object, a rewrite by what is added.
-                sizes = {"totalBytesRewritten": copied["size"], "objectSize": copied["size"]}
-                answer = 200, {**copied, "done": True, **sizes, "resource": copied}, {}
-            elif name:
-                answer = self._object(request.command, bucket, name, query)
-            else:
-                answer = 200, self._list(bucket, query) if objects else {"name": bucket, "id": bucket}, {}
+            answer = self._answer(request, match, name, query, body)
         except _Refused as refused:
             answer = _error(*refused.args)
         except OSError as error:
             # A process may have removed a file of the folder between two looks at it.
             answer = _error(503 if isinstance(error, FileNotFoundError) else 400, str(error))
         return _error(fault.status, "a fault") if fault else answer
+
+    def _fault_of(self, method: str, name: str) -> Fault | None:
+        """The first fault that fits a request. It counts once."""
+        for fault in self.faults:
+            if fault.method in ("", method) and fault.name in name:
+                fault.times -= 1
+                self.faults = [other for other in self.faults if other.times]
+                return fault
+        return None
+
+    def _answer(
+        self, request: Request, match: re.Match[str], name: str, query: dict[str, str], body: bytes
+    ) -> Answer:
+        service, bucket, objects, _, *target = [unquote(part or "") for part in match.groups()]
+        if not self._exists(bucket):
+            raise _Refused(404, "The specified bucket does not exist.")
+        if status := self.authorize(bucket, token_of(request)):
+            raise _Refused(status, f"The caller has no access to the bucket {bucket}.")
+        if service == "/upload":
+            return self._upload(request, bucket, name, query, body)
+        if target[0]:
+            copied = self._store(*target, query, self._present(bucket, name, {}).read_bytes())
+            # A copy is described as an object, a rewrite by what is added.
+            sizes = {"totalBytesRewritten": copied["size"], "objectSize": copied["size"]}
+            return 200, {**copied, "done": True, **sizes, "resource": copied}, {}
+        if name:
+            return self._object(request.command, bucket, name, query)
+        return 200, self._list(bucket, query) if objects else {"name": bucket, "id": bucket}, {}
 
     def _object(self, method: str, bucket: str, name: str, query: dict[str, str]) -> Answer:
         file = self._present(bucket, name, query)

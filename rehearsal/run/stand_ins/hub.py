@@ -78,38 +78,44 @@ class Hub(LoopbackServer):
     def _answer(self, path: str, token: str | None, body: bytes) -> Answer:
         if token and token not in self.tokens:
             return 401, {}, {"X-Error-Message": "Invalid credentials in Authorization header"}
-        if not (found := _PATH.fullmatch(path)):
-            return 404, {}, {}
         if path == "/api/validate-yaml":
             return 200, {"errors": [], "warnings": []}, {}
         if path == "/api/repos/create":
-            return self._made(json.loads(body))
-        kind, name, what, revision, rest = found.groups()
+            return self._created(json.loads(body))
+        match = _PATH.fullmatch(path)
+        return self._of_repository(match, token, body) if match else (404, {}, {})
+
+    def _of_repository(self, match: re.Match[str], token: str | None, body: bytes) -> Answer:
+        """What the Hub answers about a repository that a path names."""
+        kind, name, action, revision, file = match.groups()
         repository = self.repositories.get((kind or "models", name))
         if repository is None:
             # Who has no token is not told whether others may see one.
             return 404 if token else 401, {}, {"X-Error-Code": "RepoNotFound"}
-        if what in ("preupload", "commit"):
-            return 200, _taken(repository, what, name, body), {}
+        if action in ("preupload", "commit"):
+            return 200, _taken(repository, action, name, body), {}
         commit = repository.branches.get(revision or "main", revision)
         if commit not in repository.commits:
             return 404, {}, {"X-Error-Code": "RevisionNotFound"}
         directory = repository.commits[commit]
-        if what != "resolve":
-            return 200, _described(name, commit, directory, what, body), {}
+        if action != "resolve":
+            return 200, _described(name, commit, directory, action, body), {}
         if repository.gated and name not in self.tokens.get(token or "", ()):
             return 403 if token else 401, {}, {"X-Error-Code": "GatedRepo"}
-        file, headers = directory / rest, {"X-Repo-Commit": commit}
-        if not file.is_file():
-            return 404, {}, {**headers, "X-Error-Code": "EntryNotFound"}
-        return 200, file.read_bytes(), {**headers, "ETag": f'"{_digest(file)}"'}
+        return _content(directory / file, {"X-Repo-Commit": commit})
 
-    def _made(self, asked: Any) -> Answer:
+    def _created(self, asked: Any) -> Answer:
         name = f"{asked['organization']}/{asked['name']}"
         known = ("models", name) in self.repositories
         repository = self.model(name)
         repository.private = repository.private if known else asked.get("visibility") == "private"
         return 409 if known else 200, {"url": f"{self.address}/{name}"}, {}
+
+
+def _content(file: Path, headers: Mapping[str, str]) -> Answer:
+    if not file.is_file():
+        return 404, {}, {**headers, "X-Error-Code": "EntryNotFound"}
+    return 200, file.read_bytes(), {**headers, "ETag": f'"{_digest(file)}"'}
 
 
 def _taken(repository: Repository, what: str, name: str, body: bytes) -> Any:
