@@ -109,11 +109,7 @@ def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]
     shape, inner = _shape(annotation)
     if is_unknown(value) or value is None or shape == "any":
         return
-    wanted, got = _WORDS.get(shape, "a single value"), "a single value"
-    if isinstance(value, list):
-        got = "a list"
-    elif isinstance(value, Mapping) and (shape in _WORDS or SIGNATURE not in value):
-        got = "an object"
+    wanted, got = _WORDS.get(shape, "a single value"), _form(shape, value)
     if got != wanted:
         yield path, f"expected {wanted}, got {got}"
     elif shape == "object":
@@ -126,6 +122,14 @@ def _value_problems(annotation: Any, value: Any, path: str) -> Iterator[Problem]
             yield from _value_problems(inner, item, f"{path}.{key}")
     elif inner:
         yield from _scalar_problems(inner, value, path)
+
+
+def _form(shape: str, value: Any) -> str:
+    """The form of a value in words. A secret, which is an object with a signature, may be a single value."""
+    if isinstance(value, list):
+        return "a list"
+    is_object = isinstance(value, Mapping) and (shape in _WORDS or SIGNATURE not in value)
+    return "an object" if is_object else "a single value"
 
 
 def _scalar_problems(kind: type, value: Any, path: str) -> Iterator[Problem]:

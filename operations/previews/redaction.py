@@ -198,7 +198,7 @@ class Redaction:
         in_secret = key == "data" and owner.get("kind") == "Secret"
         variable = key == "value" and _SECRET_VARIABLE.search(str(owner.get("name", "")))
         if value and (named or in_secret or variable):
-            return {name: SECRET for name in value} if isinstance(value, Mapping) else SECRET
+            return dict.fromkeys(value, SECRET) if isinstance(value, Mapping) else SECRET
         return self._tree(value)
 
 

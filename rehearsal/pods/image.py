@@ -112,7 +112,7 @@ def _link_packages(locked: Path, site: Path, into: Path) -> None:
 
 def _link_scripts(source: Path, into: Path, python: Path) -> None:
     """Copies the scripts of packages, to be run by the image's Python."""
-    _link(into, {name: python for name in ("python", "python3", python.name)})
+    _link(into, dict.fromkeys(("python", "python3", python.name), python))
     for script in (each for each in source.iterdir() if each.is_file() and not (into / each.name).exists()):
         text, found = re.subn(rb"\A#!.*python.*", b"#!/usr/local/bin/python", script.read_bytes())
         if found:

@@ -68,7 +68,8 @@ class Kubelet(LoopbackServer):
         url = urlsplit(request.path)
         pod, container = self.pod(url.path.split("/")[3]), url.path.split("/")[4]
         if pod is None:
-            return request.answer(404, b"")
+            request.answer(404, b"")
+            return
         lines = self.log(pod.tree, container).splitlines(keepends=True)
         wanted = parse_qs(url.query).get("tailLines")
         request.answer(200, "".join(lines[-int(wanted[0]) :] if wanted else lines).encode())

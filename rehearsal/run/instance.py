@@ -92,11 +92,12 @@ class _Secrets(Api):
 def _container(container: Object, variables: Mapping[str, object]) -> Object:
     """As Kubernetes has it."""
     env: list[Object] = [{"name": name, "value": str(value)} for name, value in variables.items()]
-    for each in container.get("envs") or ():
-        if source := each.get("valueSource"):
+    for variable in container.get("envs") or ():
+        if source := variable.get("valueSource"):
             key = {"name": source["secretKeyRef"]["secret"], "key": source["secretKeyRef"]["version"]}
-            each = {"name": each["name"], "valueFrom": {"secretKeyRef": key}}
-        env.append(each)
+            env.append({"name": variable["name"], "valueFrom": {"secretKeyRef": key}})
+        else:
+            env.append(variable)
     same = {key: container[key] for key in _SAME if key in container}
     return {"name": container.get("name", "main"), "command": container.get("commands"), "env": env, **same}
 

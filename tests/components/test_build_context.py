@@ -87,5 +87,5 @@ def test_every_change_that_docker_would_see_is_another_digest_and_a_cache_is_non
     ],
 )
 def test_the_ignore_file_is_read_as_docker_reads_it(ignore: str, kept: list[str]) -> None:
-    folder = write({path: "" for path in ("temp", "x.md", "a/temp", "a/b.go")} | {".dockerignore": ignore})
+    folder = write(dict.fromkeys(("temp", "x.md", "a/temp", "a/b.go"), "") | {".dockerignore": ignore})
     assert [member.name for member in sent(folder)] == [".dockerignore", "Dockerfile", *kept]

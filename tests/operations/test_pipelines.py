@@ -18,8 +18,8 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 PIPELINE = ROOT / ".gitlab-ci.yml"
 SCHEMAS = {
-    **{file: "github-workflows" for file in WORKFLOWS},
-    **{file: "github-actions" for file in ACTIONS},
+    **dict.fromkeys(WORKFLOWS, "github-workflows"),
+    **dict.fromkeys(ACTIONS, "github-actions"),
     PIPELINE: "gitlab-ci",
     ROOT / "renovate.json": "renovate",
 }

@@ -24,7 +24,8 @@ def send(request: Request, answer: Answer) -> None:
         request.close_connection = True
         return
     if not isinstance(content, bytes):
-        return request.answer_json(code, content, headers)
+        request.answer_json(code, content, headers)
+        return
     asked = re.fullmatch(r"bytes=(\d*)-(\d*)", request.headers.get("Range", ""))
     if code == 200 and asked:
         size, (first, last) = len(content), asked.groups()

@@ -71,9 +71,11 @@ class Hub(LoopbackServer):
         """Answers as the real Hub does."""
         body, path = request.body(), unquote(urlsplit(request.path).path)
         self.requests.append(path)
-        if refused := self.refusal(path):
-            return send(request, (refused[0], {}, refused[1]))
-        send(request, self._answer(path, token_of(request), body))
+        if refusal := self.refusal(path):
+            answer = refusal[0], {}, refusal[1]
+        else:
+            answer = self._answer(path, token_of(request), body)
+        send(request, answer)
 
     def _answer(self, path: str, token: str | None, body: bytes) -> Answer:
         if token and token not in self.tokens:
