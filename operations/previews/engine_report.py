@@ -23,6 +23,8 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 _STACK: Final = "pulumi:pulumi:Stack"
 _COMPUTED: Final = "(known after apply)"
+# Types of resources with a trainer's command.
+_TRAINERS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
 # The option of the trainers, in a command line or in a list of words.
 _RUN: Final = re.compile(r'--run(?:[= ]|", ")([\w.-]+)')
 # Greatest length of a value, in characters.
@@ -85,6 +87,8 @@ def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
 
 def _run_change(step: Tree, redaction: Redaction) -> RunChange | None:
     """What a step does to the run of a trainer's job; None if it does nothing to one."""
+    if not step["urn"].split("::")[2].endswith(_TRAINERS):
+        return None
     before, after = _run(step, "oldState"), _run(step, "newState")
     # An update in place trains nothing, unless another command does.
     if not before or (before == after and _KINDS[step["op"]] is Kind.UPDATE):

@@ -71,6 +71,11 @@ def test_a_run_that_ends_or_goes_on_is_read_from_the_command_of_its_job(
         assert [(change.before, change.after) for change in preview.runs] == expected
 
 
+def test_code_that_speaks_of_runs_is_no_run() -> None:
+    code = {"data": {"checkpoint.py": "give this one a --run of its own"}}
+    assert not read(report(step("replace", CONFIG_MAP, "code", old=code, new=code))).runs
+
+
 def test_changes_are_told_by_kind_whatever_the_engines_order() -> None:
     steps = [
         step("create", POOL, "b", new={}),
