@@ -36,8 +36,8 @@ def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
 class LocalDriver:
     """Asks to save and stop on SIGTERM, and on the first SIGINT.
 
-    A process that trains alone ends at once while its model is still loading: there is nothing to save. A
-    process beside others goes on until all can save and stop together.
+    At SIGTERM, a process that trains alone ends at once while its model is still loading: there is nothing to
+    save. A process beside others goes on until all can save and stop together.
     """
 
     def __init__(self, run: RunFolder, keep: int):
@@ -69,8 +69,8 @@ class LocalDriver:
             self._run.complete_checkpoint(name, all_files)
             self._run.prune_checkpoints(self._keep)
 
-    def _stop(self, *_: object) -> None:
-        if self._alone and not self._training:
+    def _stop(self, number: int, _: object) -> None:
+        if number == signal.SIGTERM and self._alone and not self._training:
             # Not print: the signal may have interrupted one.
             message = f"run {self._run.name} was stopped while it was loading: the same command goes on\n"
             os.write(1, message.encode())
