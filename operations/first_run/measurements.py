@@ -91,41 +91,41 @@ class LiveStack:
         return self.clients.call("cloudbuild.v1", "projects.locations.builds.get", name=name)
 
 
-class Seen(NamedTuple):
+class Result(NamedTuple):
     """A measurement in words, and whether the assumption holds."""
 
     holds: bool
     what: str
 
 
-Measurement = Callable[[LiveStack], Seen]
+Measurement = Callable[[LiveStack], Result]
 
 
-def _cilium(stack: LiveStack) -> Seen:
+def _cilium(stack: LiveStack) -> Result:
     images = " ".join(
         text for pod in stack.agents("cilium") for text in texts(pod, "spec.containers[].image")
     )
     versions = [(int(major), int(minor)) for major, minor in re.findall(r"/cilium:v(\d+)\.(\d+)", images)]
     if not versions:
         raise OperationError("no image of anetd names a version")
-    return Seen(max(versions) < (1, 16), "anetd is Cilium {}.{}".format(*max(versions)))
+    return Result(max(versions) < (1, 16), "anetd is Cilium {}.{}".format(*max(versions)))
 
 
-def _konnectivity(stack: LiveStack) -> Seen:
+def _konnectivity(stack: LiveStack) -> Result:
     agents = stack.agents("konnectivity-agent")
     on_host = sum(bool(pod["spec"].get("hostNetwork")) for pod in agents)
-    return Seen(bool(agents) and not on_host, f"{len(agents)} agents, {on_host} on their node's network")
+    return Result(bool(agents) and not on_host, f"{len(agents)} agents, {on_host} on their node's network")
 
 
-def _api_services(stack: LiveStack) -> Seen:
+def _api_services(stack: LiveStack) -> Result:
     listed = stack.cluster.every("/apis/apiregistration.k8s.io/v1/apiservices")
     missing = [service["metadata"]["name"] for service in listed if not holds(service, "Available")]
     if not any("visibility.kueue" in service["metadata"]["name"] for service in listed):
         raise OperationError("there is no APIService of Kueue's")
-    return Seen(not missing, f"not available: {_listed(missing)}")
+    return Result(not missing, f"not available: {_listed(missing)}")
 
 
-def _kuberay(stack: LiveStack) -> Seen:
+def _kuberay(stack: LiveStack) -> Result:
     listed = stack.cluster.every("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
     kinds = {definition["spec"]["names"]["kind"]: definition for definition in listed}
     ray = [item for item in stack.plan.resources if item.type.startswith("kubernetes:ray.io/")]
@@ -138,10 +138,10 @@ def _kuberay(stack: LiveStack) -> Seen:
         unknown |= {f"{tree['kind']}.{key}" for key in {*tree["spec"]}.difference(*schemas)}
     # https://docs.ray.io/en/master/kuberay/index.html
     version = "1.6 or newer" if "RayCronJob" in kinds else "older than 1.6"
-    return Seen(not unknown, f"{version} by its kinds, fields that it does not know: {_listed(unknown)}")
+    return Result(not unknown, f"{version} by its kinds, fields that it does not know: {_listed(unknown)}")
 
 
-def _start_on_cloud_run(stack: LiveStack) -> Seen:
+def _start_on_cloud_run(stack: LiveStack) -> Result:
     name, services = stack.resource(run.SERVICE.type).id, "projects.locations.services"
     newest = stack.clients.call("run.v2", f"{services}.get", name=name)["latestCreatedRevision"]
     revision = stack.clients.call("run.v2", f"{services}.revisions.get", name=newest)
@@ -149,16 +149,16 @@ def _start_on_cloud_run(stack: LiveStack) -> Seen:
     healthy = conditions.get("ContainerHealthy") or conditions["Ready"]
     allowed = _allowed(revision["containers"][0]["startupProbe"])
     if healthy["state"] == "CONDITION_FAILED":
-        return Seen(False, f"{healthy.get('message')}; the probe allows {allowed} s")
+        return Result(False, f"{healthy.get('message')}; the probe allows {allowed} s")
     if healthy["state"] != "CONDITION_SUCCEEDED":
         raise OperationError("the newest revision has not started yet")
     seconds = _seconds(revision["createTime"], healthy["lastTransitionTime"])
-    return Seen(
+    return Result(
         True, f"{seconds:.0f} s from the revision to /health, the image too; the probe allows {allowed} s"
     )
 
 
-def _start_in_cluster(stack: LiveStack) -> Seen:
+def _start_in_cluster(stack: LiveStack) -> Result:
     seen = []
     for pod in stack.pods():
         ready, restarts = condition_of(pod, "Ready"), sum(at(pod, "status.containerStatuses[].restartCount"))
@@ -168,11 +168,11 @@ def _start_in_cluster(stack: LiveStack) -> Seen:
                     condition_of(pod, "PodScheduled")["lastTransitionTime"], ready["lastTransitionTime"]
                 )
                 text = f"{seconds:.0f} s with the image, {restarts} restarts, {_allowed(probe)} s allowed"
-                seen.append(Seen(not restarts, text))
+                seen.append(Result(not restarts, text))
     return _together(seen)
 
 
-def _node_minutes(stack: LiveStack) -> Seen:
+def _node_minutes(stack: LiveStack) -> Result:
     nodes = stack.cluster.every("/api/v1/nodes")
     created = {node["metadata"]["name"]: node["metadata"]["creationTimestamp"] for node in nodes}
     waits = [
@@ -183,18 +183,20 @@ def _node_minutes(stack: LiveStack) -> Seen:
     return _together([_in_time(seconds, _NODE_MINUTES) for seconds in waits])
 
 
-def _build_region(stack: LiveStack) -> Seen:
+def _build_region(stack: LiveStack) -> Result:
     build = stack.build
     failure = " ".join(texts(build, "failureInfo.detail"))
-    return Seen(build["status"] == "SUCCESS", f"{build['status']} in {build['name'].split('/')[3]} {failure}")
+    return Result(
+        build["status"] == "SUCCESS", f"{build['status']} in {build['name'].split('/')[3]} {failure}"
+    )
 
 
-def _build_minutes(stack: LiveStack) -> Seen:
+def _build_minutes(stack: LiveStack) -> Result:
     seconds = _seconds(stack.build["startTime"], stack.build["finishTime"])
     return _in_time(seconds, cloudbuild.BUILD.duration("create", {}))
 
 
-def _allocatable(stack: LiveStack, *, tpu: bool) -> Seen:
+def _allocatable(stack: LiveStack, *, tpu: bool) -> Result:
     seen = []
     for machine, node in stack.machines(tpu=tpu):
         free = node["status"]["allocatable"]
@@ -202,35 +204,35 @@ def _allocatable(stack: LiveStack, *, tpu: bool) -> Seen:
         least, memory = machine.stated or (machine.allocatable_cpus, machine.allocatable_gib * _MEMORY)
         text = f"{machine.name} {cpus:.2f} CPUs, {gib:.1f} GiB, of at least {least:.2f} and {memory:.1f}"
         # Kubernetes rounds CPUs to thousandths.
-        seen.append(Seen(cpus > least - 0.01 and gib > memory, text))
+        seen.append(Result(cpus > least - 0.01 and gib > memory, text))
     return _together(seen)
 
 
-def _zones(stack: LiveStack, *, model: Accelerator, collection: str, name: str) -> Seen:
+def _zones(stack: LiveStack, *, model: Accelerator, collection: str, name: str) -> Result:
     ours = {zone for zones in model.zones.values() for zone in zones}
     theirs = zones_with(stack.clients, collection, stack.plan.project, name)
     if not theirs:
         raise OperationError("Google lists none")
-    return Seen(ours == theirs, f"without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}")
+    return Result(ours == theirs, f"without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}")
 
 
-def _disk_quota(stack: LiveStack) -> Seen:
+def _disk_quota(stack: LiveStack) -> Result:
     stack.machines(tpu=True)
     project, region = stack.plan.project, stack.plan.region
     listed = stack.clients.call("compute.v1", "regions.get", project=project, region=region)["quotas"]
     used = {quota["metric"]: quota.get("usage", 0.0) for quota in listed}.get(HYPERDISKS, 0.0)
-    return Seen(used > 0, f"{used:g} GB of {HYPERDISKS} in use")
+    return Result(used > 0, f"{used:g} GB of {HYPERDISKS} in use")
 
 
-def _skus(stack: LiveStack) -> Seen:
+def _skus(stack: LiveStack) -> Result:
     price_of = catalog_prices(stack.clients, stack.plan.region)
     wanted = [item for item in (*quantities(stack.plan), *by_use(stack.plan)) if known().get(item.key)]
     prices = {item.key: price_of(item.key, item.unit) for item in wanted}
     missing = [f"{key} ({price.source})" for key, price in prices.items() if price.dollars is None]
-    return Seen(not missing, f"{len(prices)} looked for, without a price: {_listed(missing)}")
+    return Result(not missing, f"{len(prices)} looked for, without a price: {_listed(missing)}")
 
 
-def _permissions(stack: LiveStack) -> Seen:
+def _permissions(stack: LiveStack) -> Result:
     wanted = {name for record in records.every().values() for name in record.permissions} | {*iam.ACT_AS}
     body: dict[str, Any] = {"pageSize": 1000}
     body["fullResourceName"] = f"//cloudresourcemanager.googleapis.com/projects/{stack.plan.project}"
@@ -243,7 +245,7 @@ def _permissions(stack: LiveStack) -> Seen:
             raise OperationError("the list of permissions does not end: IAM names a page again")
         tokens.add(token)
         body["pageToken"] = token
-    return Seen(not wanted, f"unknown: {_listed(wanted)}")
+    return Result(not wanted, f"unknown: {_listed(wanted)}")
 
 
 MEASUREMENTS: Final[Mapping[str, Measurement]] = {
@@ -266,7 +268,7 @@ MEASUREMENTS: Final[Mapping[str, Measurement]] = {
 }
 
 
-def _together(seen: list[Seen]) -> Seen:
+def _together(seen: list[Result]) -> Result:
     """All measurements as one.
 
     Raises:
@@ -275,11 +277,11 @@ def _together(seen: list[Seen]) -> Seen:
     if not seen:
         raise OperationError("nothing of the stack that is up shows it")
     summaries = dict.fromkeys(measured.what for measured in sorted(seen))
-    return Seen(all(measured.holds for measured in seen), "; ".join(summaries))
+    return Result(all(measured.holds for measured in seen), "; ".join(summaries))
 
 
-def _in_time(seconds: float, minutes: float) -> Seen:
-    return Seen(seconds <= minutes * 60 * _TOLERANCE, f"{seconds / 60:.1f} minutes, {minutes:g} assumed")
+def _in_time(seconds: float, minutes: float) -> Result:
+    return Result(seconds <= minutes * 60 * _TOLERANCE, f"{seconds / 60:.1f} minutes, {minutes:g} assumed")
 
 
 def _seconds(since: str, until: str) -> float:

@@ -61,7 +61,7 @@ def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
     return _live("a4-ray", tmp_path_factory, **{"capacity.reservation": "my-reservation"})
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended, and what it printed."""
 
     status: int
@@ -69,16 +69,16 @@ class Ran(NamedTuple):
     err: str
 
 
-Command = Callable[..., Ran]
+Command = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Runs `python -m operations WORDS`."""
 
-    def command(*words: str) -> Ran:
+    def command(*words: str) -> CommandResult:
         capsys.readouterr()
-        return Ran(main(words), *capsys.readouterr())
+        return CommandResult(main(words), *capsys.readouterr())
 
     return command
 

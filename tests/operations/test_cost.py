@@ -18,7 +18,7 @@ from operations.errors import OperationError
 from operations.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
 from operations.quantities import by_use, quantities
 from stacks.platform import GkeSettings
-from tests.operations.conftest import Command, Ran
+from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
 from tests.operations.samples import sku
@@ -192,7 +192,7 @@ def test_no_price_of_a_reservation_is_made_up() -> None:
 
 @pytest.fixture
 def run(google: GoogleServer, command: Command) -> Command:
-    def run(stack: str, *words: str) -> Ran:
+    def run(stack: str, *words: str) -> CommandResult:
         with planned_once():
             return command("cost", "--stack", stack, "--endpoint", google.address, *words)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from operations.state import Backend
-from tests.operations.conftest import Command, Ran
+from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import REFUSED, GoogleServer
 from tests.operations.past_stack import PastStack
 from tests.operations.project import PROJECT, REGION, ZONE, Project
@@ -24,7 +24,7 @@ def run(
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     monkeypatch.setattr("operations.plan.load", lambda *_: l4_kueue.plan)
 
-    def run(*words: str) -> Ran:
+    def run(*words: str) -> CommandResult:
         return command("leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words)
 
     return run

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.operations.conftest import Command, Ran
+from tests.operations.conftest import Command, CommandResult
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import CUT, GoogleServer
 from tests.operations.planned import planned_once
@@ -12,7 +12,7 @@ from tests.operations.planned import planned_once
 
 @pytest.fixture
 def run(google: GoogleServer, command: Command) -> Command:
-    def run(stack: str, *words: str) -> Ran:
+    def run(stack: str, *words: str) -> CommandResult:
         with planned_once():
             return command("preflight", "--stack", stack, "--endpoint", google.address, *words)
 

@@ -12,8 +12,8 @@ from operations.first_run.command import Row, Verdict, look
 from operations.first_run.measurements import MEASUREMENTS, LiveStack
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
-from tests.operations.conftest import HF_TOKEN, Command, PastStack, Ran
-from tests.operations.first_run.world import CONTRADICTIONS, PLAN, STATE, World
+from tests.operations.conftest import HF_TOKEN, Command, CommandResult, PastStack
+from tests.operations.first_run.answers import CONTRADICTIONS, PLAN, STATE, Answers
 from tests.operations.google_server import A_PAGE, CUT, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.planned import planned
@@ -35,8 +35,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesServer]:
 def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Looks:
     """What comes of every assumption that is measured."""
 
-    def looks(world: World, state: State = STATE, timeout_s: float = 20.0) -> dict[str, Verdict]:
-        world.answer(google, cluster)
+    def looks(answers: Answers, state: State = STATE, timeout_s: float = 20.0) -> dict[str, Verdict]:
+        answers.answer(google, cluster)
         clients = Clients(PROJECT, google.address, timeout_s=timeout_s)
         kubeconfig = cluster.kubeconfig(tmp_path)
         stack = LiveStack(
@@ -50,21 +50,21 @@ def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Lo
 
 
 def test_every_assumption_holds_where_all_answers_confirm_it(looks: Looks) -> None:
-    assert looks(World()) == dict.fromkeys(MEASUREMENTS, HOLDS)
+    assert looks(Answers()) == dict.fromkeys(MEASUREMENTS, HOLDS)
 
 
 @pytest.mark.parametrize("id", MEASUREMENTS)
 def test_an_answer_that_contradicts_an_assumption_is_told_of_that_one_alone(id: str, looks: Looks) -> None:
-    world = World()
-    CONTRADICTIONS[id](world)
-    assert looks(world) == {**dict.fromkeys(MEASUREMENTS, HOLDS), id: DIFFERS}
+    answers = Answers()
+    CONTRADICTIONS[id](answers)
+    assert looks(answers) == {**dict.fromkeys(MEASUREMENTS, HOLDS), id: DIFFERS}
 
 
 def test_every_assumption_differs_where_all_answers_contradict_it(looks: Looks) -> None:
-    world = World()
+    answers = Answers()
     for contradict in CONTRADICTIONS.values():
-        contradict(world)
-    assert looks(world) == dict.fromkeys(MEASUREMENTS, DIFFERS)
+        contradict(answers)
+    assert looks(answers) == dict.fromkeys(MEASUREMENTS, DIFFERS)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_nothing_holds_and_nothing_differs_where_nobody_answers(
     if fault.hang:
         monkeypatch.setattr("operations.status.cluster._READ_S", 0.1)
     timeout_s = 0.1 if fault.hang else 20.0
-    assert looks(World(), timeout_s=timeout_s) == dict.fromkeys(MEASUREMENTS, UNSEEN)
+    assert looks(Answers(), timeout_s=timeout_s) == dict.fromkeys(MEASUREMENTS, UNSEEN)
 
 
 def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
-    rows = looks(World(), State())
+    rows = looks(Answers(), State())
     of_the_project = {"l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
     assert {id for id, verdict in rows.items() if verdict is HOLDS} == of_the_project
     assert DIFFERS not in rows.values()
@@ -117,7 +117,7 @@ def run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     command: Command,
-) -> Callable[..., Ran]:
+) -> Callable[..., CommandResult]:
     """The command, for a stack that is up."""
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
     monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
@@ -127,11 +127,11 @@ def run(
 
 
 def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_secret(
-    run: Callable[..., Ran], google: GoogleServer, cluster: KubernetesServer
+    run: Callable[..., CommandResult], google: GoogleServer, cluster: KubernetesServer
 ) -> None:
-    world = World()
-    CONTRADICTIONS["cilium-end-port"](world)
-    world.answer(google, cluster)
+    answers = Answers()
+    CONTRADICTIONS["cilium-end-port"](answers)
+    answers.answer(google, cluster)
     message = f"{HF_TOKEN} may not read projects/{PROJECT}"
     google.fail("iam.v1", "iam.permissions.queryTestablePermissions", Fault(code=403, message=message))
     ran = run("--json")
@@ -143,12 +143,12 @@ def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_se
 
 
 def test_a_difference_weighs_more_than_what_was_not_seen(
-    run: Callable[..., Ran], google: GoogleServer, cluster: KubernetesServer
+    run: Callable[..., CommandResult], google: GoogleServer, cluster: KubernetesServer
 ) -> None:
     assert run().status == 2
-    world = World()
-    CONTRADICTIONS["v6e-zones"](world)
-    world.answer(google, cluster)
+    answers = Answers()
+    CONTRADICTIONS["v6e-zones"](answers)
+    answers.answer(google, cluster)
     ran = run()
     assert ran.status == 1
     assert ran.out.index("v6e-zones") < ran.out.index("cilium-end-port")

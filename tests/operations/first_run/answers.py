@@ -30,7 +30,7 @@ STATE: Final = State(
 )
 
 
-class World:
+class Answers:
     """The answers of the two servers. A test changes them before they are asked."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class World:
         }
 
 
-CONTRADICTIONS: Final[dict[str, Callable[[World], object]]] = {
+CONTRADICTIONS: Final[dict[str, Callable[[Answers], object]]] = {
     "build-region": lambda it: it.build.update(status="FAILURE"),
     "cilium-end-port": lambda it: it.cilium["spec"]["containers"][0].update(
         image="gke.gcr.io/cilium/cilium:v1.16.0"
