@@ -34,8 +34,10 @@ def test_a_stack_is_what_has_a_stack_file() -> None:
 def test_a_name_of_no_stack_is_rejected_in_one_line_and_never_run(name: str, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     done = known_stack(name.format(ran))
-    said, make = done.stderr.splitlines()
-    assert done.returncode and said.endswith(f"; there are: {' '.join(known_stacks())}") and "Error" in make
+    message, make = done.stderr.splitlines()
+    assert (
+        done.returncode and message.endswith(f"; there are: {' '.join(known_stacks())}") and "Error" in make
+    )
     assert not ran.exists()
 
 
@@ -84,15 +86,15 @@ def test_a_new_stack_needs_a_name_and_a_stack_to_copy(
 
 
 @pytest.mark.parametrize(
-    ("python", "said"), [("nope", "there is no nope"), ("false", "false is older than 3.11")]
+    ("python", "message"), [("nope", "there is no nope"), ("false", "false is older than 3.11")]
 )
-def test_a_python_that_is_missing_is_not_called_too_old(python: str, said: str, tmp_path: Path) -> None:
+def test_a_python_that_is_missing_is_not_called_too_old(python: str, message: str, tmp_path: Path) -> None:
     for name in ("Makefile", "pipelines.mk", "requirements-dev.txt"):
         shutil.copy(ROOT / name, tmp_path)
     words = ["make", "--silent", f"PYTHON={python}", ".venv/.ready"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     line, make = done.stderr.splitlines()
-    assert line == f"{said}; run make with PYTHON=python3.11 or newer" and "Error 1" in make
+    assert line == f"{message}; run make with PYTHON=python3.11 or newer" and "Error 1" in make
 
 
 def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ class Bench:
     clock: FakeClock = field(default_factory=FakeClock)
 
     def run(self) -> dict[str, str]:
-        found = self.server.configuration
+        configuration = self.server.configuration
         servers = {
-            "cloud_build": found["gcp:cloudBuildCustomEndpoint"],
-            "logging": found["gcp:loggingCustomEndpoint"],
+            "cloud_build": configuration["gcp:cloudBuildCustomEndpoint"],
+            "logging": configuration["gcp:loggingCustomEndpoint"],
         }
         return BuildRun(PROPERTIES, servers, NO_SETTINGS, self.clock).run()
 
@@ -284,7 +284,7 @@ def test_the_end_of_the_engine_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_interrupting_the_provider_process_cancels_the_build(bench: Bench) -> None:
     bench.server.next_build(BuildLifecycle(states=["WORKING"]))
-    # A shell starts what it runs in the background with SIGINT ignored, and whatever that starts inherits it.
+    # Programs in a shell's background ignore SIGINT, and their children inherit that.
     command = ["env", "--default-signal=INT", sys.executable, "-u", "-m", "pulumi.dynamic", "127.0.0.1:0"]
     configuration = to_struct(bench.server.configuration)
     properties = to_struct({**PROPERTIES, "__provider": sdk.serialize_provider(CloudBuildProvider())})

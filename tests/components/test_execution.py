@@ -1,7 +1,8 @@
 """A run of a Cloud Run job, against a real HTTP server that follows the published API."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -39,8 +40,12 @@ class Bench:
     @property
     def ends(self) -> list[str]:
         """What became of the executions, in the order in which they were started."""
-        each = self.server.executions.values()
-        return [one["conditions"][0]["message"] if "conditions" in one else "running" for one in each]
+        return [outcome_of(execution) for execution in self.server.executions.values()]
+
+
+def outcome_of(execution: Mapping[str, Any]) -> str:
+    """What became of an execution, in Google's words."""
+    return execution["conditions"][0]["message"] if "conditions" in execution else "running"
 
 
 @pytest.fixture

@@ -87,12 +87,12 @@ def rehearsal(program: Building) -> Iterator[Rehearsal]:
 
 def resource(rehearsal: Rehearsal, type_token: str) -> dict[str, Any]:
     resources = rehearsal.state()["deployment"]["resources"]
-    [found] = [each for each in resources if each["type"] == type_token]
-    return found
+    (resource,) = [resource for resource in resources if resource["type"] == type_token]
+    return resource
 
 
 def test_an_image_is_built_once_per_content(rehearsal: Rehearsal, program: Building) -> None:
-    [step] = [each for each in rehearsal.preview().resources if each.type == BUILD]
+    [step] = [planned for planned in rehearsal.preview().resources if planned.type == BUILD]
     assert step.inputs["image"] == f"{PREFIX}:{BuildContext(program.context).digest}"
     assert rehearsal.builds.builds == []
 

@@ -27,8 +27,8 @@ def test_a_build_and_an_execution_use_the_credentials_of_the_stacks_configuratio
         raise DefaultCredentialsError("nobody is here")
 
     monkeypatch.setattr("components.calls.find_credentials", find)
-    given = {"gcp:accessToken": "token-of-a-test", "gcp:impersonateServiceAccount": "a@b"}
-    provider.configure(ConfigureRequest(Config(given, "llm-stacks")))
+    configuration = {"gcp:accessToken": "token-of-a-test", "gcp:impersonateServiceAccount": "a@b"}
+    provider.configure(ConfigureRequest(Config(configuration, "llm-stacks")))
     with pytest.raises(OnceError, match="nobody is here"):
         provider.create(inputs)
     wanted = CredentialSettings(access_token="token-of-a-test", impersonated="a@b")

@@ -30,13 +30,15 @@ def test_the_next_command_is_the_one_that_ended() -> None:
     assert "`pulumi destroy --refresh`" in what_to_do(CLUSTER, message, "mine", "pulumi destroy")
 
 
-@pytest.mark.parametrize("told", ["Error waiting for creating GKE cluster: it is unhealthy", "Error 503: x"])
-def test_a_cluster_that_gke_made_and_calls_failed_is_made_anew_by_the_command_that_is_told(told: str) -> None:
-    """The bridge keeps it, and finds nothing to change about it in the next `up`."""
+@pytest.mark.parametrize(
+    "reason", ["Error waiting for creating GKE cluster: it is unhealthy", "Error 503: x"]
+)
+def test_a_cluster_that_gke_created_and_calls_failed_gets_the_command_that_replaces_it(reason: str) -> None:
+    """The provider keeps it, and finds nothing to change about it in the next `up`."""
     urn = "urn:pulumi:mine::llm-stacks::llm-stacks:components:Cluster$gcp:container/cluster:Cluster::c"
-    message = f"1 error occurred:\n\t* creating {urn}: 1 error occurred:\n\t* {told}\n\n"
+    message = f"1 error occurred:\n\t* creating {urn}: 1 error occurred:\n\t* {reason}\n\n"
     assert f"`pulumi up --replace '{urn}'` makes it anew" in what_to_do(CLUSTER, message, "mine")
-    assert "--replace" not in what_to_do(CLUSTER, told, "mine")
+    assert "--replace" not in what_to_do(CLUSTER, reason, "mine")
     bucket = message.replace("gcp:container/cluster:Cluster", BUCKET)
     assert "--replace" not in what_to_do(BUCKET, bucket, "mine")
 

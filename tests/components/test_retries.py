@@ -35,7 +35,7 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
 
 
 @pytest.mark.parametrize(
-    ("kind", "message", "told"),
+    ("kind", "message", "words"),
     [
         (NETWORK, DISABLED, "enabled a moment ago"),
         (
@@ -53,44 +53,44 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
         (BINDING, "Error 400: Identity Pool does not exist (p.svc.id.goog). Please", "first cluster"),
         (RAY_JOB, NO_CRD, "Ray add-on"),
         (QUEUE, NO_WEBHOOK, "webhook"),
-        # Of no use to try again.
+        # A retry does not help.
         (NETWORK, "Error 403: Quota 'NETWORKS' exceeded. Limit: 5.0 globally., quotaExceeded", ""),
         (NETWORK, "Error 403: Required 'compute.networks.create' permission for 'projects/p'", ""),
         (RAY_JOB, 'no matches for kind "RayJobb" in version "batch/v1"', ""),
         (QUEUE, 'no matches for kind "ClusterQueue" in version "kueue.x-k8s.io/v1alpha1"', ""),
         (QUEUE, 'admission webhook "x.kb.io" denied the request: nominalQuota must be >= 0', ""),
-        # A build waits by itself.
+        # A build retries by itself.
         (BUILD, DISABLED, ""),
-        # Something has been made, so that another creation would make it twice.
+        # Something exists already. After a retry it would exist twice.
         (CLUSTER, f"1 error occurred:\n\t* creating urn:pulumi:a::b::{CLUSTER}::c: 1 error: {DISABLED}", ""),
         (QUEUE, f'resource "q" was successfully created, but the API server reported: {NO_WEBHOOK}', ""),
     ],
 )
-def test_only_what_is_not_there_yet_is_waited_for(kind: str, message: str, told: str) -> None:
-    said = retries.why_it_passes(kind, message)
-    assert told in said
-    assert bool(said) is bool(told)
+def test_only_what_is_not_there_yet_is_waited_for(kind: str, message: str, words: str) -> None:
+    reason = retries.why_it_passes(kind, message)
+    assert words in reason
+    assert bool(reason) is bool(words)
 
 
 @pytest.fixture
-def said() -> list[str]:
+def lines() -> list[str]:
     return []
 
 
 @pytest.fixture
-def rehearsal(said: list[str]) -> Iterator[Rehearsal]:
+def rehearsal(lines: list[str]) -> Iterator[Rehearsal]:
     def program() -> None:
         retries.wait_out_refusals()
         Small()()
 
-    with Rehearsal("small", SETTINGS, program, progress=said.append) as rehearsal:
+    with Rehearsal("small", SETTINGS, program, progress=lines.append) as rehearsal:
         yield rehearsal
 
 
-def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, said: list[str]) -> None:
+def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, lines: list[str]) -> None:
     rehearsal.faults.add(["network"], DISABLED, times=2)
     assert rehearsal.up().changes == {"create": COUNT}
-    waited = [line for line in said if "network waits: its Google API was enabled a moment ago" in line]
+    waited = [line for line in lines if "network waits: its Google API was enabled a moment ago" in line]
     assert any("1 of at most 48 times" in line for line in waited)
     assert any("2 of at most 48 times" in line for line in waited)
 
@@ -109,13 +109,13 @@ def test_an_api_that_was_just_enabled_needs_no_second_up(rehearsal: Rehearsal, s
     ],
 )
 def test_what_does_not_pass_is_told_at_once_with_its_remedy(
-    rehearsal: Rehearsal, said: list[str], message: str, remedy: str
+    rehearsal: Rehearsal, lines: list[str], message: str, remedy: str
 ) -> None:
     rehearsal.faults.add(["network"], f"googleapi: {message}", times=2)
     with pytest.raises(RehearsalError, match=f"network: .*{message}"):
         rehearsal.up()
     assert rehearsal.faults.pending == {"network"}
-    assert any(f"network: {remedy}" in line for line in said)
+    assert any(f"network: {remedy}" in line for line in lines)
 
 
 def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Rehearsal) -> None:
@@ -125,29 +125,35 @@ def test_nobody_waits_for_ever_and_the_platform_has_the_last_word(rehearsal: Reh
     assert rehearsal.faults.pending == {"namespace"}
 
 
-def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, said: list[str]) -> None:
+def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, lines: list[str]) -> None:
     rehearsal.faults.add(["token"], f"{NO_WEBHOOK} for {TOKEN}")
     rehearsal.up()
-    assert any("token waits" in line for line in said)
-    assert not any(TOKEN in line for line in said)
+    assert any("token waits" in line for line in lines)
+    assert not any(TOKEN in line for line in lines)
 
 
 def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_ray_add_on() -> None:
-    said: list[str] = []
-    with Rehearsal("a4-ray", progress=said.append) as rehearsal:
+    lines: list[str] = []
+    with Rehearsal("a4-ray", progress=lines.append) as rehearsal:
         rehearsal.up()
     for waiting in (
         "a4-ray-network waits: its Google API",
         "a4-ray-cluster waits: a service account",
         "a4-ray-ray-job waits: GKE's Ray add-on",
     ):
-        assert any(waiting in line for line in said)
+        assert any(waiting in line for line in lines)
 
 
 @pytest.mark.parametrize("stack", plans.STACKS)
 def test_every_resource_of_a_stack_waits(stack: str) -> None:
-    made = [each for each in plans.shipped(stack).resources if each.type.startswith(("gcp:", "kubernetes:"))]
-    assert {tuple(each.options["resourceHooks"]["OnError"]) for each in made} == {("wait-out-refusals",)}
+    created = [
+        resource
+        for resource in plans.shipped(stack).resources
+        if resource.type.startswith(("gcp:", "kubernetes:"))
+    ]
+    assert {tuple(resource.options["resourceHooks"]["OnError"]) for resource in created} == {
+        ("wait-out-refusals",)
+    }
 
 
 def test_an_engine_that_is_too_old_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class Command:
 
     Args:
         document: The document.
-        line: Its line, from 1; of a command in a block, the block's first.
+        line: Its line, from 1. Commands in a block have the first line of the block.
         words: The program and its arguments, without assignments of variables before it.
     """
 
@@ -51,12 +51,12 @@ class Command:
 @cache
 def tokens(document: Path) -> list[Token]:
     """The document's tokens, including those of inline text."""
-    found = []
+    all_tokens: list[Token] = []
     for token in MarkdownIt("commonmark").enable("table").parse(document.read_text()):
         for inline in token.children or ():
             inline.map = token.map
-        found += [token, *(token.children or ())]
-    return found
+        all_tokens += [token, *(token.children or ())]
+    return all_tokens
 
 
 def blocks(document: Path) -> Iterator[tuple[int, str]]:
@@ -79,17 +79,17 @@ def commands(document: Path) -> Iterator[Command]:
 
 def headings(document: Path) -> set[str]:
     """The anchors of a document's headings, as GitHub and GitLab make them."""
-    found: list[str] = []
+    anchors: list[str] = []
     seen: Counter[str] = Counter()
     before = ""
     for token in tokens(document):
         if token.type == "inline" and before == "heading_open":
-            text = "".join(each.content for each in token.children or ())
+            text = "".join(child.content for child in token.children or ())
             slug = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
-            found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            anchors.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
             seen[slug] += 1
         before = token.type
-    return set(found)
+    return set(anchors)
 
 
 def links(document: Path) -> Iterator[tuple[int, str]]:
@@ -111,7 +111,7 @@ def _line(token: Token) -> int:
 
 
 def _split(text: str) -> Iterator[tuple[str, ...]]:
-    """The simple commands of a script; the content of `$(...)` is one too."""
+    """The simple commands of a script. The content of `$(...)` is a command, too."""
     for line in text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="();&|")
         lexer.commenters = "#"

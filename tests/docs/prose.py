@@ -35,7 +35,7 @@ class Paragraph:
     Attributes:
         file: Where it stands.
         line: Its first line, from 1.
-        text: Its text on one line; code in it is `code`.
+        text: Its text on one line, with `code` for code.
     """
 
     file: Path
@@ -46,7 +46,7 @@ class Paragraph:
         return f"{self.file.relative_to(ROOT)}:{self.line}"
 
     def sentences(self) -> list[str]:
-        """The sentences; what follows a colon and begins with a capital is one too."""
+        """The sentences. The words after a colon are one, too, if they begin with a capital."""
         return _SENTENCE_END.split(self.text)
 
 
@@ -66,7 +66,7 @@ class Rule:
 
 
 def words(text: str) -> int:
-    """How many words a text has; code in backticks is one word."""
+    """How many words a text has. Code in backticks is one word."""
     return len(_WORD.findall(re.sub(r"`[^`]*`", "code", text)))
 
 
@@ -179,7 +179,7 @@ def _of_docstring(file: Path, first_line: int, docstring: str) -> Iterator[Parag
 
 
 def _comments(file: Path, source: str) -> Iterator[Paragraph]:
-    """Comments; those on successive lines are one paragraph."""
+    """Comments. Those on successive lines are one paragraph."""
     text: list[str] = []
     start = last = 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -222,7 +222,7 @@ def semicolon_faults(paragraphs: list[Paragraph]) -> list[str]:
 
 
 def main(paths: list[str]) -> int:
-    """Prints what breaks a rule in documents, Python files or folders of both; 1 when something does."""
+    """Prints what breaks a rule in documents, Python files or folders. Returns 1 if something does."""
     lines: list[str] = []
     for path in map(Path.absolute, map(Path, paths)):
         files = sorted(path.rglob("*")) if path.is_dir() else [path]

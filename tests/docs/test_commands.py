@@ -51,22 +51,24 @@ COMMANDS: Final = [command for document in DOCUMENTS for command in commands(doc
 
 def of_program(*names: str) -> list[Command]:
     """The commands of a program, without duplicates."""
-    found = {each.words: each for each in reversed(COMMANDS) if Path(each.words[0]).name in names}
-    return sorted(found.values(), key=str)
+    by_words = {
+        command.words: command for command in reversed(COMMANDS) if Path(command.words[0]).name in names
+    }
+    return sorted(by_words.values(), key=str)
 
 
 def settings_commands() -> Iterator[tuple[str, Command]]:
-    """Every `pulumi config set` and `rm` with the scenario that it is about, empty for any of them."""
+    """Every `pulumi config set` and `rm` with the scenario that it is scenario, empty for any of them."""
     for command in of_program("pulumi"):
         if command.words[1:3] in (("config", "set"), ("config", "rm")):
-            about = command.document.stem
-            yield about if about in scenarios() else "", command
+            scenario = command.document.stem
+            yield scenario if scenario in scenarios() else "", command
     for stack in known_stacks():
         path = ROOT / f"Pulumi.{stack}.yaml"
         for line, text in enumerate(path.read_text().splitlines(), start=1):
-            told = re.search(r"#.*?(pulumi config (?:set|rm) .+?)(?:`|\s{2}|\s\(|$)", text)
-            if told:
-                yield stack_file(stack)["scenario"], Command(path, line, tuple(told[1].split()))
+            match = re.search(r"#.*?(pulumi config (?:set|rm) .+?)(?:`|\s{2}|\s\(|$)", text)
+            if match:
+                yield stack_file(stack)["scenario"], Command(path, line, tuple(match[1].split()))
 
 
 def is_placeholder(word: str) -> bool:
@@ -76,7 +78,7 @@ def is_placeholder(word: str) -> bool:
 
 def test_no_program_is_used_that_nobody_tries() -> None:
     tried = {"make", "pulumi", "python"}
-    strange = [str(each) for each in COMMANDS if Path(each.words[0]).name not in UNTRIED | tried]
+    strange = [str(command) for command in COMMANDS if Path(command.words[0]).name not in UNTRIED | tried]
     assert not strange
 
 
@@ -133,10 +135,10 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
 
 def engine() -> str:
     """The engine's program, if it is here already."""
-    found = shutil.which("pulumi", path=f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}")
-    if not found:
+    program = shutil.which("pulumi", path=f"{os.environ['PATH']}{os.pathsep}{TOOLS / 'bin'}")
+    if not program:
         pytest.skip("no pulumi on PATH or in .tools/; `make setup` gets one")
-    return found
+    return program
 
 
 @cache
@@ -146,7 +148,7 @@ def help_of(*words: str) -> str:
 
 
 def usage_of(*words: str) -> str:
-    """How the engine writes a command, whatever alias `words` use."""
+    """How the engine writes a command. `words` may use an alias of it."""
     (usage,) = re.findall(r"^Usage:\n +(.*)", help_of(*words), re.MULTILINE)
     return usage
 

@@ -64,19 +64,21 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
     for room, modules in forbidden.items():
         # Readers of recipes are exceptions to a contract that forbids their room.
         named = table[room].replace("readers of recipes in `workloads`", "")
-        told = rooms - {room, "benchmarks"} if named == "all of these" else set(re.findall(r"`(\w+)`", named))
-        assert rooms - {room} - modules == told, room
+        allowed = (
+            rooms - {room, "benchmarks"} if named == "all of these" else set(re.findall(r"`(\w+)`", named))
+        )
+        assert rooms - {room} - modules == allowed, room
 
 
 def test_the_table_of_exit_codes_is_that_of_the_trainers() -> None:
     page = (ROOT / "docs" / "training" / "how-a-run-ends.md").read_text()
-    told = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)
     does = {
         Retry.NONE: "fails without a retry (`FailJob`)",
         Retry.COUNTED: "retries and counts it",
         Retry.NOT_COUNTED: "retries and does not count it (`Ignore`)",
     }
-    assert [(int(code), text, job) for code, text, job in told] == [
+    assert [(int(code), text, job) for code, text, job in rows] == [
         (code, meaning.text, does[meaning.retry] if code else "ends") for code, meaning in EXIT_CODES.items()
     ]
 

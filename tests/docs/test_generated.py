@@ -91,14 +91,14 @@ def test_page_readme_and_command_have_the_same_dollars(scenario: str, generated:
         configuration={"llm-stacks:scenario": scenario},
         resources=plans.shipped(scenario).resources,
     )
-    found = listed_estimate(planned, None)
-    dollars = found.totals["per_month"]["dollars"]
+    estimate = listed_estimate(planned, None)
+    dollars = estimate.totals["per_month"]["dollars"]
     month = f"{dollars:,.0f}" if dollars >= 100 else f"{dollars:,.2f}"
     (row,) = re.findall(rf"^\|.*\| \[`{scenario}`\].*$", generated[README], re.MULTILINE)
     assert month in row.split(" | ")[-1]
-    (said,) = re.findall(r"^\| a month forgotten.* \| (.*) \|$", generated[page_of(scenario)], re.MULTILINE)
-    assert said == row.split(" | ")[-1].removesuffix(" |")
-    for line in found.lines:
+    (shown,) = re.findall(r"^\| a month forgotten.* \| (.*) \|$", generated[page_of(scenario)], re.MULTILINE)
+    assert shown == row.split(" | ")[-1].removesuffix(" |")
+    for line in estimate.lines:
         if line.per_hour is not None:
             assert f"| {line.what} | " in generated[page_of(scenario)]
 

@@ -22,10 +22,7 @@ from tests.docs.prose import (
 PENDING: Final = frozenset(
     {
         "rehearsal",
-        "tests",
-        "tests/components",
         "tests/control_plane",
-        "tests/docs",
         "tests/engine",
         "tests/pods",
         "tests/rehearsal",

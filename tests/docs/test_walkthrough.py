@@ -1,4 +1,4 @@
-"""A sixth scenario is the walkthrough's own files and nothing else, whatever it is called."""
+"""A sixth scenario consists of the walkthrough's own files and nothing else, under any name."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], checkout: Pa
     assert run("rehearsal", name).splitlines()[-1] == rename(last_line("l4-batch"), name)
     # Its job trains nothing, and its page says which output shows the log.
     state = json.loads((checkout / ".rehearsal" / name / "state.json").read_text())
-    outputs = next(each["outputs"] for each in state["deployment"]["resources"])
+    outputs = next(resource["outputs"] for resource in state["deployment"]["resources"])
     (log,) = (output for output, command in outputs.items() if " logs " in command)
     assert "raining" not in log and f"`{log}`" in (checkout / "docs/stacks" / f"{name}.md").read_text()
 
@@ -117,9 +117,9 @@ def test_the_invariants_hold_without_a_bucket_and_a_token_and_in_another_region(
 def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
     run("tests.inventory", name)
     run("documentation")
-    said = run("pytest", "-o", "addopts=", "-p", "no:cacheprovider", *TESTS, "-k", name)
-    passed = re.search(r"(\d+) passed", said)
-    assert passed and int(passed[1]) > 25, said
+    report = run("pytest", "-o", "addopts=", "-p", "no:cacheprovider", *TESTS, "-k", name)
+    passed = re.search(r"(\d+) passed", report)
+    assert passed and int(passed[1]) > 25, report
     assert f"docs/stacks/{name}.md" in (checkout / "README.md").read_text()
 
 
