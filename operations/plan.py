@@ -45,6 +45,11 @@ class StackPlan:
         scenario = stacks.scenarios()[str(self.setting("scenario"))]
         return "maxRunHours" in keys_of(scenario.Settings)
 
+    @property
+    def data_files(self) -> list[str]:
+        """The files of rows that its recipe names: addresses in buckets, or paths on this disk."""
+        return self.recipe.data.files if hasattr(self.recipe, "data") else []
+
     def of_type(self, *types: str) -> Iterator[Planned]:
         """The resources of these type tokens."""
         return (resource for resource in self.resources if resource.type in types)

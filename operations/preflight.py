@@ -10,6 +10,7 @@ from rich.console import Console
 
 from operations import findings, plan
 from operations.checks.capacity import check_quotas, check_reservations
+from operations.checks.data import check_data
 from operations.checks.hub import check_hub
 from operations.checks.images import check_images
 from operations.checks.names import check_names
@@ -44,6 +45,7 @@ CHECKS: Final[dict[str, Check]] = {
     "names": check_names,
     "network": check_network,
     "Hugging Face": check_hub,
+    "data": check_data,
     "images": check_images,
     "run limit": check_run_limit,
 }

@@ -45,6 +45,8 @@ SECRET = "secretmanager.projects.secrets.get"
 GPUS_OF_RUN = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
 RESERVING = "a4-ray capacity.reservation=my-reservation"
 SHARING = "a4-ray capacity.reservation=projects/owner-project/reservations/my-reservation"
+OWN_ROWS = "examples/own-data/my-rows.yaml"
+IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
 ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
 
 
@@ -228,6 +230,19 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             PROBLEM,
             "team/chat has no revision v2",
         )
+    ],
+    ("a4-ray", "data"): [(nothing, OK, "the recipe names no files")],
+    (f"a4-ray recipe={OWN_ROWS}", "data"): [
+        (nothing, OK, "my-rows.jsonl is here (0.0 MB), and up uploads it")
+    ],
+    (f"a4-ray recipe={OWN_ROWS} recipeSet={IN_A_BUCKET}", "data"): [
+        (existing("storage.v1", "storage.objects.get", size="2500000"), OK, "is there (2.5 MB)"),
+        (
+            failing("storage.v1", "storage.objects.get", NOT_FOUND),
+            PROBLEM,
+            "there is no gs://team/rows.jsonl\ngcloud storage cp rows.jsonl gs://team/rows.jsonl",
+        ),
+        (failing("storage.v1", "storage.objects.get", REFUSED), UNKNOWN, "storage.objects.get"),
     ],
     (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "the stack uses nothing from it")],
     ("dev", "images"): [
