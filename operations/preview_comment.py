@@ -107,7 +107,9 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     """Previews of the stacks whose inputs changed."""
     base = checkout.merge_base(ROOT, target)
     known = stack_inputs.scenarios(ROOT)
-    chosen = stack_inputs.stacks_changed_by(checkout.changed_files(ROOT, base), known)
+    chosen = stack_inputs.stacks_changed_by(
+        checkout.changed_files(ROOT, base), known, stack_inputs.recipe_folders()
+    )
     deployed = sources.deployed() if in_cloud else set()
     against = f"{target} ({base[:12]}), rehearsed without a cloud"
     with checkout.exported(ROOT, base) as before:

@@ -1,7 +1,7 @@
 """Decides which stacks a change of files can change."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from engine import project
@@ -24,12 +24,25 @@ def scenarios(checkout: Path = ROOT) -> dict[str, str]:
     return {stack: str(stack_file(stack, checkout).get("scenario", "")) for stack in known_stacks(checkout)}
 
 
-def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[str]:
+def recipe_folders(checkout: Path = ROOT) -> dict[str, PurePath]:
+    """The folders of recipes that stack files name by path, by stack, from the root of the checkout."""
+    recipes = {stack: str(stack_file(stack, checkout).get("recipe", "")) for stack in known_stacks(checkout)}
+    return {stack: PurePath(recipe).parent for stack, recipe in recipes.items() if recipe.endswith(".yaml")}
+
+
+def stacks_changed_by(
+    files: Iterable[str], known: Mapping[str, str], own_recipes: Mapping[str, PurePath] | None = None
+) -> list[str]:
     """The stacks whose inputs are among the files, sorted by name.
 
     A stack's file is an input of that stack. A scenario's module and its folder of manifests are inputs of
-    the stacks that run the scenario. Every other file of the program is an input of every stack. Files are
-    paths from the root of the repository. Stacks map names to scenarios.
+    the stacks that run the scenario. A recipe of the user's, and the files beside it, are inputs of the stack
+    that names it. Every other file of the program is an input of every stack.
+
+    Args:
+        files: Paths from the root of the repository.
+        known: Scenarios by stack.
+        own_recipes: See `recipe_folders`.
     """
     changed: set[str] = set()
     for file in files:
@@ -40,6 +53,8 @@ def stacks_changed_by(files: Iterable[str], known: Mapping[str, str]) -> list[st
             for stack, scenario in known.items()
             if shared or scenario in of or file == f"Pulumi.{stack}.yaml"
         }
+        folders = own_recipes or {}
+        changed |= {stack for stack, folder in folders.items() if PurePath(file).parent == folder}
     return sorted(changed)
 
 
