@@ -44,8 +44,8 @@ class InlineStack(automation.Stack):
 def silence() -> Generator[None]:
     """Silences the SDK after the engine has ended an operation half-way, and makes it faster.
 
-    The SDK closes the event loop with coroutines that still wait, and Python warns when they are freed. gRPC
-    prints an error when the answer to a hook finds no engine.
+    The SDK closes the event loop with coroutines that still wait, and Python warns when they are freed. When
+    the answer to a hook finds no engine, the gRPC library prints an error.
     """
     shown, printed = sys.unraisablehook, traceback.print_exc
 

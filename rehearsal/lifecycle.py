@@ -168,7 +168,7 @@ class Lifecycle:
         if cluster := rehearsal.cluster:
             objects = cluster.left()
             say(
-                f"control plane: {cluster.written} objects written, {cluster.nodes.made} nodes simulated, "
+                f"control plane: {cluster.written} objects written, {cluster.nodes.added} nodes simulated, "
                 f"{len(objects)} left in the API server"
             )
             left += objects

@@ -1,4 +1,4 @@
-"""A client of the API server: what the rehearsal needs of Kubernetes' own dynamic client."""
+"""A client of the API server, over Kubernetes' own dynamic client."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from rehearsal.errors import RehearsalError
 _T = TypeVar("_T")
 Object = dict[str, Any]
 
-# As the Kubernetes provider names itself to the API server.
+# The name that the Kubernetes provider gives itself at the API server.
 FIELD_MANAGER: Final = "pulumi"
 _APPLY: Final = "application/apply-patch+yaml"
 _MERGE: Final = "application/merge-patch+json"
@@ -31,11 +31,11 @@ _PAUSE: Final = 0.1
 
 
 class ApiError(RehearsalError):
-    """The API server rejects a request; the text is its own.
+    """The API server rejects a request.
 
     Args:
         code: HTTP status.
-        message: The text.
+        message: The API server's own message.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -44,14 +44,16 @@ class ApiError(RehearsalError):
 
 
 class WaitError(RehearsalError):
-    """Something did not happen in time; the text says what."""
+    """A wait has timed out. The message says for what."""
 
 
 class Api:
-    """The API server. A method raises ApiError for what is rejected, ConnectionError when there is no server.
+    """The API server.
+
+    A method raises ApiError if the server rejects the request, and ConnectionError if there is no server.
 
     Args:
-        kubeconfig: Path of the kubeconfig of whom it acts as.
+        kubeconfig: Path of the kubeconfig, which names the account.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -60,7 +62,7 @@ class Api:
 
     @cached_property
     def _client(self) -> DynamicClient:
-        """Made when the API server answers: it first asks for its version."""
+        """The client. It asks for the server's version, so it is created when the server answers."""
         configuration = client.Configuration(retries=_BUSY, no_proxy="127.0.0.1")
         config.load_kube_config(str(self._kubeconfig), client_configuration=configuration)
         kinds = self._kubeconfig.with_suffix(".kinds.json")
@@ -70,10 +72,10 @@ class Api:
         """Sends a request and returns the object in the answer.
 
         Args:
-            method: `GET` and the like.
+            method: Such as `GET`.
             path: Such as `/api/v1/nodes`.
-            body: What is sent, as JSON.
-            options: Of `DynamicClient.request`.
+            body: The content, sent as JSON.
+            options: Options of `DynamicClient.request`.
         """
         with _translated():
             return self._client.request(
@@ -88,7 +90,7 @@ class Api:
             return False
 
     def kind(self, version: str, kind: str) -> Resource:
-        """How the API server serves a kind, `Deployment` of `apps/v1`."""
+        """The API server's description of a kind, such as `Deployment` of `apps/v1`."""
         prefix = "apis" if "/" in version else "api"
         try:
             with _translated(), self._discovery:
@@ -100,7 +102,9 @@ class Api:
         """Creates or updates an object by server-side apply with strict field validation.
 
         Args:
-            force: Whether fields that others have written are taken over; else they are a conflict.
+            tree: The object.
+            dry_run: Whether the API server only checks the request.
+            force: Whether to take over fields of other writers, which are a conflict otherwise.
         """
         options = {"content_type": _APPLY, "force_conflicts": force, "dry_run": "All" if dry_run else None}
         try:
@@ -119,7 +123,7 @@ class Api:
         return self.request("PATCH", path, dict(change), content_type=_MERGE)
 
     def get(self, tree: Mapping[str, Any]) -> Object | None:
-        """The object of the kind and name of `tree`, None when there is none."""
+        """The object with the kind and name of `tree`, None if it does not exist."""
         try:
             return self.request("GET", self.path_of(tree))
         except ApiError as error:
@@ -133,10 +137,10 @@ class Api:
         """The objects of a kind.
 
         Args:
-            version: `apps/v1`.
-            kind: `Deployment`.
-            namespace: Of this namespace; by default of all.
-            labels: With these labels.
+            version: Such as `apps/v1`.
+            kind: Such as `Deployment`.
+            namespace: Only objects in this namespace, by default in all.
+            labels: Only objects with these labels.
         """
         path = self.kind(version, kind).path(namespace=namespace)
         selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
@@ -144,27 +148,28 @@ class Api:
         return [{"apiVersion": version, "kind": kind, **item} for item in items]
 
     def delete(self, tree: Mapping[str, Any], *, ended: bool = False) -> None:
-        """Begins to delete an object, if it is there, after what it owns, as the provider asks for.
+        """Starts the deletion of an object and of the objects that it owns, if it exists.
 
         Args:
-            ended: Whether it is a pod that has ended, which goes at once.
+            tree: The object.
+            ended: Whether it is a pod that has ended, which is deleted at once.
         """
-        at_once = (
-            {"gracePeriodSeconds": 0, "preconditions": {"uid": tree["metadata"]["uid"]}} if ended else None
-        )
+        body = None
+        if ended:
+            body = {"gracePeriodSeconds": 0, "preconditions": {"uid": tree["metadata"]["uid"]}}
         try:
-            self.request("DELETE", self.path_of(tree), at_once, propagation_policy="Foreground")
+            self.request("DELETE", self.path_of(tree), body, propagation_policy="Foreground")
         except ApiError as error:
             if error.code != 404 and not (ended and error.code == 409):
                 raise
 
     def token(self, account: Mapping[str, Any]) -> str:
-        """A token that acts as a service account, for a day."""
-        wanted = {"spec": {"expirationSeconds": 24 * 60 * 60}}
-        return self.request("POST", f"{self.path_of(account)}/token", wanted)["status"]["token"]
+        """A token of a service account, valid for a day."""
+        body = {"spec": {"expirationSeconds": 24 * 60 * 60}}
+        return self.request("POST", f"{self.path_of(account)}/token", body)["status"]["token"]
 
     def served_kinds(self) -> Iterator[tuple[str, str]]:
-        """All kinds whose objects can be listed, after the version that the API server prefers of each."""
+        """All kinds whose objects can be listed, after their preferred versions."""
         with _translated(), self._discovery:
             self._client.resources.invalidate_cache()
             kinds = [kind for same_name in self._client.resources for kind in same_name]
@@ -173,7 +178,7 @@ class Api:
                 yield kind.group_version, str(kind.kind)
 
     def path_of(self, tree: Mapping[str, Any], *, collection: bool = False) -> str:
-        """The path of an object, or of the collection that it belongs to."""
+        """The path of an object, or of its collection."""
         metadata = tree["metadata"]
         name = None if collection else metadata["name"]
         kind = self.kind(tree["apiVersion"], tree["kind"])
@@ -181,15 +186,15 @@ class Api:
 
 
 def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float = 60.0) -> _T:
-    """Calls a function again and again until its result is true, and returns that.
+    """Calls a function again and again until its result is true, and returns the result.
 
     Args:
-        what: Describes what is waited for, and how far it is; for the message.
+        what: Describes the event and its progress, for the message.
         ask: The function.
-        timeout: Seconds; what the control plane does by itself takes one or two.
+        timeout: Seconds. The control plane's own work takes one or two.
 
     Raises:
-        WaitError: When the result is not true in time.
+        WaitError: If the result is not true in time.
     """
     deadline = time.monotonic() + timeout
     while not (answer := ask()):
@@ -200,9 +205,9 @@ def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float = 60.0)
 
 
 def condition(tree: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
-    """A condition of an object's status; empty when it has none of that type."""
+    """The condition of a type in an object's status, empty if there is none."""
     conditions = ((tree or {}).get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == name), {})
+    return next((entry for entry in conditions if entry["type"] == name), {})
 
 
 def is_true(tree: Mapping[str, Any] | None, name: str) -> bool:
@@ -221,13 +226,13 @@ def establish(api: Api, kinds: Collection[Object]) -> None:
 
 
 def _strictly() -> dict[str, Any]:
-    """Options of a request that writes an object: the dynamic client has no word for strict validation."""
+    """Options of a request that writes an object. The client has no argument for strict validation."""
     return {"field_manager": FIELD_MANAGER, "query_params": [("fieldValidation", "Strict")]}
 
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Errors of the client as those of this module."""
+    """Turns errors of the client into errors of this module."""
     try:
         yield
     except DynamicApiError as error:

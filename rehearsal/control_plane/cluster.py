@@ -1,8 +1,8 @@
 """A local Kubernetes control plane: the real one, with simulated nodes.
 
-etcd, API server, controller manager and scheduler are Kubernetes' own and listen on the loopback
-interface alone. kwok plays the nodes, and their pods, unless `rehearsal.pods` runs those. No GPU or network
-policy is behind it.
+etcd, API server, controller manager and scheduler are Kubernetes' own and listen only on the loopback
+interface. kwok simulates the nodes, and their pods unless `rehearsal.pods` runs them. There are no GPUs, and
+network policies are enforced only for pods that run.
 """
 
 from contextlib import ExitStack
@@ -18,9 +18,9 @@ from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.errors import RehearsalError
 from rehearsal.workspace import folder_of_its_own
 
-# A port may be taken between being found and being used.
+# Another process may take a free port before it is used.
 _TRIES: Final = 3
-# Pods are rejected until the controller manager has made their namespace's service account.
+# Pods are rejected until the controller manager has created the service account of their namespace.
 _ACCOUNT: Final[Object] = {
     "apiVersion": "v1",
     "kind": "ServiceAccount",
@@ -29,15 +29,15 @@ _ACCOUNT: Final[Object] = {
 
 
 class ControlPlane:
-    """A control plane that runs as long as the context.
+    """A control plane. It runs for the time of the context.
 
     Args:
-        log: Told what takes long, such as building the programs.
-        runs_pods: Whether pods are run, by a `Kubelet`, and not played.
+        log: Receives a line before a step that takes long, such as building the programs.
+        runs_pods: Whether a `Kubelet` runs the pods' commands. Otherwise kwok simulates the pods.
 
     Attributes:
         api: Its API server.
-        kueue: The release of Kueue; to be installed.
+        kueue: The release of Kueue, which is not installed yet.
         ray_operator: Ray's operator.
         kubeconfig: Path of the administrator's kubeconfig.
         keys: Folder of its keys and certificates.
@@ -51,7 +51,7 @@ class ControlPlane:
         """Starts everything.
 
         Raises:
-            RehearsalError: With the end of the log of what did not start.
+            RehearsalError: If a program does not start, with the end of its log.
         """
         go_build.build(programs.MODULES, self._log)
         for remaining in reversed(range(_TRIES)):

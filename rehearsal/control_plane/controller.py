@@ -1,4 +1,4 @@
-"""A controller that runs as a process beside the API server, where a cluster has a pod of it."""
+"""A controller that runs as a process beside the API server. In a cluster it is a pod."""
 
 import os
 import subprocess
@@ -16,15 +16,15 @@ from rehearsal.errors import RehearsalError
 
 
 class Controller:
-    """One controller.
+    """A controller.
 
     Args:
         program: Its program.
-        folder: For its kubeconfig and its log.
+        folder: Folder for its kubeconfig and its log.
         administrator: Path of the administrator's kubeconfig.
 
     Attributes:
-        kubeconfig: Path of its own kubeconfig, once it has been started.
+        kubeconfig: Path of its own kubeconfig, which `start` writes.
     """
 
     def __init__(self, program: str, folder: Path, administrator: Path) -> None:
@@ -44,18 +44,18 @@ class Controller:
         environment: Mapping[str, str] | None = None,
         prepare: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Starts it with the rights of a service account, and waits until it says that it is ready.
+        """Starts the controller as a service account, and waits until it is ready.
 
         Args:
             api: The API server.
             account: The service account.
-            arguments: Beside its kubeconfig.
-            health: The port that it says so on.
-            environment: On top of this process's own.
-            prepare: Does what it needs before that; whether that is done.
+            arguments: Arguments of the program, without its kubeconfig.
+            health: The port of its health checks.
+            environment: Variables on top of this process's own.
+            prepare: Does what the controller needs to become ready, and returns whether that is done.
 
         Raises:
-            RehearsalError: With the end of its log, when it ends or does not become ready; it is ended then.
+            RehearsalError: If it ends or does not become ready, with the end of its log. It is stopped then.
         """
         tree = yaml.safe_load(self._administrator.read_text())
         tree["users"][0]["user"] = {"token": api.token(account)}
@@ -80,7 +80,7 @@ class Controller:
             raise
 
     def stop(self) -> None:
-        """Ends it, if it runs."""
+        """Stops it, if it runs."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -93,7 +93,7 @@ class Controller:
 
     def _is_ready(self, port: int) -> bool:
         try:
-            # Unlike requests it takes no proxy from the environment.
+            # The library requests would use the proxy of the environment.
             answer = urllib3.request("GET", f"http://127.0.0.1:{port}/readyz", retries=False, timeout=5)
             return answer.status == 200
         except HTTPError:

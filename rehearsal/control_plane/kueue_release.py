@@ -1,6 +1,6 @@
 """Kueue's Helm release: Helm renders the chart, and the manager runs as a process beside the API server.
 
-Chart, CRDs, webhooks, roles and manager are the real ones; `_adapt` has all that differs from a cluster.
+Chart, CRDs, webhooks, roles and manager are the real ones. `_adapt` makes all changes.
 """
 
 import base64
@@ -21,22 +21,22 @@ from rehearsal.control_plane.kwokctl import error_in, free_ports
 from rehearsal.errors import RehearsalError
 
 CHART: Final = "kueue"
-# Where the manager's container has what is files here.
+# Names of files in the manager's container, and here.
 _CONFIGURATION: Final = "controller_manager_config.yaml"
 _VALUES: Final = "values.yaml"
 _GATES: Final = "--feature-gates="
 _VISIBILITY: Final = "VisibilityOnDemand"
 _CRD: Final = "CustomResourceDefinition"
-# What the manager says when its configuration is right and it finds no kubeconfig.
+# The manager's message when its configuration is right and it finds no kubeconfig.
 _VALID: Final = "unable to get kubeconfig"
 
 
 class KueueRelease:
-    """The release of Kueue on one control plane.
+    """The release of Kueue on a control plane.
 
     Args:
         api: The API server.
-        folder: For certificates, configuration and log.
+        folder: Folder for certificates, configuration and log.
         administrator: Path of the administrator's kubeconfig.
 
     Attributes:
@@ -51,47 +51,47 @@ class KueueRelease:
 
     @property
     def installed(self) -> bool:
-        """Whether there is something to uninstall, complete or not."""
+        """Whether `install` has created objects, also if it has failed."""
         return bool(self._objects)
 
     def install(self, values: Mapping[str, Any], namespace: str) -> None:
-        """Applies what the chart renders and starts the manager; returns when it is ready.
+        """Applies the objects of the chart, starts the manager and waits until it is ready.
 
         Args:
-            values: Values of the chart over its own defaults.
-            namespace: Namespace of the release; must exist.
+            values: Values of the chart in place of its defaults.
+            namespace: Namespace of the release. It must exist.
 
         Raises:
-            RehearsalError: When the values are wrong, or the manager does not become ready.
+            RehearsalError: If the values are wrong, or the manager does not become ready.
         """
         if self.installed:
             raise RehearsalError("a release of Kueue is there already")
-        shutil.rmtree(self._folder, ignore_errors=True)  # an earlier release's
+        shutil.rmtree(self._folder, ignore_errors=True)  # files of an earlier release
         self._folder.mkdir()
         objects = self._render(values, namespace)
         health, port = free_ports(2)
         self._check(_one(objects, "ConfigMap"))
         self._objects = _adapt(objects, health, port, self._folder)
-        for each in self._objects:
-            self._api.apply(each)
-        establish(self._api, [each for each in self._objects if each["kind"] == _CRD])
-        # As the chart's Deployment does.
+        for tree in self._objects:
+            self._api.apply(tree)
+        establish(self._api, [tree for tree in self._objects if tree["kind"] == _CRD])
+        # The arguments come from the chart's Deployment.
         (container,) = _one(self._objects, "Deployment")["spec"]["template"]["spec"]["containers"]
         path = self._folder / _CONFIGURATION
         path.write_text(_one(self._objects, "ConfigMap")["data"][_CONFIGURATION])
-        arguments = [each.replace(f"/{_CONFIGURATION}", str(path)) for each in container["args"]]
+        arguments = [argument.replace(f"/{_CONFIGURATION}", str(path)) for argument in container["args"]]
         account = _one(self._objects, "ServiceAccount")
         self.manager.start(self._api, account, arguments, health=health, prepare=self._mount_certificates)
 
     def uninstall(self) -> None:
-        """Stops the manager and deletes what `install` created; waits until all of it is gone.
+        """Stops the manager, deletes the objects of `install` and waits until they are gone.
 
         Raises:
-            WaitError: When a CRD does not go, because an object has a finalizer and the manager is gone.
+            WaitError: If a CRD stays, because an object has a finalizer and the manager is gone.
         """
         self.manager.stop()
-        for each in reversed(self._objects):
-            self._api.delete(each)
+        for tree in reversed(self._objects):
+            self._api.delete(tree)
         until(lambda: f"the deletion of {self._left()}", lambda: not self._left())
         self._objects = []
 
@@ -103,22 +103,22 @@ class KueueRelease:
             raise RehearsalError(f"{', '.join(unknown)}: the chart of Kueue has no such value")
         path = self._folder / _VALUES
         path.write_text(yaml.safe_dump(dict(values)))
-        done = self._run(
+        result = self._run(
             "helm", "template", CHART, str(chart), f"--namespace={namespace}", f"--values={path}"
         )
-        if done.returncode:
-            raise RehearsalError(f"Helm rejects the release of Kueue: {done.stderr.strip()}")
-        return [each for each in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if each]
+        if result.returncode:
+            raise RehearsalError(f"Helm rejects the release of Kueue: {result.stderr.strip()}")
+        return [tree for tree in yaml.load_all(result.stdout, Loader=yaml.CSafeLoader) if tree]
 
     def _check(self, configuration: Object) -> None:
-        """Lets the manager check its configuration; without a kubeconfig it does nothing more."""
+        """Lets the manager check its configuration. Without a kubeconfig the manager then ends."""
         text = configuration["data"][_CONFIGURATION]
-        path = self._folder / "given.yaml"
+        path = self._folder / "unchecked.yaml"
         path.write_text(text)
-        done = self._run("kueue", f"--config={path}")
-        if _VALID not in done.stderr:
-            # Helm puts into the configuration why it is no YAML mapping.
-            reason = yaml.safe_load(text).get("Error") or error_in(done.stderr, "error")
+        result = self._run("kueue", f"--config={path}")
+        if _VALID not in result.stderr:
+            # If the configuration is no YAML mapping, Helm writes the reason into it.
+            reason = yaml.safe_load(text).get("Error") or error_in(result.stderr, "error")
             raise RehearsalError(f"Kueue rejects its configuration: {reason}")
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -127,13 +127,13 @@ class KueueRelease:
             capture_output=True,
             text=True,
             check=False,
-            env={"HOME": str(self._folder), "PATH": ""},  # no kubeconfig and no settings to be found
+            env={"HOME": str(self._folder), "PATH": ""},  # without a kubeconfig and settings
         )
 
     def _mount_certificates(self) -> bool:
-        """Writes the certificates that the manager has put into its Secret to files, as a kubelet does.
+        """Writes the certificates in the manager's Secret to files, as a kubelet does.
 
-        They are among the first things that it makes; before, it is not ready.
+        The manager creates them first, and is not ready before. Returns whether they exist.
         """
         if (self._folder / "tls.crt").exists():
             return True
@@ -143,41 +143,42 @@ class KueueRelease:
         return bool(data)
 
     def _left(self) -> str:
-        """Names of what is not gone yet, of a CRD also why; changes an annotation of a CRD every few seconds.
+        """The names of the objects that still exist, and why. Touches the CRDs among them every few seconds.
 
         The API server may fail to delete the objects of a CRD while it begins to serve them. It tries once
-        more. When that fails too it forgets the CRD until something in it changes, other than the condition
-        that the API server itself has written (crd_finalizer.go of apiextensions-apiserver 0.36).
+        more. If that fails too, it forgets the CRD until something in it changes, except the condition that
+        the API server itself has written (crd_finalizer.go of apiextensions-apiserver 0.36).
         """
-        left = [found for each in self._objects if (found := self._api.get(each))]
+        left = [live for live in map(self._api.get, self._objects) if live]
         touched = {"metadata": {"annotations": {"rehearsal/touched": str(time.monotonic() // 5)}}}
         for crd in left:
             if crd["kind"] == _CRD:
                 with suppress(ApiError):
                     self._api.patch(crd, touched)
-        whys = (condition(each, "Terminating").get("message") for each in left)
-        return ", ".join(f"{each['metadata']['name']} ({why})" for each, why in zip(left, whys, strict=True))
+        return ", ".join(
+            f"{live['metadata']['name']} ({condition(live, 'Terminating').get('message')})" for live in left
+        )
 
 
 def _adapt(objects: list[Object], health: int, port: int, certificates: Path) -> list[Object]:
-    """The chart's objects where a process of this machine takes the place of the manager's pods.
+    """The chart's objects for a manager that is a process of this machine.
 
     Args:
-        objects: As Helm renders them; they are changed.
-        health: Port of the manager's own health.
+        objects: The objects that Helm renders. They are changed.
+        health: Port of the manager's health checks.
         port: Port of its webhooks.
         certificates: Folder of their certificates.
     """
-    # Kueue's own API would be served on a fixed port, with a certificate in a fixed folder.
-    objects = [each for each in objects if each["kind"] != "APIService"]
-    for each in objects:
-        if each["kind"] == "Service":
-            each["spec"] = {"type": "ExternalName", "externalName": "127.0.0.1"}
-        each.pop("aggregationRule", None)  # its controller would write the role again after its deletion
-        conversion = (each.get("spec") or {}).get("conversion") or {}
-        for webhook in (*each.get("webhooks", ()), *filter(None, [conversion.get("webhook")])):
+    # Kueue would serve its own API on a fixed port, with a certificate in a fixed folder.
+    objects = [tree for tree in objects if tree["kind"] != "APIService"]
+    for tree in objects:
+        if tree["kind"] == "Service":
+            tree["spec"] = {"type": "ExternalName", "externalName": "127.0.0.1"}
+        tree.pop("aggregationRule", None)  # its controller would write the role again after its deletion
+        for webhook in _webhooks(tree):
             webhook["clientConfig"]["service"]["port"] = port
-    deployment, data = _one(objects, "Deployment")["spec"], _one(objects, "ConfigMap")["data"]
+    deployment = _one(objects, "Deployment")["spec"]
+    data = _one(objects, "ConfigMap")["data"]
     deployment["replicas"] = 0
     configuration = yaml.safe_load(data[_CONFIGURATION])
     configuration |= {
@@ -186,9 +187,9 @@ def _adapt(objects: list[Object], health: int, port: int, certificates: Path) ->
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
     }
-    # The manager takes its gates from one place.
+    # The manager reads its feature gates from the arguments or from the configuration.
     (container,) = deployment["template"]["spec"]["containers"]
-    gates = next((each for each in container["args"] if each.startswith(_GATES)), "")
+    gates = next((argument for argument in container["args"] if argument.startswith(_GATES)), "")
     if gates:
         container["args"][container["args"].index(gates)] = f"{gates},{_VISIBILITY}=false"
     else:
@@ -197,8 +198,15 @@ def _adapt(objects: list[Object], health: int, port: int, certificates: Path) ->
     return objects
 
 
+def _webhooks(tree: Object) -> list[Object]:
+    """The webhooks of a webhook configuration, or the conversion webhook of a CRD."""
+    conversion = (tree.get("spec") or {}).get("conversion") or {}
+    webhooks = [*tree.get("webhooks", ()), conversion.get("webhook")]
+    return [webhook for webhook in webhooks if webhook]
+
+
 def _unknown(values: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Values that have no default, which Helm ignores; an empty default takes anything."""
+    """Values without a default, which Helm ignores. An empty default accepts any value."""
     for key, value in values.items():
         default = defaults.get(key)
         if defaults and key not in defaults:
@@ -211,9 +219,9 @@ def _one(objects: list[Object], kind: str) -> Object:
     """The only object of a kind in the chart.
 
     Raises:
-        RehearsalError: When the values ask for none of it, or for more than the rehearsal can run.
+        RehearsalError: If the values ask for none of them, or for more than the rehearsal can run.
     """
-    found = [each for each in objects if each["kind"] == kind]
-    if len(found) != 1:
-        raise RehearsalError(f"a release of Kueue has one {kind} here, not {len(found)}")
-    return found[0]
+    of_kind = [tree for tree in objects if tree["kind"] == kind]
+    if len(of_kind) != 1:
+        raise RehearsalError(f"a release of Kueue has one {kind} here, not {len(of_kind)}")
+    return of_kind[0]

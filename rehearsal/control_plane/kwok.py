@@ -1,8 +1,8 @@
-"""What kwok does with nodes and pods in place of a kubelet.
+"""The stages by which kwok simulates nodes and pods in place of a kubelet.
 
-kwok's own stages, but for two: it would end every pod of a Job as soon as it runs, and delete pods at once.
-Here a pod runs until `end` ends it, so that it can be pre-empted, and an annotation says how long its
-deletion takes. https://kwok.sigs.k8s.io/docs/user/stages-configuration/
+They are kwok's own, with two changes. kwok would end a pod of a Job as soon as it runs. Here a pod runs until
+`end` ends it, so it can be preempted. kwok would delete a pod at once. Here an annotation says how long that
+takes. https://kwok.sigs.k8s.io/docs/user/stages-configuration/
 """
 
 from typing import Any, Final
@@ -12,14 +12,14 @@ import yaml
 from engine import go_build
 from rehearsal.control_plane.api import Api, Object
 
-# A duration such as `8s`: how long the deletion of a pod takes, as of one that first writes a checkpoint.
+# The annotation of a pod with the duration of its deletion, such as `8s` for one that writes a checkpoint.
 LINGER: Final = "rehearsal/linger"
-# Where the API server asks for logs of pods that are run.
+# The port at which the API server asks for the logs of pods that run.
 KUBELET_PORT: Final = 10250
 
 
 def stages(*, pods: bool) -> list[dict[str, Any]]:
-    """All stages; those of pods only where kwok plays them."""
+    """All stages. Those of pods are left out if kwok does not simulate the pods."""
     if not pods:
         nodes = _stage("node-initialize")
         template = nodes["spec"]["next"]["statusTemplate"]
@@ -36,7 +36,8 @@ def end(api: Api, pod: Object, *, succeeded: bool) -> None:
     status = pod.get("status") or {}
     if status.get("phase") == "Running":
         state = {"terminated": {"exitCode": 0 if succeeded else 1}}
-        containers = [{**each, "ready": False, "state": state} for each in status["containerStatuses"]]
+        running = status["containerStatuses"]
+        containers = [{**container, "ready": False, "state": state} for container in running]
         phase = "Succeeded" if succeeded else "Failed"
         api.patch(pod, {"status": {"phase": phase, "containerStatuses": containers}}, "status")
 

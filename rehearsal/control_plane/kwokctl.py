@@ -1,6 +1,6 @@
-"""One control plane run by kwokctl: https://kwok.sigs.k8s.io/docs/user/kwokctl-manage-cluster/.
+"""Runs a control plane by kwokctl: https://kwok.sigs.k8s.io/docs/user/kwokctl-manage-cluster/.
 
-kwokctl starts and ends etcd, API server, controller manager, scheduler and kwok, and makes their keys.
+kwokctl starts and stops etcd, API server, controller manager, scheduler and kwok, and creates their keys.
 """
 
 import json
@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from engine import go_build
 from rehearsal.control_plane import kwok
 from rehearsal.errors import RehearsalError
 
-# Options of kwokctl's configuration: where each program lies, and which ports are used.
+# Options of kwokctl's configuration: the paths of the programs, and the ports.
 _PROGRAMS: Final = {
     "etcdBinary": "etcd",
     "kubeApiserverBinary": "kube-apiserver",
@@ -31,20 +32,20 @@ _PORTS: Final = (
     *("kubeControllerManagerPort", "kubeSchedulerPort", "kwokControllerPort"),
 )
 _FLAGS: Final = {
-    "etcd": {"unsafe-no-fsync": "true"},  # nothing here outlives the process
+    "etcd": {"unsafe-no-fsync": "true"},  # nobody needs the data after the process
     "kube-apiserver": {
-        # GKE's too: pods that ask for an accelerator tolerate the taint of its nodes.
+        # GKE has it too: pods that ask for an accelerator tolerate the taint of its nodes.
         "enable-admission-plugins": "ExtendedResourceToleration",
         # Without these the API server looks for an address of this machine that others could reach.
         "advertise-address": "127.0.0.1",
         "endpoint-reconciler-type": "none",
     },
-    # There is one of each. It would end without an API server for ten seconds, and nobody starts it again.
+    # There is only one. With an election it would end after ten seconds without an API server.
     "kube-controller-manager": {"leader-elect": "false"},
     "kube-scheduler": {"leader-elect": "false"},
 }
 LOG_LINES: Final = 15
-# The socket at which `rehearsal.pods` takes the API server's connections to nodes and pods.
+# The socket at which `rehearsal.pods` accepts the API server's connections to nodes and pods.
 KONNECTIVITY: Final = "@konnectivity"
 _EGRESS: Final = {
     "apiVersion": "apiserver.k8s.io/v1beta1",
@@ -62,14 +63,14 @@ _EGRESS: Final = {
 
 
 def create(folder: Path, *, pods: bool = True) -> None:
-    """Starts everything; returns before all of it is ready.
+    """Starts all programs. Returns before they are ready.
 
     Args:
-        folder: Where all of it keeps its files, the administrator's kubeconfig too.
-        pods: Whether kwok plays the pods.
+        folder: Folder for their files and the administrator's kubeconfig.
+        pods: Whether kwok simulates the pods.
 
     Raises:
-        RehearsalError: With what kwokctl says.
+        RehearsalError: If kwokctl fails, with its message.
     """
     flags: Mapping[str, Mapping[str, str]] = _FLAGS
     if not pods:
@@ -82,15 +83,15 @@ def create(folder: Path, *, pods: bool = True) -> None:
 
 
 def delete(folder: Path) -> None:
-    """Ends everything that was started."""
+    """Stops all programs."""
     _on(folder, "delete", "cluster")
 
 
 def check(folder: Path) -> None:
-    """Looks whether everything still runs.
+    """Checks that all programs run.
 
     Raises:
-        RehearsalError: With the end of the log of what has ended.
+        RehearsalError: If one has ended, with the end of its log.
     """
     for line in _on(folder, "get", "components", "--output=wide").splitlines()[1:]:
         name, status = line.split()
@@ -100,7 +101,7 @@ def check(folder: Path) -> None:
 
 
 def _on(folder: Path, *arguments: str) -> str:
-    """Runs kwokctl on the control plane in a folder and returns what it prints."""
+    """Runs kwokctl on the control plane in a folder and returns its output."""
     process = subprocess.Popen(
         [str(go_build.path_of("kwokctl")), *arguments],
         stdin=subprocess.DEVNULL,
@@ -113,7 +114,7 @@ def _on(folder: Path, *arguments: str) -> str:
     try:
         output, errors = process.communicate()
     except BaseException:
-        # Killed, it could leave a component behind whose process id it has not written down yet.
+        # A kill could leave a program whose process id kwokctl has not written yet.
         process.send_signal(signal.SIGINT)
         process.wait()
         raise
@@ -123,26 +124,23 @@ def _on(folder: Path, *arguments: str) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """A home of its own: its client keeps what it has asked of the API server in `~/.kube/cache`."""
+    """The environment of kwokctl, with its own home: its client writes to `~/.kube/cache`."""
     own = {"HOME": folder, "KWOK_WORKDIR": folder, "KUBECONFIG": folder / "kubeconfig"}
     return {**os.environ, **{name: str(path) for name, path in own.items()}}
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on; all different, as all are held until all are found."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Different free ports on loopback. All are bound together, so that no port comes twice."""
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def _configuration(flags_by_program: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     programs = {option: str(go_build.path_of(name)) for option, name in _PROGRAMS.items()}
-    # kwokctl's own choice of ports looks at the clusters of one folder; two rehearsals would collide.
+    # kwokctl would choose ports by the clusters of one folder, so two rehearsals would collide.
     ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -150,7 +148,7 @@ def _configuration(flags_by_program: Mapping[str, Mapping[str, str]]) -> dict[st
         "options": {
             "runtime": "binary",
             "bindAddress": "127.0.0.1",
-            # kwokctl asks kubectl whether the API server answers; here that is asked without it.
+            # kwokctl would ask kubectl whether the API server answers. `Api.is_ready` asks that here.
             "kubectlBinary": "/bin/true",
             **programs,
             **ports,
@@ -163,7 +161,7 @@ def _configuration(flags_by_program: Mapping[str, Mapping[str, str]]) -> dict[st
 
 
 def error_in(output: str, key: str) -> str:
-    """Why a program ended, whose log is one JSON object a line: what the last one has under a key."""
+    """The reason of a failure: the value of a key in the last line of the output, a JSON object."""
     try:
         return str(json.loads(output.splitlines()[-1])[key])
     except (IndexError, ValueError, KeyError):

@@ -1,4 +1,4 @@
-"""Adds and removes simulated nodes as GKE does: those of the node pools, and more for pods that find none."""
+"""Adds and removes simulated nodes as GKE does: for node pools, and for pods that no node can run."""
 
 import threading
 from typing import Final
@@ -12,14 +12,17 @@ _SECONDS: Final = 0.2
 
 
 class NodeKeeper:
-    """Follows the node pools of a cloud and the pods that wait for a node, on a thread of its own.
+    """Follows the node pools of a cloud and the pods that wait for a node, in its own thread.
 
-    In a Standard cluster a node pool gets its minimum of nodes, and more up to its maximum when pods wait. On
+    In a Standard cluster a node pool has its minimum of nodes, and more up to its maximum if pods wait. On
     Autopilot a pod that waits gets a node. Nodes are only removed with their pool, or with the cluster.
 
     Args:
         api: The API server.
-        cloud: What exists on the platform.
+        cloud: The fake cloud.
+
+    Attributes:
+        added: The number of nodes that were added.
     """
 
     def __init__(self, api: Api, cloud: FakeCloud) -> None:
@@ -32,10 +35,10 @@ class NodeKeeper:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
-        self.made = 0
+        self.added = 0
 
     def stop(self) -> None:
-        """Ends the thread; the nodes stay."""
+        """Ends the thread. The nodes stay."""
         self._stopped.set()
         self._thread.join()
 
@@ -61,7 +64,7 @@ class NodeKeeper:
             self._follow_pools(str(cluster.outputs["location"]))
         for pod in self._api.list("v1", "Pod"):
             if _waits_for_a_node(pod) and pod["metadata"]["uid"] not in self._asked:
-                # Once. Where no machine fits, the pod's own conditions say so.
+                # A pod gets one node. If no machine fits, the pod's own conditions say so.
                 if shape := self._shape_for(pod, cluster):
                     self._shapes[shape.pool] = shape
                     self._add(shape)
@@ -69,11 +72,11 @@ class NodeKeeper:
 
     def _follow_pools(self, location: str) -> None:
         pools = ((str(item.outputs["name"]), item.inputs) for item in self._cloud.of_type(NODE_POOL))
-        there = {name: nodes.shape_of_pool(inputs, name, location) for name, inputs in pools}
-        for name in self._shapes.keys() - there.keys():
+        shapes = {name: nodes.shape_of_pool(inputs, name, location) for name, inputs in pools}
+        for name in self._shapes.keys() - shapes.keys():
             self._remove(self._shapes.pop(name))
-        self._shapes = there
-        for shape in there.values():
+        self._shapes = shapes
+        for shape in shapes.values():
             while self._counts.get(shape.pool, 0) < shape.least:
                 self._add(shape)
 
@@ -87,7 +90,7 @@ class NodeKeeper:
         index = self._counts.get(shape.pool, 0)
         self._api.create(shape.node(index))
         self._counts[shape.pool] = index + 1
-        self.made += 1
+        self.added += 1
 
     def _remove(self, shape: Shape) -> None:
         self._api.request("DELETE", "/api/v1/nodes", label_selector=f"{POOL_LABEL}={shape.pool}")

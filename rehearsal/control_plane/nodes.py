@@ -1,8 +1,8 @@
-"""Simulated nodes: what GKE would make of a node pool, or on Autopilot of a pod.
+"""Simulated nodes, as GKE creates them for a node pool or, on Autopilot, for a pod.
 
-No kubelet, container or accelerator is behind them: kwok reports them ready and their pods running. Their
-capacity is that of the machine type, and what pods get of it follows GKE's published formula. The daemons
-that GKE runs on every node are missing.
+They have no kubelet, containers or accelerators: kwok reports that they are ready and that their pods run.
+Their capacity is the machine type's. GKE's published formula gives the part of it that pods can use. The
+daemons that GKE runs on every node are missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from cloud.quantity import quantity
 
 # GKE's default boot disk, in GB.
 _DEFAULT_DISK: Final = 100
-# Autopilot's general-purpose nodes: large enough for any pod that the compute class takes.
+# Autopilot's general-purpose nodes. This machine is large enough for any pod of that compute class.
 _GENERAL_PURPOSE: Final = MACHINES["e2-standard-32"]
 _PODS: Final = 110
 _ZONES_OF_A_REGION: Final = "abc"
@@ -28,16 +28,16 @@ POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Nodes of one kind.
+    """The shape of the nodes in a pool.
 
     Args:
         pool: Name of the node pool.
-        machine: Their machine type.
-        zones: Zones that they are spread over.
-        least: How many are kept.
-        most: How many there may be.
+        machine: Machine type.
+        zones: Zones of the nodes, in turn.
+        least: Smallest number of nodes.
+        most: Largest number of nodes.
         disk: Boot disk in GB.
-        labels: Labels beside those that GKE sets.
+        labels: Labels besides those that GKE sets.
         taints: Taints.
     """
 
@@ -51,8 +51,8 @@ class Shape:
     taints: tuple[Mapping[str, str], ...]
 
     def node(self, index: int) -> dict[str, Any]:
-        """The node of that index."""
-        of, name = self.machine, f"gke-{self.pool}-{index}"
+        """The node with an index."""
+        machine, name = self.machine, f"gke-{self.pool}-{index}"
         zone = self.zones[index % len(self.zones)]
         return {
             "apiVersion": "v1",
@@ -61,30 +61,32 @@ class Shape:
                 "name": name,
                 "labels": {
                     **self.labels,
-                    **of.node_labels,
+                    **machine.node_labels,
                     POOL_LABEL: self.pool,
                     "kubernetes.io/hostname": name,
                     "kubernetes.io/os": "linux",
                     "kubernetes.io/arch": "amd64",
-                    "node.kubernetes.io/instance-type": of.name,
+                    "node.kubernetes.io/instance-type": machine.name,
                     "topology.kubernetes.io/region": zone.rpartition("-")[0],
                     "topology.kubernetes.io/zone": zone,
                 },
             },
             "spec": {"taints": [dict(taint) for taint in self.taints]},
             "status": {
-                "capacity": _resources(of, str(of.cpus), f"{of.memory_gib}Gi", self.disk * 1e9 / 2**30),
+                "capacity": _resources(
+                    machine, str(machine.cpus), f"{machine.memory_gib}Gi", self.disk * 1e9 / 2**30
+                ),
                 "allocatable": _resources(
-                    of,
-                    f"{floor(1000 * of.allocatable_cpus)}m",
-                    f"{floor(1024 * of.allocatable_gib)}Mi",
+                    machine,
+                    f"{floor(1000 * machine.allocatable_cpus)}m",
+                    f"{floor(1024 * machine.allocatable_gib)}Mi",
                     allocatable_disk_gib(self.disk),
                 ),
             },
         }
 
     def suits(self, pod: Mapping[str, Any]) -> bool:
-        """Whether one of its nodes, empty, could run the pod, as far as selector and size go."""
+        """Whether an empty node could run the pod, by selector and size."""
         node = self.node(0)
         labels, room = node["metadata"]["labels"], node["status"]["allocatable"]
         selector = pod["spec"].get("nodeSelector") or {}
@@ -94,7 +96,7 @@ class Shape:
 
 
 def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
-    """The nodes that a `gcp:container/nodePool:NodePool` describes.
+    """The shape of the nodes of a `NodePool`.
 
     Args:
         inputs: Its inputs.
@@ -102,55 +104,55 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         location: Location of its cluster: a region or a zone.
     """
     config = inputs.get("nodeConfig") or {}
-    chosen = MACHINES[str(config.get("machineType") or DEFAULT)]
+    machine = MACHINES[str(config.get("machineType") or DEFAULT)]
     zones = tuple(inputs.get("nodeLocations") or _zones(location))
     least, most = _counts(inputs, len(zones))
     labels = {str(key): str(value) for key, value in (config.get("labels") or {}).items()}
     topology = (inputs.get("placementPolicy") or {}).get("tpuTopology")
     if topology:
-        # A slice is whole or not there at all.
-        least = most = Slice(topology=topology, machine=chosen).hosts
+        # A slice has all of its nodes, or none.
+        least = most = Slice(topology=topology, machine=machine).hosts
     labels |= node_labels(inputs)
     if (config.get("advancedMachineFeatures") or {}).get("threadsPerCore") == 1:
-        chosen = replace(chosen, cpus=chosen.cpus // _THREADS)
+        machine = replace(machine, cpus=machine.cpus // _THREADS)
     if config.get("spot"):
         labels["cloud.google.com/gke-spot"] = "true"
     if config.get("flexStart"):
         labels["cloud.google.com/gke-flex-start"] = "true"
     return Shape(
         pool=name,
-        machine=chosen,
+        machine=machine,
         zones=zones,
         least=least,
         most=most,
         disk=int(config.get("diskSizeGb") or _DEFAULT_DISK),
         labels=labels,
-        taints=tuple(_taints(chosen, config.get("taints") or ())),
+        taints=tuple(_taints(machine, config.get("taints") or ())),
     )
 
 
 def shape_for_pod(pod: Mapping[str, Any], location: str) -> Shape | None:
-    """The node that Autopilot would make for a pod; None when no machine of ours could run it.
+    """The shape of the node that Autopilot would create for a pod. None if no known machine could run it.
 
-    Autopilot picks the machine by the accelerator in the pod's node selector; the other labels of the
-    selector (spot, reservation, driver version) are properties that such a node then has.
+    Autopilot chooses the machine by the accelerator in the pod's node selector. The node then has the other
+    labels of the selector too, such as spot, reservation or driver version.
     """
     selector = {str(key): str(value) for key, value in (pod["spec"].get("nodeSelector") or {}).items()}
     accelerator = selector.get(GPU_LABEL) or selector.get(TPU_LABEL) or ""
     if accelerator:
-        fitting = [each for each in MACHINES.values() if each.accelerator == accelerator]
+        machines = [machine for machine in MACHINES.values() if machine.accelerator == accelerator]
     else:
-        fitting = [_GENERAL_PURPOSE]
-    for each in sorted(fitting, key=lambda found: found.count):
+        machines = [_GENERAL_PURPOSE]
+    for machine in sorted(machines, key=lambda machine: machine.count):
         shape = Shape(
-            pool=f"autopilot-{each.name}",
-            machine=each,
+            pool=f"autopilot-{machine.name}",
+            machine=machine,
             zones=tuple(_zones(location)),
             least=0,
             most=0,
             disk=_autopilot_disk(pod),
             labels=selector,
-            taints=tuple(_taints(each, ())),
+            taints=tuple(_taints(machine, ())),
         )
         if shape.suits(pod):
             return shape
@@ -158,7 +160,7 @@ def shape_for_pod(pod: Mapping[str, Any], location: str) -> Shape | None:
 
 
 def requests_of(pod: Mapping[str, Any]) -> dict[str, float]:
-    """What the containers of a pod ask for together."""
+    """The sums of the requests of a pod's containers, by resource."""
     total: dict[str, float] = {}
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
@@ -175,7 +177,7 @@ def _zones(location: str) -> list[str]:
 
 
 def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
-    """Nodes in all zones together: how many are kept, how many there may be."""
+    """The smallest and the largest number of nodes in all zones together."""
     fixed = int(inputs.get("nodeCount") or inputs.get("initialNodeCount") or 0) * zones
     if not inputs.get("autoscaling"):
         return fixed, fixed
@@ -183,27 +185,27 @@ def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
     return min(max(least, fixed), most), most
 
 
-def _taints(of: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
-    """The stated ones, and GKE's own that keeps other pods off accelerators."""
+def _taints(machine: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
+    """The stated taints, and GKE's own taint of nodes with accelerators."""
     keys = [taint["key"] for taint in stated]
     for taint in stated:
         effect = taint["effect"].title().replace("_", "")  # NO_SCHEDULE is NoSchedule
         yield {"key": taint["key"], "value": taint.get("value") or "", "effect": effect}
-    if of.accelerator and of.resource not in keys:
-        yield {"key": of.resource, "value": "present", "effect": "NoSchedule"}
+    if machine.accelerator and machine.resource not in keys:
+        yield {"key": machine.resource, "value": "present", "effect": "NoSchedule"}
 
 
-def _resources(of: Machine, cpu: str, memory: str, disk_gib: float) -> dict[str, str]:
+def _resources(machine: Machine, cpu: str, memory: str, disk_gib: float) -> dict[str, str]:
     return {
         "cpu": cpu,
         "memory": memory,
         "ephemeral-storage": f"{floor(disk_gib)}Gi",
         "pods": str(_PODS),
-        **({of.resource: str(of.count)} if of.accelerator else {}),
+        **({machine.resource: str(machine.count)} if machine.accelerator else {}),
     }
 
 
 def _autopilot_disk(pod: Mapping[str, Any]) -> int:
-    """A boot disk in GB that holds what the pod asks for: Autopilot sizes it itself."""
+    """The boot disk in GB for the pod's requests. Autopilot chooses the size itself."""
     asked = requests_of(pod).get("ephemeral-storage", 0.0) / 1e9
     return max(_DEFAULT_DISK, floor(2.5 * asked))

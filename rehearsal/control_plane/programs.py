@@ -1,4 +1,4 @@
-"""The programs of the control plane, as tools/ pins them."""
+"""The programs of the control plane, in the versions that tools/ pins."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""KubeRay's operator, as GKE's add-on brings it: a process beside the API server.
+"""KubeRay's operator, which GKE's add-on installs. Here it is a process beside the API server.
 
-CRDs, role and operator are the real ones. Ray itself is there where pods are run.
+CRDs, role and operator are the real ones. Ray itself runs only if pods run.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from rehearsal.control_plane.api import Api, Object, establish
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kwokctl import free_ports
 
-# What its own installation has: kinds it watches, and who it is. Its kustomization names the namespace.
+# Parts of KubeRay's own installation: the kinds, and the operator's account with its rights.
 _KINDS: Final = ("rayclusters", "rayjobs", "rayservices")
 _RIGHTS: Final = ("service_account", "role", "role_binding")
 _NAMESPACE: Final = "default"
 
 
 def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
-    """Installs it and waits until it is ready.
+    """Installs the operator and waits until it is ready.
 
     Args:
         api: The API server.
@@ -28,11 +28,11 @@ def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
         runs_pods: Whether Ray runs.
 
     Raises:
-        RehearsalError: With the end of its log, when it does not become ready.
+        RehearsalError: If it does not become ready, with the end of its log.
     """
     kinds = [_without_descriptions(tree) for name in _KINDS for tree in _trees(f"crd/ray.io_{name}")]
     for tree in kinds:
-        versions = [each for each in tree["spec"]["versions"] if each["storage"]]
+        versions = [version for version in tree["spec"]["versions"] if version["storage"]]
         api.create({**tree, "spec": {**tree["spec"], "versions": versions}})
     account, *others = (tree for name in _RIGHTS for tree in _trees(f"rbac/{name}"))
     for tree in (account, *others):
@@ -47,11 +47,14 @@ def install(api: Api, operator: Controller, *, runs_pods: bool) -> None:
         "--metrics-addr=0",
         f"--health-probe-bind-address=127.0.0.1:{health}",
     ]
-    # GKE's lives with the control plane and asks Ray through the API server.
-    arguments += ["--use-kubernetes-proxy"] if runs_pods else []
-    # Else by plain HTTP at names that only a cluster resolves: without one a closed port refuses.
-    refused = {} if runs_pods else {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
-    operator.start(api, account, arguments, health=health, environment=refused)
+    environment = {}
+    if runs_pods:
+        # GKE's operator runs with the control plane, and asks Ray through the API server.
+        arguments += ["--use-kubernetes-proxy"]
+    else:
+        # It would ask Ray at names that only a cluster resolves. A closed port refuses at once.
+        environment = {"HTTP_PROXY": "http://127.0.0.1:1", "NO_PROXY": "127.0.0.1"}
+    operator.start(api, account, arguments, health=health, environment=environment)
 
 
 def _trees(path: str) -> Iterator[Object]:
@@ -60,9 +63,9 @@ def _trees(path: str) -> Iterator[Object]:
 
 
 def _without_descriptions(schema: Any) -> Any:
-    """A copy of a schema that says the same in fewer words, which cost the API server seconds.
+    """A copy of a schema without descriptions, which cost the API server seconds.
 
-    A property may itself be called description.
+    A property called description stays.
     """
     if isinstance(schema, dict):
         return {

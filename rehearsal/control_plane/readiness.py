@@ -1,10 +1,10 @@
-"""When Pulumi's Kubernetes provider takes an object as ready, and why it does not yet.
+"""Decides whether an object is ready, as Pulumi's Kubernetes provider does, and says why it is not.
 
-By the kinds that the stacks have, and by the annotations `pulumi.com/skipAwait` and, of RayJobs,
-`pulumi.com/waitFor`:
+It knows the kinds of the stacks, the annotation `pulumi.com/skipAwait`, and `pulumi.com/waitFor` of RayJobs:
 https://www.pulumi.com/registry/packages/kubernetes/#annotations and provider/pkg/await/await.go.
-The provider also waits for volumes and for addresses of load balancers. Here it does not: they never come.
-For Ray's objects it does not wait; the rehearsal does, so that what the operator rejects fails here.
+The provider also waits for volumes and for addresses of load balancers. There are none here, so nothing waits
+for them. The provider does not wait for Ray's objects. The rehearsal does, so an object that the operator
+rejects fails here.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,15 +15,15 @@ from rehearsal.control_plane.api import Api, Object, condition, is_true
 from rehearsal.fake_cloud import Rejected
 
 _RAY_CLUSTER: Final = "ray.io/cluster"
-# Of `jobDeploymentStatus`; KubeRay's rayjob_controller.go.
+# Values of `jobDeploymentStatus` at the end (KubeRay's rayjob_controller.go).
 _ENDS: Final = ("Complete", "Failed", "ValidationFailed")
 
 
 def awaited(tree: Mapping[str, Any]) -> Callable[[Api, Object], str] | None:
-    """How to tell whether an object is ready; None when the provider does not wait for it.
+    """The check of an object's readiness, None if the provider does not wait for it.
 
-    The returned function says what is still missing, nothing once the object is ready. It raises Rejected
-    when the object can never become ready.
+    The check returns what is missing, empty when the object is ready. It raises Rejected if the object can
+    never become ready.
     """
     annotations = (tree.get("metadata") or {}).get("annotations") or {}
     if annotations.get("pulumi.com/skipAwait") == "true":
@@ -61,8 +61,8 @@ def _service(api: Api, live: Object) -> str:
         live["metadata"]["namespace"],
         {"kubernetes.io/service-name": live["metadata"]["name"]},
     )
-    ends = [end for each in slices for end in each.get("endpoints") or ()]
-    if any(end["conditions"].get("ready") for end in ends):
+    endpoints = [endpoint for part in slices for endpoint in part.get("endpoints") or ()]
+    if any(endpoint["conditions"].get("ready") for endpoint in endpoints):
         return ""
     return "no pod behind it is ready" + why(api, live, spec["selector"])
 
@@ -84,12 +84,12 @@ def _ray_job(api: Api, live: Object) -> str:
 
 
 def is_running(ray_job: Object) -> bool:
-    """Whether its Ray cluster is there and the operator has it submitted."""
+    """Whether the Ray cluster exists and the operator has submitted the job."""
     return (ray_job.get("status") or {}).get("jobDeploymentStatus") == "Running"
 
 
 def has_ended(ray_job: Object) -> bool:
-    """Whether the operator is done with a RayJob."""
+    """Whether a RayJob has ended."""
     return (ray_job.get("status") or {}).get("jobDeploymentStatus") in _ENDS
 
 
@@ -103,18 +103,22 @@ _READY: Final[Mapping[str, Callable[[Api, Object], str]]] = {
 
 
 def why(api: Api, live: Object, labels: Mapping[str, str]) -> str:
-    """Why the first pod that is not ready is not, as the end of a sentence."""
+    """The first pod that is not ready, with the reason if it has one, as the end of a sentence."""
     pods = api.list("v1", "Pod", live["metadata"]["namespace"], labels)
     waiting = [(pod["metadata"]["name"], _reason(pod)) for pod in pods if not is_true(pod, "Ready")]
-    name, reason = next((each for each in waiting if each[1]), waiting[0] if waiting else ("", ""))
-    return f"; pod {name}{reason}" if name else ""
+    if not waiting:
+        return ""
+    with_reason = [(name, reason) for name, reason in waiting if reason]
+    name, reason = (with_reason or waiting)[0]
+    return f"; pod {name}{reason}"
 
 
 def _reason(pod: Object) -> str:
-    """What the provider says of it, provider/pkg/await/checker/pod."""
+    """The provider's message about a pod that is not ready (provider/pkg/await/checker/pod)."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return f": {scheduled.get('reason')}: {scheduled.get('message')}"
-    states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    states = [container.get("state") or {} for container in containers]
     ends = [state["terminated"] for state in states if "terminated" in state]
     return "".join(f": [{end['reason']}] {end['message']}" for end in ends if end.get("message"))

@@ -22,17 +22,18 @@ _MESSAGE_LINES, _MESSAGE_CHARACTERS = 80, 2048
 
 @dataclass(frozen=True, kw_only=True)
 class Sandbox:
-    """What a process is started with.
+    """The sandbox of a container's process.
 
     Args:
         command: Command and arguments.
-        environment: Environment variables, Secrets among them.
+        environment: Environment variables, also those from Secrets.
         folder: Working directory.
+        user: Id of the user and the group.
         name: Name of the host.
-        mounts: Target, folder of this machine, whether it may be written to; in this order.
-        read_only: Whether the rest is read-only.
-        enter: The words that lead into the pod's network.
-        log: Its output is appended to this file.
+        mounts: Target, folder of this machine, and whether it is writable. The order matters.
+        read_only: Whether the root file system is read-only.
+        enter: The beginning of a command line that runs in the pod's network.
+        log: File to which the output is appended.
     """
 
     command: Sequence[str]
@@ -46,7 +47,7 @@ class Sandbox:
     log: Path
 
     def words(self) -> list[str]:
-        """The command line that makes it and starts the command in it, as process 1 of what ends with it."""
+        """The command line that creates the sandbox and starts the command in it, as process 1."""
         words = [*self.enter, *_BWRAP.split(), "--hostname", self.name, "--dir", self.folder]
         words += ["--uid", str(self.user), "--gid", str(self.user)]
         for target, source, writable in self.mounts:
@@ -56,10 +57,10 @@ class Sandbox:
 
 
 class Process:
-    """A container's process, from its start on.
+    """A container's process. The constructor starts it.
 
     Args:
-        sandbox: What it is started with.
+        sandbox: Its sandbox.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -67,32 +68,32 @@ class Process:
         self._process = self._start(sandbox.words())
 
     def exit_code(self) -> int | None:
-        """Of the process, 128 and the signal that has ended it; None while it runs."""
+        """The exit code, 128 and the signal's number if a signal has ended it, or None while it runs."""
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
-    def said(self) -> str:
-        """The end of its output, as much of it as a pod's status takes."""
+    def last_output(self) -> str:
+        """The end of its output, as long as a pod's status may have it."""
         lines = self._sandbox.log.read_text(errors="replace").splitlines(keepends=True)[-_MESSAGE_LINES:]
         return "".join(lines)[-_MESSAGE_CHARACTERS:]
 
     def wait(self, seconds: float) -> None:
-        """Waits for its end, at most so long."""
+        """Waits for its end, at most for these seconds."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to process 1 of the container, which may ignore it unless it is SIGKILL."""
+        """Sends a signal to process 1 of the container, which can ignore any signal except SIGKILL."""
         inside = self._inside()
         with suppress(ProcessLookupError):
             os.kill(inside, number) if inside else self._process.send_signal(number)
 
     def execute(self, command: Sequence[str], seconds: float) -> bool:
-        """Runs a command in the container; whether it ends with 0 in time."""
+        """Runs a command in the container. Returns whether it ends with 0 in time."""
         while not (inside := self._inside()) or Path(f"/proc/{inside}/comm").read_text() == "bwrap\n":
             if self.exit_code() is not None:
                 return False
-            self.wait(0.05)  # its sandbox is being made
+            self.wait(0.05)  # the sandbox is not ready yet
         enter = [*_ENTER.split(), f"--target={inside}", "env", f"--chdir={self._sandbox.folder}"]
         process = self._start([*enter, *command])
         try:
@@ -108,7 +109,7 @@ class Process:
 
     def _inside(self) -> int | None:
         """Process id of the container's process 1 on this machine."""
-        waiting = self._process.pid
+        outside = self._process.pid
         with suppress(FileNotFoundError, ProcessLookupError):
-            children = Path(f"/proc/{waiting}/task/{waiting}/children").read_text().split()
+            children = Path(f"/proc/{outside}/task/{outside}/children").read_text().split()
             return int(children[0]) if children else None

@@ -1,4 +1,4 @@
-"""The network policies of a cluster, enforced in the network of each of its pods by nftables."""
+"""Enforces the network policies of a cluster, by nftables in the network of every pod."""
 
 import json
 import os
@@ -14,10 +14,10 @@ from rehearsal.pods.network import AGENT, NODE, PODS, run
 from rehearsal.pods.pod import Pod
 from rehearsal.pods.policies import REFUSED, TABLE, Cluster, Peer, rules
 
-# On Debian not on the PATH of every user.
+# Debian installs nft here, outside of the PATH of most users.
 _FOLDERS: Final = "/usr/sbin:/sbin"
 _ENDED: Final = ("Succeeded", "Failed")
-# GKE's own, which has an address of a pod: assumption konnectivity-host-network.
+# GKE's agent, which has the address of a pod: assumption konnectivity-host-network.
 KONNECTIVITY_AGENT: Final = Peer(
     name="konnectivity-agent",
     namespace="kube-system",
@@ -28,33 +28,33 @@ _PROTOCOLS: Final = {1: "ICMP", 6: "TCP", 17: "UDP", 132: "SCTP"}
 
 
 def missing() -> str:
-    """Why network policies cannot be enforced on this machine, and what to do; empty when they can."""
+    """Why this machine cannot enforce network policies, and what to do. Empty if it can."""
     if not (nft := _nft()):
         return "network policies are not enforced: nft is not there: apt-get install nftables"
     pod = Peer(name="", namespace="", address="10.8.0.2")
     policy = {"metadata": {"namespace": ""}, "spec": {"policyTypes": [*REFUSED]}}
     cluster = Cluster(policies=[policy], namespaces={}, peers=(), node=NODE, pods=PODS)
-    tried = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", nft, "--file", "-"],
         input=rules(pod, cluster),
         capture_output=True,
         text=True,
         check=False,
     )
-    if not tried.returncode:
+    if not result.returncode:
         return ""
-    reason = next(iter(tried.stderr.splitlines()), f"nft ended with {tried.returncode}")
+    reason = next(iter(result.stderr.splitlines()), f"nft ended with {result.returncode}")
     return f"network policies are not enforced: this kernel lacks nftables: {reason}"
 
 
 class Firewall:
-    """What enforces them.
+    """Enforces the network policies.
 
     Args:
         api: The API server, which has the policies.
 
     Attributes:
-        missing: Why it enforces nothing here; empty when it does.
+        missing: Why it enforces nothing on this machine, empty if it does.
     """
 
     def __init__(self, api: Api) -> None:
@@ -66,10 +66,10 @@ class Firewall:
         self.missing = missing()
 
     def follow(self, pods: Collection[Pod]) -> None:
-        """Gives these pods the rules that follow from the policies and from each other, as they are now.
+        """Updates the rules of these pods. They follow from the present policies and the other pods.
 
         Raises:
-            RehearsalError: With what nft says.
+            RehearsalError: If nft fails, with its message.
         """
         if self.missing:
             return
@@ -88,17 +88,17 @@ class Firewall:
             for pod, peer in own:
                 text = rules(peer, cluster)
                 if self._rules.get(pod.address) != text:
-                    run(*pod.enter, _nft(), "--file", "-", said=text)
+                    run(*pod.enter, _nft(), "--file", "-", text=text)
                     self._rules[pod.address] = text
 
     def forget(self, pod: Pod) -> None:
-        """Leaves a pod that is about to end, and keeps the count of what was refused."""
+        """Drops a pod that is about to end, and keeps the count of its refused packets."""
         with self._lock:
             self._refused += self._refused_of(pod)
             self._rules.pop(pod.address, None)
 
     def refused(self, pods: Collection[Pod]) -> Counter[str]:
-        """Packets that were dropped, by what they were: those of these pods and of the forgotten ones."""
+        """The number of dropped packets by connection, of these pods and of the forgotten ones."""
         with self._lock:
             return sum((self._refused_of(pod) for pod in pods), Counter(self._refused))
 
@@ -109,18 +109,18 @@ class Firewall:
         own = _name(Peer.of(pod.tree, pod.address))
         for direction, name in REFUSED.items():
             listed = run(*pod.enter, _nft(), "--json", "--numeric", "list", "set", "ip", TABLE, name)
-            (found,) = [entry["set"] for entry in json.loads(listed)["nftables"] if "set" in entry]
-            for entry in found.get("elem") or ():
+            (refused,) = [entry["set"] for entry in json.loads(listed)["nftables"] if "set" in entry]
+            for entry in refused.get("elem") or ():
                 address, protocol, port = entry["elem"]["val"]["concat"]
                 other = self._names.get(address, address)
                 source, target = (other, own) if direction == "Ingress" else (own, other)
-                what = f"{source} to {target}, {_PROTOCOLS.get(protocol, protocol)} {port or ''}".rstrip()
-                counts[what] += entry["elem"]["counter"]["packets"]
+                service = f"{_PROTOCOLS.get(protocol, protocol)} {port or ''}".rstrip()
+                counts[f"{source} to {target}, {service}"] += entry["elem"]["counter"]["packets"]
         return counts
 
 
 def _nft() -> str:
-    """Path of nft; empty when it is not there."""
+    """The path of nft, empty if it is not installed."""
     return shutil.which("nft", path=f"{os.environ.get('PATH', os.defpath)}:{_FOLDERS}") or ""
 
 

@@ -1,7 +1,8 @@
-"""The way of the API server's connections to nodes and pods, as on GKE: an agent with an address of its own.
+"""Forwards the API server's connections to nodes and pods by an agent with its own address, as on GKE.
 
-The API server is told of it as in https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/. Its
-`services/proxy` and `pods/proxy` reach a pod only where network policies let the agent in.
+The API server's configuration is as in
+https://kubernetes.io/docs/tasks/extend-kubernetes/setup-konnectivity/. Its `services/proxy` and `pods/proxy`
+reach a pod only if network policies admit the agent.
 """
 
 import socket
@@ -13,7 +14,7 @@ from typing import Final, Self
 from rehearsal.control_plane.kwokctl import KONNECTIVITY
 from rehearsal.pods.network import AGENT
 
-# As the real agent waits for a connection.
+# The real agent waits for a connection as long.
 _SECONDS: Final = 5.0
 
 
@@ -27,17 +28,17 @@ class _Tunnel(StreamRequestHandler):
         while self.rfile.readline().strip():
             pass  # headers
         try:
-            there = socket.create_connection((host.strip("[]"), int(port)), _SECONDS, (AGENT, 0))
+            target = socket.create_connection((host.strip("[]"), int(port)), _SECONDS, (AGENT, 0))
         except OSError as error:
             self.wfile.write(f"HTTP/1.1 502 {error}\r\n\r\n".encode())
             return
-        with there:
-            there.settimeout(None)
+        with target:
+            target.settimeout(None)
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            back = threading.Thread(target=_pass_on, args=(there, self.connection), daemon=True)
-            back.start()
-            _pass_on(self.connection, there)
-            back.join()
+            answers = threading.Thread(target=_forward, args=(target, self.connection), daemon=True)
+            answers.start()
+            _forward(self.connection, target)
+            answers.join()
 
 
 class _Server(ThreadingMixIn, UnixStreamServer):
@@ -47,11 +48,11 @@ class _Server(ThreadingMixIn, UnixStreamServer):
 
 
 class Konnectivity:
-    """Server and agent in one, for as long as the context; in the network that `network.enter` has made."""
+    """Server and agent in one, in the network of `network.enter`. The object is a context."""
 
     def __enter__(self) -> Self:
         """Starts to listen."""
-        # An abstract socket: one for each network namespace, and no file.
+        # An abstract socket belongs to the network namespace and needs no file.
         self._server = _Server(KONNECTIVITY.replace("@", "\0"), _Tunnel)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -64,8 +65,8 @@ class Konnectivity:
         self._thread.join()
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    """Passes on what one side says until it has nothing more to say, and lets the other side know."""
+def _forward(source: socket.socket, target: socket.socket) -> None:
+    """Forwards the bytes of one side until it closes, and closes the other side."""
     with suppress(OSError):
         while content := source.recv(65536):
             target.sendall(content)

@@ -19,20 +19,20 @@ from rehearsal.pods.network import write_hosts
 from rehearsal.pods.pod import Machine, Pod
 
 _SECONDS: Final = 0.3
-# Of a node that the platform takes back: https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+# Seconds of a pod on a spot node that is lost: https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 _SHUTDOWN_GRACE: Final = 25.0
 
 
 class Kubelet(LoopbackServer):
-    """What runs the pods that are bound to nodes, and serves their logs to the API server.
+    """Runs the pods that are bound to nodes, and serves their logs to the API server.
 
     Args:
         plane: The control plane.
-        machine: What every node is.
+        machine: The machine that every node is.
         hosts: The hosts file of the network.
 
     Attributes:
-        firewall: What enforces the network policies.
+        firewall: The firewall, which enforces the network policies.
     """
 
     host, port = "0.0.0.0", KUBELET_PORT
@@ -55,7 +55,7 @@ class Kubelet(LoopbackServer):
         return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        """Ends every pod."""
+        """Stops every pod."""
         super().__exit__()
         self._stopped.set()
         self._keeper.join()
@@ -64,37 +64,38 @@ class Kubelet(LoopbackServer):
             pod.close()
 
     def serve(self, request: Request) -> None:
-        """The end of a log, `/containerLogs/NAMESPACE/POD/CONTAINER?tailLines=N`; all that it has printed."""
+        """Answers a request for a log, `/containerLogs/NAMESPACE/POD/CONTAINER?tailLines=N`."""
         url = urlsplit(request.path)
         pod, container = self.pod(url.path.split("/")[3]), url.path.split("/")[4]
         if pod is None:
             request.answer(404, b"")
             return
         lines = self.log(pod.tree, container).splitlines(keepends=True)
-        wanted = parse_qs(url.query).get("tailLines")
-        request.answer(200, "".join(lines[-int(wanted[0]) :] if wanted else lines).encode())
+        count = parse_qs(url.query).get("tailLines")
+        tail = lines[-int(count[0]) :] if count else lines
+        request.answer(200, "".join(tail).encode())
 
     def at(self, address: str) -> Pod | None:
-        """The pod that has an address."""
+        """The pod with an address."""
         return next((pod for pod in list(self._pods.values()) if pod.address == address), None)
 
     def pod(self, name: str) -> Pod | None:
-        """The pod of a name that runs here."""
+        """The pod with a name."""
         return next((pod for pod in list(self._pods.values()) if pod.tree["metadata"]["name"] == name), None)
 
     def log(self, tree: Object, container: str = "") -> str:
-        """What a container of a pod has printed, of all its starts; the first container by default."""
+        """The output of a container since its first start. By default, it is the pod's first container."""
         file = self._machine.log(tree, container or tree["spec"]["containers"][0]["name"])
         return file.read_text(errors="replace") if file.exists() else ""
 
     def refused(self) -> Counter[str]:
-        """Packets that network policies have refused so far, by source, target, protocol and port."""
+        """The number of packets that network policies have refused, by source, target, protocol and port."""
         return self.firewall.refused(list(self._pods.values()))
 
     def lose(self, node: str) -> None:
-        """Takes a node away, whose pods are told to end.
+        """Stops the pods of a node and removes the node.
 
-        The node's object goes too, and Kubernetes' own garbage collector deletes what was bound to it.
+        Kubernetes' garbage collector then deletes the pods' objects.
         """
         pods = [pod for pod in self._pods.values() if pod.tree["spec"]["nodeName"] == node]
         self._lost.add(node)
@@ -117,11 +118,11 @@ class Kubelet(LoopbackServer):
                     pod.resolve(names)
 
     def _follow(self, trees: list[Object]) -> None:
-        there = {tree["metadata"]["uid"]: tree for tree in trees if tree["spec"].get("nodeName")}
-        for gone in self._pods.keys() - there.keys():
-            self.firewall.forget(self._pods[gone])
-            self._pods.pop(gone).close()
-        for identity, tree in there.items():
+        bound = {tree["metadata"]["uid"]: tree for tree in trees if tree["spec"].get("nodeName")}
+        for identity in self._pods.keys() - bound.keys():
+            self.firewall.forget(self._pods[identity])
+            self._pods.pop(identity).close()
+        for identity, tree in bound.items():
             lost = tree["spec"]["nodeName"] in self._lost or "podIP" in tree.get("status", {})
             if identity not in self._pods and not lost:
                 self._pods[identity] = Pod(self._api, self._admitted(tree), self._machine)
@@ -139,16 +140,16 @@ class Kubelet(LoopbackServer):
 
 
 def pod_names(slices: Iterable[Object], pods: Iterable[Object]) -> list[tuple[str, str]]:
-    """Addresses by the names that the cluster's DNS has for Services and for the pods behind them.
+    """The names of Services and their pods in the cluster's DNS, by their addresses.
 
     Args:
-        slices: EndpointSlices of the API server.
-        pods: Pods as webhooks have let them in, who may have given them a name.
+        slices: The EndpointSlices of the API server.
+        pods: Pods after admission. A webhook may have given them a host name.
     """
     hostnames = {
         (pod["metadata"]["uid"], pod["spec"].get("subdomain")): pod["spec"].get("hostname") for pod in pods
     }
-    found: list[tuple[str, str]] = []
+    entries: list[tuple[str, str]] = []
     for tree in slices:
         metadata = tree["metadata"]
         service = (metadata.get("labels") or {}).get("kubernetes.io/service-name", "")
@@ -161,5 +162,5 @@ def pod_names(slices: Iterable[Object], pods: Iterable[Object]) -> list[tuple[st
             hostname = end.get("hostname") or hostnames.get((pod, service))
             owners = [service, f"{hostname}.{service}"] if hostname else [service]
             names = " ".join(owner + suffix for owner in owners for suffix in suffixes)
-            found += [(address, names) for address in end["addresses"]]
-    return sorted(found)
+            entries += [(address, names) for address in end["addresses"]]
+    return sorted(entries)

@@ -1,4 +1,4 @@
-"""The life of one container: starts, is probed, ends, starts again after a pause."""
+"""The life of a container: it starts, is probed, ends, and starts again after a pause."""
 
 import signal
 import socket
@@ -15,22 +15,22 @@ from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.pods.container import Process, Sandbox
 
-# Seconds before a container is started again, the first time and at most; twice as long each time.
+# Seconds before a restart: the first time and at most. Every pause is twice as long as the one before.
 _PAUSE, _LONGEST_PAUSE = 10.0, 300.0
 
 
 class Probes:
-    """The probes and the hooks of one container that has been started, until it ends.
+    """Runs the probes and hooks of a started container until it ends.
 
     Args:
         container: The container's specification.
         process: Its process.
-        address: Of its pod.
+        address: The address of its pod.
 
     Attributes:
         started: Whether the hook and the startup probe have succeeded.
-        ready: Whether the readiness probe says so.
-        failure: Why the container has to be ended; empty while it has not.
+        ready: Whether the readiness probe has succeeded.
+        failure: Why the container must end, empty while there is no reason.
     """
 
     def __init__(self, container: Object, process: Process, address: str) -> None:
@@ -52,18 +52,18 @@ class Probes:
                 self.failure = "liveness probe failed"
 
     def stop(self, grace: float) -> None:
-        """Asks the process to end, by hook and SIGTERM, and kills it when it has not in `grace` seconds."""
+        """Stops the process by hook and SIGTERM, and kills it after `grace` seconds."""
         deadline = time.monotonic() + grace
         if hook := (self._container.get("lifecycle") or {}).get("preStop"):
             self._act(hook, grace)
         self._process.signal(signal.SIGTERM)
-        # A kubelet gives two seconds, however long the hook took.
+        # A kubelet always gives two seconds after the hook.
         self._process.wait(max(2.0, deadline - time.monotonic()))
         if self._process.exit_code() is None:
             self._process.signal(signal.SIGKILL)
 
     def _act(self, handler: Mapping[str, Any], seconds: float) -> bool:
-        """Does what a hook or probe says; whether that succeeds in time."""
+        """Runs a hook or probe. Returns whether it succeeds in time."""
         if "exec" in handler:
             return self._process.execute(handler["exec"]["command"], seconds)
         if "sleep" in handler:
@@ -84,39 +84,42 @@ class Probes:
     def _follow(self) -> None:
         while "readinessProbe" in self._container and self._process.exit_code() is None:
             ready = self._settles("readinessProbe", not self.ready)
-            if self._process.exit_code() is None:  # else it has ended before the probe settled
+            if self._process.exit_code() is None:  # otherwise it has ended before the probe had a result
                 self.ready = ready
 
     def _settles(self, kind: str, until: bool) -> bool:
-        """Asks until a probe has failed as often as it says, which is False, `until` it has succeeded."""
+        """Runs a probe until its failure threshold, and returns False then. Its success ends it if `until`.
+
+        Without the probe, or if the process ends, the result is True.
+        """
         probe, failures = self._container.get(kind), 0
         if probe is None:
             return True
         self._process.wait(probe.get("initialDelaySeconds") or 0)
         while self._process.exit_code() is None:
-            begun = time.monotonic()
-            good = self._act(probe, probe.get("timeoutSeconds") or 1)
-            failures = 0 if good else failures + 1
-            if (good and until) or failures == (probe.get("failureThreshold") or 3):
-                return good
-            self._process.wait(max(0.0, begun + (probe.get("periodSeconds") or 10) - time.monotonic()))
+            begin = time.monotonic()
+            is_good = self._act(probe, probe.get("timeoutSeconds") or 1)
+            failures = 0 if is_good else failures + 1
+            if (is_good and until) or failures == (probe.get("failureThreshold") or 3):
+                return is_good
+            self._process.wait(max(0.0, begin + (probe.get("periodSeconds") or 10) - time.monotonic()))
         return True
 
 
 class Life:
-    """A container from its first start on; `tick` is called again and again.
+    """A container from its first start to its last end. The pod calls `tick` again and again.
 
     Args:
         container: Its specification.
-        policy: `restartPolicy` that holds for it.
-        sandbox: Makes what it is started with; raises RehearsalError while something is missing.
-        address: Of its pod.
-        grace: Seconds between SIGTERM and SIGKILL when a probe ends it.
+        policy: Its `restartPolicy`.
+        sandbox: Makes its sandbox. Raises RehearsalError while something is missing.
+        address: The address of its pod.
+        grace: Seconds between SIGTERM and SIGKILL if a probe ends it.
 
     Attributes:
-        done: Whether it has ended for good.
-        exit_code: Of its last end.
-        process: Its process, since it has been started.
+        done: Whether it has ended and does not start again.
+        exit_code: The exit code of its last end.
+        process: Its process, None before the first start.
     """
 
     def __init__(
@@ -133,11 +136,11 @@ class Life:
 
     @property
     def ready(self) -> bool:
-        """Whether it runs and its probe says that it is ready."""
+        """Whether it runs and its readiness probe has succeeded."""
         return "running" in self._state and self._probes is not None and self._probes.ready
 
     def tick(self) -> None:
-        """Looks at the process, and starts it when it is time."""
+        """Checks the process, and starts it when its pause is over."""
         if self.process and "running" in self._state:
             code = self.process.exit_code()
             if code is not None:
@@ -148,19 +151,19 @@ class Life:
             self._start()
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         if self.process:
             self.process.signal(signal.SIGKILL)
             self.process.wait(10)
 
     def leave(self, grace: float) -> None:
-        """Ends it for good; see `Probes.stop`."""
+        """Stops it within `grace` seconds, and never starts it again."""
         self._policy = "Never"
         self.done |= "waiting" in self._state
         self._end(grace)
 
     def status(self) -> Object:
-        """As it stands in the pod's status."""
+        """Its entry in the pod's status."""
         return {
             "name": self.container["name"],
             "image": self.container["image"],
@@ -195,7 +198,7 @@ class Life:
         if code and self._probes and self._probes.failure:
             ended["message"] = self._probes.failure
         elif code and self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            ended["message"] = self.process.said() if self.process else ""
+            ended["message"] = self.process.last_output() if self.process else ""
         self._state = {"terminated": ended}
         self.done = self._policy == "Never" or (self._policy != "Always" and code == 0)
         if self.done:
@@ -207,5 +210,5 @@ class Life:
 
 
 def now() -> str:
-    """The time, as Kubernetes writes it."""
+    """The present time in the format of Kubernetes."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""A network of the rehearsal's own: no way out of it, an address for each pod, and names in a hosts file."""
+"""The rehearsal's own network. It leads nowhere, every pod has an address, and names are in a hosts file."""
 
 import ctypes
 import itertools
@@ -12,38 +12,40 @@ from typing import Any, Final
 
 from rehearsal.errors import RehearsalError
 
-# The addresses of pods, of the node of all of them, and of the agent that the API server goes through.
+# The addresses of the pods, of the node that has all of them, and of the agent for the API server.
 PODS: Final = "10.8.0.0/16"
 NODE: Final = "10.8.0.1"
 AGENT: Final = "10.8.255.254"
-# Where the stand-ins listen: outside of the cluster, and the metadata server as on Google Cloud.
+# The addresses of the stand-ins, outside of the cluster. The metadata server has the one of Google Cloud.
 OUTSIDE: Final = "192.0.2.1"
 METADATA: Final = "169.254.169.254"
 _BRIDGE: Final = "pods"
 # Programs of the Debian packages bubblewrap and iproute2.
 _NEEDED: Final = ("bwrap", "ip")
 _NAMESPACES: Final = 0x10000000 | 0x40000000 | 0x00020000  # CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWNS
-# Processes end with the thread that has started them (PR_SET_PDEATHSIG): it is this one, which lasts.
+# A process ends with the thread that has started it (PR_SET_PDEATHSIG). This thread lives to the end.
 _STARTER: Final = ThreadPoolExecutor(1)
 
 
 def missing() -> str:
-    """What this machine lacks for pods to run, and how to get it; empty when it lacks nothing."""
+    """What this machine lacks to run pods, and how to get it. Empty if it lacks nothing."""
     if absent := [program for program in _NEEDED if not shutil.which(program)]:
         return f"pods need {' and '.join(absent)}: apt-get install bubblewrap iproute2"
-    tried = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--net", "true"], capture_output=True, text=True, check=False
     )
-    if tried.returncode:
-        return f"pods need user namespaces, see user_namespaces(7); here: {tried.stderr.strip()}"
+    if result.returncode:
+        return f"pods need user namespaces, see user_namespaces(7); here: {result.stderr.strip()}"
     return ""
 
 
 def enter(hosts: Path) -> None:
-    """Moves this process into a network of its own, whose hosts file is `hosts`; before its second thread.
+    """Moves this process into a network of its own, with the hosts file `hosts`.
+
+    The process must have only one thread.
 
     Raises:
-        RehearsalError: When this machine cannot.
+        RehearsalError: If this machine lacks something.
     """
     if reason := missing():
         raise RehearsalError(reason)
@@ -66,7 +68,7 @@ def enter(hosts: Path) -> None:
 
 
 def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
-    """Replaces addresses and their names in place: pods have the file mounted."""
+    """Replaces the content of a hosts file. The file stays the same, because pods have it mounted."""
     own = (("127.0.0.1", "localhost"), (METADATA, "metadata.google.internal metadata"))
     text = "".join(f"{address} {name}\n" for address, name in (*own, *names))
     hosts.touch()
@@ -77,18 +79,18 @@ def write_hosts(hosts: Path, names: Iterable[tuple[str, str]]) -> None:
 
 
 def start(command: list[str], **options: Any) -> "subprocess.Popen[Any]":
-    """Starts a process that ends with this one, and in no terminal's group."""
+    """Starts a process that ends with this one, and gets no signals of the terminal."""
     options |= {"stdin": subprocess.DEVNULL, "start_new_session": True}
     ending = ["setpriv", "--pdeathsig", "KILL", *command]
     return _STARTER.submit(subprocess.Popen, ending, **options).result()
 
 
 class PodNetwork:
-    """The network namespace of a pod, until it is closed.
+    """The network namespace of a pod.
 
     Attributes:
-        address: The pod's.
-        enter: The words before a command that is to run in it.
+        address: The pod's address.
+        enter: The beginning of a command line that runs in the namespace.
     """
 
     _numbers = itertools.count(2)
@@ -113,22 +115,22 @@ class PodNetwork:
         _ip("link set lo up", *own, enter=self.enter)
 
     def close(self) -> None:
-        """Ends it, and with it the addresses."""
+        """Removes the namespace with its addresses."""
         self._holder.kill()
         self._holder.wait()
 
 
 def _ip(*commands: str, enter: Sequence[str] = ()) -> None:
-    run(*enter, "ip", "-batch", "-", said="\n".join(commands))
+    run(*enter, "ip", "-batch", "-", text="\n".join(commands))
 
 
-def run(*command: str, said: str = "") -> str:
-    """Runs a command, which is told something, and returns what it prints.
+def run(*command: str, text: str = "") -> str:
+    """Runs a command with a text as its input and returns its output.
 
     Raises:
-        RehearsalError: With its own words, when it fails.
+        RehearsalError: If it fails, with its message.
     """
-    done = subprocess.run(command, input=said, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RehearsalError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise RehearsalError(f"{' '.join(command)}: {result.stderr.strip()}")
+    return result.stdout

@@ -1,4 +1,4 @@
-"""One pod of a simulated node, whose containers are run."""
+"""A pod of a simulated node, with containers that run."""
 
 import base64
 import shutil
@@ -22,15 +22,15 @@ _SECONDS: Final = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a pod finds on its node.
+    """The machine of a node.
 
     Args:
-        image: Lays out an image, by its reference.
-        bucket: The folder of a bucket.
-        environment: Variables on top of a container's own, which lead to the stand-ins.
+        image: Prepares an image by its reference.
+        bucket: Returns the folder of a bucket by its name.
+        environment: Variables on top of a container's own, with the addresses of the stand-ins.
         mounts: Folders on top of an image's own.
-        folder: For pods, and their logs.
-        admit: What admission webhooks of the platform make of a pod, beside the pods that they have let in.
+        folder: Folder for pods and their logs.
+        admit: Does what the platform's admission webhooks do to a pod. Its second argument is the other pods.
     """
 
     image: Callable[[str], Image]
@@ -48,19 +48,19 @@ class Machine:
 
 
 class Pod:
-    """A pod, from being bound to a node until it has ended, on a thread of its own.
+    """A pod that is bound to a node. It runs in its own thread until it ends.
 
     Args:
-        api: The API server, which is told how it is.
-        tree: The pod, as webhooks have let it in.
-        machine: Its node.
+        api: The API server, which gets the pod's status.
+        tree: The pod's object after admission.
+        machine: The machine of its node.
 
     Attributes:
-        admitted: The pod as webhooks have let it in.
-        tree: The pod as the API server had it last.
+        admitted: The pod's object after admission.
+        tree: The pod's latest object of the API server.
         address: Its address.
-        enter: The words before a command that is to run in its network.
-        connected: To be set when its network is as it is to be; nothing of it is started before.
+        enter: The beginning of a command line that runs in its network.
+        connected: Set when its network is ready. Containers start after that.
     """
 
     def __init__(self, api: Api, tree: Object, machine: Machine) -> None:
@@ -73,48 +73,48 @@ class Pod:
         self._folder.mkdir(parents=True)
         self._hosts = self._folder / "hosts"
         self.resolve(())
-        self._begun = now()
-        self._told: Object = {}
+        self._begin = now()
+        self._status: Object = {}
         self._grace: float | None = None
         self._reason = ""
         self._dead = threading.Event()
         self.connected = threading.Event()
         policy = self._spec.get("restartPolicy", "Always")
         once = "OnFailure" if policy == "Always" else policy
-        self._first = [self._life(each, once) for each in self._spec.get("initContainers") or ()]
-        self._then = [self._life(each, policy) for each in self._spec["containers"]]
+        self._first = [self._life(container, once) for container in self._spec.get("initContainers") or ()]
+        self._then = [self._life(container, policy) for container in self._spec["containers"]]
         self._lives = (*self._first, *self._then)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
     def resolve(self, names: Sequence[tuple[str, str]]) -> None:
-        """Lets it find these addresses by their names, and itself."""
+        """Writes these names and the pod's own name into its hosts file."""
         own, space = self._host, self.tree["metadata"]["namespace"]
         if domain := self._spec.get("subdomain"):
             own = f"{own}.{domain}.{space}.svc.cluster.local {own}"
         write_hosts(self._hosts, [(self.address, own), *names])
 
     def process(self, container: str) -> Process:
-        """The process of a container that has been started."""
-        found = (life.process for life in self._then if life.container["name"] == container)
-        return next(filter(None, found))
+        """The process of a started container."""
+        lives = [life for life in self._then if life.container["name"] == container]
+        return next(life.process for life in lives if life.process)
 
     def leave(self, grace: float, reason: str = "") -> None:
-        """Asks it to end within `grace` seconds; `Terminated` is the reason of a node that is shut down."""
+        """Stops the pod within `grace` seconds. The reason is `Terminated` if the node shuts down."""
         if self._grace is None:
             self._reason, self._grace = reason, grace
 
     def kill(self) -> None:
-        """Ends it at once; nobody tells the API server."""
+        """Kills the pod without a word to the API server."""
         self._dead.set()
         for life in self._lives:
             life.kill()
 
     def close(self) -> None:
-        """Ends it for good, and removes what it has written."""
+        """Kills the pod and removes its files."""
         self.kill()
         self.thread.join()
-        self.kill()  # what it has started meanwhile
+        self.kill()  # containers that have started meanwhile
         self._network.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -129,8 +129,8 @@ class Pod:
             for life in [first] if first else self._then:
                 life.tick()
             with suppress(ConnectionError):  # the API server may be gone for a while
-                self._tell()
-                if self._told.get("phase") in ("Succeeded", "Failed"):
+                self._report()
+                if self._status.get("phase") in ("Succeeded", "Failed"):
                     if self._grace is not None and not self._reason:
                         self._api.delete(self.tree, ended=True)
                     return
@@ -143,14 +143,16 @@ class Pod:
             return "Succeeded" if good else "Failed"
         return "Running" if any(life.process for life in self._then) else "Pending"
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
+        """Writes the pod's status if it has changed."""
         phase = self._phase()
         initialized = all(life.done and not life.exit_code for life in self._first)
         ready = phase == "Running" and all(life.ready for life in self._then)
         holds = {"Initialized": initialized, "ContainersReady": ready, "Ready": ready}
         holds |= {"DisruptionTarget": True} if self._reason else {}
-        # A list is replaced as a whole: what others have written into it stays.
-        conditions = {each["type"]: each for each in (self.tree.get("status") or {}).get("conditions") or ()}
+        # The patch replaces the whole list, so conditions of other writers must be in it.
+        present = (self.tree.get("status") or {}).get("conditions") or ()
+        conditions = {condition["type"]: condition for condition in present}
         for name, true in holds.items():
             if conditions.get(name, {}).get("status") != str(true):
                 conditions[name] = {"type": name, "status": str(true), "lastTransitionTime": now()}
@@ -160,15 +162,15 @@ class Pod:
             "hostIP": NODE,
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
-            "startTime": self._begun,
+            "startTime": self._begin,
             "initContainerStatuses": [life.status() for life in self._first],
             "containerStatuses": [life.status() for life in self._then],
             "conditions": [*conditions.values()],
         }
-        if status != self._told:
+        if status != self._status:
             try:
                 self.tree = self._api.patch(self.tree, {"status": status}, "status")
-                self._told = status
+                self._status = status
             except ApiError as error:
                 if error.code == 404:
                     self._dead.set()
@@ -182,7 +184,7 @@ class Pod:
         image = machine.image(container["image"])
         mounts = [(target, source, False) for target, source in {**image.mounts, **machine.mounts}.items()]
         mounts.append(("/etc/hosts", self._hosts, False))
-        volumes = {each["name"]: each for each in self._spec.get("volumes") or ()}
+        volumes = {volume["name"]: volume for volume in self._spec.get("volumes") or ()}
         for mount in container.get("volumeMounts") or ():
             source, writable = lay_out(volumes[mount["name"]], folder, machine.bucket, self._read)
             path = source / mount.get("subPath", "")
@@ -211,12 +213,12 @@ class Pod:
     def _host(self) -> str:
         return self._spec.get("hostname") or self.tree["metadata"]["name"]
 
-    def _read(self, kind: str, said: Object) -> Mapping[str, str]:
-        metadata = {"name": said["name"], "namespace": self.tree["metadata"]["namespace"]}
-        found = self._api.get({"apiVersion": "v1", "kind": kind, "metadata": metadata})
-        if found is None and not said.get("optional"):
-            raise RehearsalError(f'{kind.lower()} "{said["name"]}" not found')
-        texts = (found or {}).get("data") or {}
+    def _read(self, kind: str, reference: Object) -> Mapping[str, str]:
+        metadata = {"name": reference["name"], "namespace": self.tree["metadata"]["namespace"]}
+        tree = self._api.get({"apiVersion": "v1", "kind": kind, "metadata": metadata})
+        if tree is None and not reference.get("optional"):
+            raise RehearsalError(f'{kind.lower()} "{reference["name"]}" not found')
+        texts = (tree or {}).get("data") or {}
         if kind == "Secret":
             return {key: base64.b64decode(text).decode() for key, text in texts.items()}
         return texts

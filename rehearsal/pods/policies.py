@@ -1,8 +1,8 @@
-"""Which connections the network policies of a cluster let a pod have, as rules of nftables.
+"""Translates the network policies of a cluster into rules of nftables for a pod.
 
-https://kubernetes.io/docs/concepts/services-networking/network-policies/ says what a policy means. Where
-implementations differ, this is GKE Dataplane V2's Cilium: an `ipBlock` never means a pod, and what is refused
-is dropped without an answer.
+https://kubernetes.io/docs/concepts/services-networking/network-policies/ defines what a policy means. Where
+implementations differ, this module follows Cilium in GKE Dataplane V2. An `ipBlock` never matches a pod, and
+refused packets are dropped without an answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Final
 from rehearsal.control_plane.api import Object
 
 TABLE: Final = "policies"
-# Of each refused connection: the other side, the protocol, the port. By the direction of a policy.
+# Sets with the other side, the protocol and the port of every refused connection, by direction.
 REFUSED: Final = {"Ingress": "refused_ingress", "Egress": "refused_egress"}
 _HOOKS: Final = {"Ingress": "input", "Egress": "output"}
 _OTHER_SIDE: Final = {"Ingress": "ip saddr", "Egress": "ip daddr"}
@@ -23,7 +23,7 @@ _PEERS: Final = {"Ingress": "from", "Egress": "to"}
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A pod, as far as policies look at it.
+    """The properties of a pod that policies use.
 
     Args:
         name: Its name.
@@ -41,7 +41,7 @@ class Peer:
 
     @classmethod
     def of(cls, pod: Object, address: str) -> "Peer":
-        """The pod of the API server that has an address."""
+        """The properties of a pod's object with an address."""
         metadata = pod["metadata"]
         ports = (port for container in pod["spec"]["containers"] for port in container.get("ports") or ())
         return cls(
@@ -59,13 +59,13 @@ class Peer:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What decides on connections.
+    """The objects that decide about connections.
 
     Args:
         policies: All NetworkPolicies.
-        namespaces: The labels of each namespace.
+        namespaces: The labels of the namespaces, by name.
         peers: All pods that run.
-        node: The address of their node, where probes come from: Kubernetes always lets it pass.
+        node: The address of their node. Probes come from it, so Kubernetes always admits it.
         pods: The range of the pods' addresses.
     """
 
@@ -77,15 +77,15 @@ class Cluster:
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector means something with these labels; an empty one means everything."""
-    wanted = (selector.get("matchLabels") or {}).items()
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        _holds(expression, labels) for expression in selector.get("matchExpressions") or ()
-    )
+    """Whether a label selector matches these labels. An empty one matches all."""
+    equal = (selector.get("matchLabels") or {}).items()
+    expressions = selector.get("matchExpressions") or ()
+    matches_labels = all(labels.get(key) == value for key, value in equal)
+    return matches_labels and all(_holds(expression, labels) for expression in expressions)
 
 
 def rules(pod: Peer, cluster: Cluster) -> str:
-    """Input of `nft -f`: makes the rules of a pod's own network, or replaces them and keeps the counts."""
+    """Input of `nft -f` that writes the rules of a pod's network. The counts of older rules stay."""
     own = [
         policy["spec"]
         for policy in cluster.policies
@@ -111,7 +111,7 @@ def _empty_table() -> str:
 def _chain(direction: str, pod: Peer, policies: Sequence[Object], cluster: Cluster) -> str:
     lines = [f"{_LOOPBACK[direction]} accept", "ct state established,related accept"]
     holding = [policy for policy in policies if direction in _types(policy)]
-    if holding:  # else the pod is not isolated in this direction
+    if holding:  # otherwise the pod is not isolated in this direction
         other = _OTHER_SIDE[direction]
         lines.append(f"{other} {cluster.node} accept")
         for policy in holding:
@@ -125,12 +125,12 @@ def _chain(direction: str, pod: Peer, policies: Sequence[Object], cluster: Clust
 
 
 def _types(policy: Object) -> Sequence[str]:
-    """The directions that a policy is about; the API server writes its own default down."""
+    """The directions of a policy. Usually the API server has written its default."""
     return policy.get("policyTypes") or (["Ingress", "Egress"] if policy.get("egress") else ["Ingress"])
 
 
 def _matches(direction: str, pod: Peer, rule: Object, cluster: Cluster) -> Iterator[str]:
-    """The matches of a rule of a policy: any of them allows a connection."""
+    """The matches of a policy's rule. Any of them admits a connection."""
     others = rule.get(_PEERS[direction])
     ports = rule.get("ports") or [None]
     if not others:
@@ -140,9 +140,9 @@ def _matches(direction: str, pod: Peer, rule: Object, cluster: Cluster) -> Itera
             if ip_network(block["cidr"]).version == 4:  # pods have no other addresses
                 yield from _from_block(direction, pod, block, ports, cluster)
             continue
-        meant = [peer for peer in cluster.peers if _means(other, peer, pod.namespace, cluster)]
+        peers = [peer for peer in cluster.peers if _selects_peer(other, peer, pod.namespace, cluster)]
         for port in ports:
-            yield from _from_pods(direction, pod, meant, port)
+            yield from _from_pods(direction, pod, peers, port)
 
 
 def _anywhere(direction: str, pod: Peer, port: Object | None, cluster: Cluster) -> Iterator[str]:
@@ -165,14 +165,14 @@ def _from_block(
 
 
 def _from_pods(direction: str, pod: Peer, peers: Sequence[Peer], port: Object | None) -> Iterator[str]:
-    """By the address: the name of a port is that of the pod that is connected to."""
+    """Matches by the pods' addresses. The name of a port belongs to the pod that serves the connection."""
     for peer in peers:
         if (on := _port(pod if direction == "Ingress" else peer, port)) is not None:
             yield f"{_OTHER_SIDE[direction]} {peer.address} {on}"
 
 
 def _port(server: Peer, port: Object | None) -> str | None:
-    """The match of a port of a rule; None when the server has no port of that name."""
+    """The match of a rule's port, None if the server has no port with its name."""
     if port is None:
         return ""
     protocol, number = port.get("protocol", "TCP"), port.get("port")
@@ -186,18 +186,18 @@ def _port(server: Peer, port: Object | None) -> str | None:
     return f"{protocol.lower()} dport {number}-{last}" if last else f"{protocol.lower()} dport {number}"
 
 
-def _means(other: Object, peer: Peer, namespace: str, cluster: Cluster) -> bool:
-    """Whether a peer of a rule means a pod."""
+def _selects_peer(other: Object, peer: Peer, namespace: str, cluster: Cluster) -> bool:
+    """Whether an entry of `from` or `to` matches a pod."""
     if "namespaceSelector" in other:
-        its_namespace = selects(other["namespaceSelector"], cluster.namespaces.get(peer.namespace, {}))
+        matches_namespace = selects(other["namespaceSelector"], cluster.namespaces.get(peer.namespace, {}))
     else:
-        its_namespace = peer.namespace == namespace
-    return its_namespace and selects(other.get("podSelector") or {}, peer.labels)
+        matches_namespace = peer.namespace == namespace
+    return matches_namespace and selects(other.get("podSelector") or {}, peer.labels)
 
 
 def _holds(expression: Object, labels: Mapping[str, str]) -> bool:
     key, operator = expression["key"], expression["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return (key in labels) == (operator == "Exists")
-    # NotIn holds of what has no such label, too.
+    # NotIn also holds without the label.
     return (labels.get(key) in expression["values"]) == (operator == "In")

@@ -1,4 +1,4 @@
-"""What the containers of a pod refer to: environment variables, and volumes as folders of this machine."""
+"""Resolves the references of a pod's containers: environment variables, and volumes as folders."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -8,53 +8,59 @@ from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.rules.pods import GCS_FUSE
 
-# The texts of a ConfigMap or Secret by its kind and how a pod refers to it; raises RehearsalError without it.
+# Returns the texts of a ConfigMap or Secret by its kind and a pod's reference. Raises RehearsalError if it is
+# missing.
 Read = Callable[[str, Object], Mapping[str, str]]
 
 
 def environment(pod: Object, container: Object, read: Read) -> dict[str, str]:
-    """What `env` of a container says.
+    """The environment variables in `env` of a container.
 
     Raises:
-        RehearsalError: When a Secret or a key of one is not there, or a value comes from something else.
+        RehearsalError: If a Secret or one of its keys is missing, or a value has another kind of source.
     """
-    found: dict[str, str] = {}
-    for each in container.get("env") or ():
-        if (value := _value(pod, each, read)) is not None:
-            found[each["name"]] = expanded(value, found)
-    return found
+    variables: dict[str, str] = {}
+    for variable in container.get("env") or ():
+        value = _value(pod, variable, read)
+        if value is not None:
+            variables[variable["name"]] = expanded(value, variables)
+    return variables
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` in a value, a command or an argument is a variable of the container."""
+    """A value, command or argument in which `$(NAME)` is replaced by the container's variable."""
     for name, value in variables.items():
         text = text.replace(f"$({name})", value)
     return text
 
 
 def lay_out(volume: Object, folder: Path, bucket: Callable[[str], Path], read: Read) -> tuple[Path, bool]:
-    """Lays out a volume of a pod: its folder, and whether the pod may write in it.
+    """Prepares a volume of a pod.
 
     Args:
         volume: The volume.
-        folder: Where it is made.
-        bucket: The folder of a bucket, by its name.
+        folder: The parent of its folder.
+        bucket: Returns the folder of a bucket by its name.
         read: Reads ConfigMaps and Secrets of the pod's namespace.
 
+    Returns:
+        The volume's folder, and whether the pod may write to it.
+
     Raises:
-        RehearsalError: When one of them or a key of it is not there, or the volume is of another kind.
+        RehearsalError: If a ConfigMap, a Secret or a key is missing, or the volume has another kind.
     """
     path = folder / volume["name"]
     if "emptyDir" in volume:
         path.mkdir(parents=True, exist_ok=True)
         return path, True
     if volume.get("csi", {}).get("driver") == GCS_FUSE:
-        said = volume["csi"]["volumeAttributes"]
-        options = dict(each.partition("=")[::2] for each in said.get("mountOptions", "").split(","))
-        path = bucket(said["bucketName"]) / options.get("only-dir", "")
+        attributes = volume["csi"]["volumeAttributes"]
+        mount_options = attributes.get("mountOptions", "").split(",")
+        options = dict(option.partition("=")[::2] for option in mount_options)
+        path = bucket(attributes["bucketName"]) / options.get("only-dir", "")
         path.mkdir(parents=True, exist_ok=True)
         return path, not volume["csi"].get("readOnly")
-    # A single source is a projection of itself.
+    # A volume with one source is like a projection of that source.
     sources = volume["projected"]["sources"] if "projected" in volume else [volume]
     _link(path, {name: text for source in sources for name, text in _files(source, read)})
     return path, False
@@ -63,19 +69,19 @@ def lay_out(volume: Object, folder: Path, bucket: Callable[[str], Path], read: R
 def _value(pod: Object, variable: Object, read: Read) -> str | None:
     if "valueFrom" not in variable:
         return variable.get("value") or ""
-    ((kind, said),) = variable["valueFrom"].items()
+    ((kind, reference),) = variable["valueFrom"].items()
     if kind == "fieldRef":
-        return _field(pod, said["fieldPath"])
+        return _field(pod, reference["fieldPath"])
     if kind != "secretKeyRef":
         raise RehearsalError(f"pods are not run with environment variables of the kind {kind}")
-    texts = read("Secret", said)
-    if said["key"] in texts or said.get("optional"):
-        return texts.get(said["key"])
-    raise RehearsalError(f"couldn't find key {said['key']} in secret {said['name']}")
+    texts = read("Secret", reference)
+    if reference["key"] in texts or reference.get("optional"):
+        return texts.get(reference["key"])
+    raise RehearsalError(f"couldn't find key {reference['key']} in secret {reference['name']}")
 
 
 def _field(pod: Object, path: str) -> str:
-    """What a `fieldRef` means: `metadata.labels['app']`, `status.podIP`."""
+    """The value of a `fieldRef`, such as `metadata.labels['app']` or `status.podIP`."""
     outer, _, key = path.partition("[")
     value: Any = pod
     for name in outer.split("."):
@@ -84,19 +90,19 @@ def _field(pod: Object, path: str) -> str:
 
 
 def _files(source: Object, read: Read) -> Iterator[tuple[str, str]]:
-    (kind, said), *others = ((key, said) for key, said in source.items() if key != "name")
+    (kind, reference), *others = [(key, value) for key, value in source.items() if key != "name"]
     if others or kind not in ("configMap", "secret"):
         raise RehearsalError(f"pods are not run with volumes of the kind {kind}")
-    name = said.get("name") or said["secretName"]
-    texts = read("ConfigMap" if kind == "configMap" else "Secret", {**said, "name": name})
-    for item in said.get("items") or [{"key": key, "path": key} for key in texts]:
+    name = reference.get("name") or reference["secretName"]
+    texts = read("ConfigMap" if kind == "configMap" else "Secret", {**reference, "name": name})
+    for item in reference.get("items") or [{"key": key, "path": key} for key in texts]:
         if item["key"] not in texts:
             raise RehearsalError(f"{kind} {name} has no key {item['key']}")
         yield item["path"], texts[item["key"]]
 
 
 def _link(folder: Path, files: Mapping[str, str]) -> None:
-    """As a kubelet does, which replaces them at once: entries are links into a folder of this version."""
+    """Writes the files as a kubelet does: they are links into a folder, so that all change together."""
     version = folder / "..version"
     version.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

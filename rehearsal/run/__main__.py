@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(stack: str, *, verbose: bool = False) -> int:
-    """Creates the stack, plays its course, destroys it; returns the exit status."""
+    """Creates the stack, runs its training and destroys it. Returns the exit status."""
     if reason := network.missing():
         print(f"rehearse-run {stack}: {reason}", file=sys.stderr)
         return 2
@@ -53,7 +53,7 @@ def main(stack: str, *, verbose: bool = False) -> int:
 
 
 def _run(stack: str, folder: Path, *, verbose: bool) -> int:
-    """Builds what is missing, starts the stage and plays the course; returns the exit status."""
+    """Builds missing programs, starts the stage and runs the stack on it. Returns the exit status."""
     scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
     if scenario != _ON_CLOUD_RUN:
         go_build.build(programs.MODULES, say)
@@ -65,7 +65,7 @@ def _run(stack: str, folder: Path, *, verbose: bool) -> int:
 
 
 def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbose: bool) -> Stage:
-    """The stage of a stack; one on Cloud Run has no control plane."""
+    """The stage of a stack. A stack on Cloud Run needs no control plane."""
     output: dict[str, Any] = {"progress": say} if verbose else {"events": OperationLog(say)}
     head("models and control plane")
     around = started.enter_context(Surroundings(folder / "hub", say))
@@ -77,7 +77,7 @@ def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbo
 
 
 def _play(stage: Stage, *, shares: bool) -> int:
-    """Brings the stack up, trains, destroys it; 1 when the training failed or something is left."""
+    """Creates the stack, waits for its training and destroys it. Returns 1 if it failed or left something."""
     recording = Recording(stage)
     with recording if shares else nullcontext(), TrainingLog(stage, say):
         head("up")

@@ -1,4 +1,4 @@
-"""Cloud Run over a rehearsal: the program's jobs and services run, and its buckets have what it uploads."""
+"""Cloud Run for a rehearsal: runs the containers of the program's jobs and services, and keeps its files."""
 
 import itertools
 import threading
@@ -15,7 +15,7 @@ from rehearsal.pods.pod import Machine
 from rehearsal.run.bucket_objects import BucketObjects
 from rehearsal.run.instance import Instance
 
-# As Cloud Run and the provider say it: https://github.com/transparency-dev/tesseract/issues/413,
+# Messages of Cloud Run and the provider: https://github.com/transparency-dev/tesseract/issues/413,
 # https://github.com/googlecodelabs/feedback/issues/1369
 _UNREADY: Final = (
     "Error waiting to create Service: Error waiting for Creating Service: Error code 9, message: "
@@ -29,15 +29,15 @@ _LATE: Final = "The configured timeout was reached."
 
 
 class CloudRun:
-    """Runs what the program declares, one task of a job after the other, until it is stopped.
+    """Runs services, and executions of jobs, one task after the other.
 
     Args:
-        cloud: What exists.
-        server: Is asked to run jobs, and told how they end.
-        machine: What every container finds.
+        cloud: The fake cloud.
+        server: The API, which starts executions and gets their ends.
+        machine: The machine of every container.
 
     Attributes:
-        instances: All that were started, in their order.
+        instances: All instances in the order of their starts.
     """
 
     def __init__(self, cloud: FakeCloud, server: CloudRunServer, machine: Machine) -> None:
@@ -52,7 +52,7 @@ class CloudRun:
         cloud.on_write, cloud.on_removal = self._write, self._remove
 
     def stop(self) -> None:
-        """Ends everything at once."""
+        """Kills all instances."""
         self._cancelled.update(self._executions)
         for thread in self._executions.values():
             while thread.is_alive():
@@ -63,8 +63,8 @@ class CloudRun:
             instance.close()
 
     def at(self, address: str) -> Instance | None:
-        """What has an address."""
-        return next((each for each in self.instances if each.address == address), None)
+        """The instance with an address."""
+        return next((instance for instance in self.instances if instance.address == address), None)
 
     def _run(self, execution: str) -> None:
         self._executions[execution] = threading.Thread(target=self._execute, args=(execution,), daemon=True)
@@ -77,35 +77,43 @@ class CloudRun:
     def _execute(self, execution: str) -> None:
         name = execution.partition("/executions/")[0]
         (template,) = (job.inputs["template"] for job in self._cloud.of_type(JOB.type) if job.id == name)
-        ends = (self._task(execution, template, index) for index in range(template.get("taskCount", 1)))
-        self._server.end(execution, next(filter(None, ends), ""))
+        failures = (self._task(execution, template, index) for index in range(template.get("taskCount", 1)))
+        # The tasks after one that has failed do not run.
+        self._server.end(execution, next(filter(None, failures), ""))
 
     def _task(self, execution: str, template: Object, index: int) -> str:
-        """Runs a task as often as it may; why it has failed, empty when it has not."""
+        """Runs a task with its retries. Returns why it has failed, empty if it has not."""
         _, job, _, short = execution.rsplit("/", 3)
-        task, why, count = template["template"], "", template.get("taskCount", 1)
+        task, reason, count = template["template"], "", template.get("taskCount", 1)
+        timeout = float(task.get("timeout", "600s").removesuffix("s"))
         own = {"JOB": job, "EXECUTION": short, "TASK_INDEX": index, "TASK_COUNT": count}
         for attempt in range(task.get("maxRetries", 3) + 1):
             own["TASK_ATTEMPT"] = attempt
             variables = {f"CLOUD_RUN_{key}": value for key, value in own.items()}
             instance = self._start(f"{short}-task{index}-{attempt}", task, variables, "Never")
-            why = self._trouble(execution, instance, float(task.get("timeout", "600s").removesuffix("s")))
-            if not why or execution in self._cancelled:
-                return why
-        return _FAILED.format(f"{short}-task{index}", why)
+            reason = self._failure(execution, instance, timeout)
+            if not reason or execution in self._cancelled:
+                return reason
+        return _FAILED.format(f"{short}-task{index}", reason)
 
-    def _trouble(self, execution: str, instance: Instance, seconds: float) -> str:
-        """Waits for the end of a try; why it has failed."""
-        deadline, why = time.monotonic() + seconds, ""
-        while instance.thread.is_alive() and not why:
+    def _failure(self, execution: str, instance: Instance, seconds: float) -> str:
+        """Waits for the end of an attempt. Returns why it has failed, empty if it has not."""
+        deadline, reason = time.monotonic() + seconds, ""
+        while instance.thread.is_alive() and not reason:
             instance.thread.join(0.1)
-            late = _LATE if time.monotonic() > deadline else ""
-            why = "cancelled" if execution in self._cancelled else instance.misfit or late
+            if execution in self._cancelled:
+                reason = "cancelled"
+            elif instance.start_failure:
+                reason = instance.start_failure
+            elif time.monotonic() > deadline:
+                reason = _LATE
         instance.end()
-        return why or ("" if instance.tree["status"]["phase"] == "Succeeded" else _ENDED)
+        if not reason and instance.tree["status"]["phase"] != "Succeeded":
+            reason = _ENDED
+        return reason
 
     def _serve(self, item: Item) -> None:
-        """Starts another revision in the place of what has served."""
+        """Starts a new revision of a service, and ends the old one when the new one is ready."""
         template, name = item.inputs["template"], item.inputs["name"]
         revision = f"{name}-{next(self._revisions):05}-{uuid.uuid4().hex[:3]}"
         port = template["containers"][0].get("ports", {}).get("containerPort", 8080)
@@ -113,9 +121,9 @@ class CloudRun:
         instance = self._start(revision, template, own, "Always")
         while not instance.status.get("ready"):
             instance.thread.join(0.1)
-            if instance.misfit or instance.status.get("restartCount"):
+            if instance.start_failure or instance.status.get("restartCount"):
                 instance.end()
-                raise Rejected(_UNREADY.format(revision, instance.misfit or _UNSTARTED))
+                raise Rejected(_UNREADY.format(revision, instance.start_failure or _UNSTARTED))
         before, self._services[item.id] = self._services.get(item.id), instance
         if before:
             before.end()

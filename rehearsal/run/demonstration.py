@@ -1,4 +1,4 @@
-"""Tutorial 002, played on the stack l4-kueue: serving takes the fine-tune's GPUs and gives them back."""
+"""Tutorial 002 on the stack l4-kueue: serving takes the fine-tune's GPUs and gives them back."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from rehearsal.run.stage import Stage
 
 
 def share(stage: Stage) -> Iterator[str]:
-    """Scales serving up in the middle of the training, and down again; a sentence per step.
+    """Scales serving up in the middle of the training, and down again. Yields a sentence for every step.
 
     The stack is up, with one server.
     """
@@ -32,13 +32,13 @@ def trainers(stage: Stage) -> list[Object]:
 
 
 def servers(stage: Stage) -> int:
-    """Servers that answer."""
+    """The number of servers that answer."""
     return sum(
         pod["metadata"]["labels"].get("app") == "serving" and is_true(pod, "Ready") for pod in stage.pods()
     )
 
 
 def _serve(stage: Stage, replicas: int) -> None:
-    """As an operator does: by configuration, and `up`."""
+    """Sets the number of servers in the configuration, and runs `up`."""
     stage.stack.configure({"servingReplicas": str(replicas)})
     stage.stack.up()

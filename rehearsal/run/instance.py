@@ -1,4 +1,4 @@
-"""A container of Cloud Run, a job's task or a service's instance, that is run as a pod's are."""
+"""A container of Cloud Run that runs like a pod: a job's task or a service's instance."""
 
 import base64
 import uuid
@@ -17,15 +17,15 @@ _SAME: Final = ("image", "args", "workingDir", "startupProbe", "livenessProbe", 
 
 
 class Instance(Pod):
-    """An instance, from its start until it has ended.
+    """An instance. The constructor starts it.
 
     Args:
         name: Its name.
-        template: What the program declares for it.
-        variables: What Cloud Run adds to its environment.
-        policy: Whether it is started again, as a pod's `restartPolicy`.
-        cloud: Where its secrets are.
-        machine: What it finds.
+        template: The template that the program declares.
+        variables: Environment variables that Cloud Run adds.
+        policy: When it starts again, as a pod's `restartPolicy`.
+        cloud: The fake cloud, which has its secrets.
+        machine: The machine that it runs on.
     """
 
     def __init__(
@@ -38,39 +38,39 @@ class Instance(Pod):
         machine: Machine,
     ) -> None:
         spec = {
-            "containers": [_container(each, variables) for each in template["containers"]],
-            "volumes": [_volume(each) for each in template.get("volumes") or ()],
+            "containers": [_container(container, variables) for container in template["containers"]],
+            "volumes": [_volume(volume) for volume in template.get("volumes") or ()],
             "restartPolicy": policy,
             "serviceAccountName": template["serviceAccount"],
             "terminationGracePeriodSeconds": _GRACE,
         }
         metadata = {"name": name, "namespace": "", "uid": uuid.uuid4().hex}
         super().__init__(_Secrets(cloud), {"metadata": metadata, "spec": spec}, machine)
-        self.connected.set()  # no network policy is about it
+        self.connected.set()  # network policies do not apply to it
 
     @property
     def status(self) -> Object:
-        """Of its container; empty at first."""
+        """The status of its container, empty before the start."""
         return next(iter((self.tree.get("status") or {}).get("containerStatuses") or ()), {})
 
     @property
-    def misfit(self) -> str:
-        """Why it cannot be started at all; empty when it can."""
+    def start_failure(self) -> str:
+        """Why it cannot be started, empty if it can."""
         return (self.status.get("state", {}).get("waiting") or {}).get("message", "")
 
     def log(self) -> str:
-        """What it has printed."""
+        """Its output."""
         return self._machine.log(self.tree, self.tree["spec"]["containers"][0]["name"]).read_text()
 
     def end(self) -> None:
-        """Asks it to end, and ends it after the time that Cloud Run gives it."""
+        """Stops it, and kills it after Cloud Run's grace period."""
         self.leave(_GRACE)
         self.thread.join()
         self.close()
 
 
 class _Secrets(Api):
-    """What a pod wants of an API server: Secrets, from Secret Manager. Its status it keeps itself."""
+    """The part of an API server that a pod needs: Secrets, here from Secret Manager. It keeps no status."""
 
     def __init__(self, cloud: FakeCloud) -> None:
         self._cloud = cloud
@@ -78,33 +78,36 @@ class _Secrets(Api):
     def get(self, tree: Mapping[str, Any]) -> Object | None:
         secret = self._cloud.named(SECRET.type, tree["metadata"]["name"])
         versions = self._cloud.of_type(VERSION.type)
-        own = [each for each in versions if secret and secret.is_named(each.inputs["secret"])]
-        texts = {each.outputs["version"]: each.inputs["secretData"] for each in own}
+        own = [version for version in versions if secret and secret.is_named(version.inputs["secret"])]
+        texts = {version.outputs["version"]: version.inputs["secretData"] for version in own}
         return {"data": {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}}
 
     def patch(self, tree: Mapping[str, Any], change: Mapping[str, Any], subresource: str = "") -> Object:
         return {**tree, **change}
 
     def delete(self, tree: Mapping[str, Any], *, ended: bool = False) -> None:
-        """Nothing: whoever has started it knows."""
+        """Does nothing: `CloudRun` knows that the instance has ended."""
 
 
 def _container(container: Object, variables: Mapping[str, object]) -> Object:
-    """As Kubernetes has it."""
+    """A container of Cloud Run in the form of Kubernetes."""
     env: list[Object] = [{"name": name, "value": str(value)} for name, value in variables.items()]
-    for variable in container.get("envs") or ():
-        if source := variable.get("valueSource"):
-            key = {"name": source["secretKeyRef"]["secret"], "key": source["secretKeyRef"]["version"]}
-            env.append({"name": variable["name"], "valueFrom": {"secretKeyRef": key}})
-        else:
-            env.append(variable)
+    env += map(_variable, container.get("envs") or ())
     same = {key: container[key] for key in _SAME if key in container}
     return {"name": container.get("name", "main"), "command": container.get("commands"), "env": env, **same}
 
 
+def _variable(variable: Object) -> Object:
+    if not (source := variable.get("valueSource")):
+        return variable
+    key = {"name": source["secretKeyRef"]["secret"], "key": source["secretKeyRef"]["version"]}
+    return {"name": variable["name"], "valueFrom": {"secretKeyRef": key}}
+
+
 def _volume(volume: Object) -> Object:
-    if not (said := volume.get("gcs")):
+    if not (bucket := volume.get("gcs")):
         return volume
-    attributes = {"bucketName": said["bucket"], "mountOptions": ",".join(said.get("mountOptions") or ())}
-    mount = {"readOnly": said.get("readOnly"), "volumeAttributes": attributes}
+    options = ",".join(bucket.get("mountOptions") or ())
+    attributes = {"bucketName": bucket["bucket"], "mountOptions": options}
+    mount = {"readOnly": bucket.get("readOnly"), "volumeAttributes": attributes}
     return {"name": volume["name"], "csi": {"driver": GCS_FUSE, **mount}}

@@ -1,4 +1,4 @@
-"""Follows a stage while it plays: its pods, Kueue's view of the training, and the loss."""
+"""Follows a stage: its pods, the training in Kueue's queue, and the loss."""
 
 import threading
 import time
@@ -19,13 +19,13 @@ _JOB: Final = "batch.kubernetes.io/job-name"
 
 
 class Recording:
-    """Follows the API server and the run's metrics for as long as the context.
+    """Follows the API server and the run's metrics. It is a context.
 
     Args:
-        stage: What is recorded.
+        stage: The stage to follow.
 
     Attributes:
-        timeline: What was seen so far.
+        timeline: Everything that was seen so far.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -36,13 +36,13 @@ class Recording:
         self._threads = [threading.Thread(target=follower, daemon=True) for follower in followers]
 
     def __enter__(self) -> Self:
-        """Begins."""
+        """Starts to follow."""
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
+        """Stops."""
         self._stopped.set()
         self._events.stop()
         for thread in self._threads:
@@ -54,7 +54,7 @@ class Recording:
         self.timeline.notes.append((self._seconds(), text))
 
     def ending(self, pod: str) -> str:
-        """How a pod ended, such as `exit 143`; empty while it runs."""
+        """How a pod ended, such as `exit 143`. Empty while it runs."""
         return self.timeline.pods[pod].ending
 
     def draw(self, path: Path) -> None:
@@ -65,7 +65,7 @@ class Recording:
         return time.monotonic() - self._begin
 
     def _follow_pods(self) -> None:
-        """Sees every state of every pod, however short."""
+        """Notes every state of every pod, also a short one."""
         settings = client.Configuration(no_proxy="127.0.0.1")
         config.load_kube_config(str(self._stage.plane.kubeconfig), client_configuration=settings)
         pods = client.CoreV1Api(client.ApiClient(settings)).list_pod_for_all_namespaces

@@ -1,4 +1,4 @@
-"""What a run says of its training: a line every ten seconds, how it ended, what network policies refused."""
+"""Lines about a training: its progress every ten seconds, its end, and what network policies refused."""
 
 import threading
 import time
@@ -14,12 +14,12 @@ _SECONDS: Final = 10.0
 
 
 class TrainingLog:
-    """Says every ten seconds how far the training is, for as long as the context.
+    """Logs the progress of the training every ten seconds. It is a context.
 
     Args:
-        stage: Where the training runs.
-        log: Takes the lines.
-        is_over: Waits so many seconds; whether the context has ended meanwhile.
+        stage: The stage of the training.
+        log: Receives the lines.
+        is_over: Waits for some seconds, and returns whether the context has ended meanwhile.
     """
 
     def __init__(self, stage: Stage, log: Log, is_over: Callable[[float], bool] | None = None) -> None:
@@ -29,12 +29,12 @@ class TrainingLog:
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> Self:
-        """Begins."""
+        """Starts to log."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
+        """Stops."""
         self._over.set()
         self._thread.join()
 
@@ -44,7 +44,7 @@ class TrainingLog:
                 self._log(f"{time.monotonic() - self._begin:4.0f} s: {self._progress()}")
 
     def _progress(self) -> str:
-        """The newest step and its loss; before there is one, what the pods do."""
+        """The newest step and its loss, or the phases of the pods before the first step."""
         if losses := self._stage.losses():
             step = max(losses)
             return f"step {step}, loss {losses[step]:.3f}"
@@ -56,7 +56,7 @@ class TrainingLog:
 
 
 def training_end(stage: Stage) -> Iterator[str]:
-    """Waits for the end of the training; what its pods and its bucket say of it then."""
+    """Waits for the end of the training. Yields lines about the result in its pods and its bucket."""
     yield f"the training: {stage.waits_for('the end of the training', stage.outcome)}"
     if not (losses := stage.losses()):
         return
@@ -67,7 +67,7 @@ def training_end(stage: Stage) -> Iterator[str]:
 
 
 def refused_connections(stage: Stage) -> Iterator[str]:
-    """Whether network policies were enforced, and what they have refused."""
+    """Lines that say whether network policies were enforced, and what they refused."""
     if not stage.stack.cluster:
         return
     if reason := stage.kubelet.firewall.missing:

@@ -1,4 +1,4 @@
-"""A stack whose pods run: the unchanged program, a control plane, and what pods find around them."""
+"""A stack with pods that run: the unchanged program, a control plane and the pods' surroundings."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from cloud.run import JOB
 from rehearsal.control_plane import ControlPlane
-from rehearsal.control_plane.api import Object, condition, until
+from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.kubelet import Kubelet
 from rehearsal.run.bucket_objects import BucketObjects
@@ -16,25 +16,25 @@ from rehearsal.run.cloud_run import CloudRun
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 
-# Seconds for anything to happen; on two cores that others use, too, Ray with a new head needed more than 300.
+# Seconds to wait for anything. On two busy cores, Ray with a new head needed more than 300.
 TIMEOUT: Final = 600.0
 
 
 class Stage:
-    """A stack on a control plane with `runs_pods`, for as long as the context.
+    """A stack on a control plane with `runs_pods`. It is a context.
 
     Args:
         stack: Name of the stack.
-        overrides: Configuration values over the stack file's.
+        overrides: Configuration values in place of the stack file's.
         plane: The control plane.
-        around: What is around the pods.
+        around: The surroundings of the pods.
         hosts: The hosts file of the network.
-        options: Of `Rehearsal`.
+        options: Options of `Rehearsal`.
 
     Attributes:
         stack: The rehearsal.
-        kubelet: What runs its pods.
-        around: What is around them.
+        kubelet: The kubelet, which runs the pods.
+        around: The surroundings of the pods.
         plane, api: The control plane and its API server.
     """
 
@@ -53,7 +53,7 @@ class Stage:
         self._hosts = hosts
 
     def __enter__(self) -> Self:
-        """Makes an empty stack; the Hub knows its token."""
+        """Creates an empty stack. The Hub accepts its token."""
         around = self.around
         around.cloud = self.stack.cloud
         around.hub.tokens = {text: set() for text in self.stack.configuration.secret.values()}
@@ -66,11 +66,11 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends every pod."""
+        """Stops every pod."""
         self._started.close()
 
     def _begin(self, started: ExitStack) -> None:
-        """Starts what runs the pods."""
+        """Starts the kubelet."""
         objects = BucketObjects(self._buckets.joinpath)
         self.stack.cloud.on_write, self.stack.cloud.on_removal = objects.write, objects.remove
         self.kubelet = started.enter_context(Kubelet(self.plane, self.around.machine, self._hosts))
@@ -84,11 +84,11 @@ class Stage:
     def training(self) -> Object:
         """The Job or RayJob that trains, as the program declares it."""
         kinds = ("kubernetes:batch/v1:Job", "kubernetes:ray.io/v1:RayJob")
-        (found,) = (item.inputs for kind in kinds for item in self.stack.cloud.of_type(kind))
-        return found
+        (job,) = (item for kind in kinds for item in self.stack.cloud.of_type(kind))
+        return job.inputs
 
     def now(self) -> Object:
-        """It as it is; empty when it is gone."""
+        """The present object of the training, empty if it does not exist."""
         return self.api.get(self.training) or {}
 
     def pods(self) -> list[Object]:
@@ -96,39 +96,38 @@ class Stage:
         return sorted(self.api.list("v1", "Pod"), key=lambda pod: pod["metadata"]["creationTimestamp"])
 
     def outcome(self) -> str:
-        """`Complete` or `Failed` and why, empty while it runs."""
+        """`Complete` or `Failed` with the reason, empty while the training runs."""
         now = self.now()
         if now.get("kind") == "RayJob":
-            status = now.get("status") or {}
-            return (
-                f"{status['jobDeploymentStatus']} {status.get('message', '')}".strip()
-                if has_ended(now)
-                else ""
-            )
-        ends = [(name, condition(now, name)) for name in ("Complete", "Failed")]
-        return next((f"{name} {end.get('reason')}" for name, end in ends if end.get("status") == "True"), "")
+            if not has_ended(now):
+                return ""
+            status = now["status"]
+            return f"{status['jobDeploymentStatus']} {status.get('message', '')}".strip()
+        for name in ("Complete", "Failed"):
+            if is_true(now, name):
+                return f"{name} {condition(now, name).get('reason')}"
+        return ""
 
     def waits_for(self, what: str, ask: Callable[[], Any], timeout: float = TIMEOUT) -> Any:
-        """Waits until an answer is true, and returns it; a WaitError has the end of the last pod's log."""
+        """Waits until an answer is true, and returns it. A WaitError has the end of the last pod's log."""
         return until(lambda: f"{what}; {self._logged()}", ask, timeout)
 
     def run(self) -> Path:
-        """The run's folder in the bucket, once there is one."""
-        return self.waits_for(
-            "a run", lambda: next((each.parent for each in self._buckets.rglob("run.json")), None)
-        )
+        """The run's folder in the bucket. Waits until there is one."""
+        file = self.waits_for("a run", lambda: next(self._buckets.rglob("run.json"), None))
+        return file.parent
 
     def node_of(self, pod: Object) -> str:
-        """The node that a pod is bound to by now."""
+        """The node of a pod. Waits until it is bound to one."""
         return self.waits_for("a node", lambda: (self.api.get(pod) or pod)["spec"].get("nodeName"))
 
     def saved(self) -> int:
         """The step of the newest complete checkpoint, 0 without one."""
         complete = self._buckets.rglob("checkpoint-*/COMPLETE.json")
-        return max((int(each.parent.name.split("-")[1]) for each in complete), default=0)
+        return max((int(file.parent.name.split("-")[1]) for file in complete), default=0)
 
     def losses(self, run: str = "*") -> dict[int, float]:
-        """The training loss of each step that a run's metrics have, the last one said of each."""
+        """The training losses in a run's metrics, by step. For a repeated step it is the last one."""
         file = next(iter(self._buckets.rglob(f"{run}/metrics.jsonl")), None)
         lines = map(json.loads, file.read_text().splitlines()) if file else ()
         return {line["step"]: line["loss"] for line in lines if "loss" in line}
@@ -143,16 +142,16 @@ class Stage:
 
 
 class CloudRunStage(Stage):
-    """A stack on Cloud Run, which needs no control plane; `up` returns when its training has ended.
+    """A stack on Cloud Run, which needs no control plane. `up` returns at the end of its training.
 
     Args:
         stack: Name of the stack.
-        overrides: Configuration values over the stack file's.
-        around: What is around the containers.
-        options: Of `Rehearsal`.
+        overrides: Configuration values in place of the stack file's.
+        around: The surroundings of the containers.
+        options: Options of `Rehearsal`.
 
     Attributes:
-        cloud_run: What runs its containers.
+        cloud_run: Cloud Run, which runs the containers.
     """
 
     def __init__(
@@ -172,19 +171,19 @@ class CloudRunStage(Stage):
     @property
     def training(self) -> Object:
         """The job that trains, as the program declares it."""
-        (found,) = self.stack.cloud.of_type(JOB.type)
-        return found.inputs
+        (job,) = self.stack.cloud.of_type(JOB.type)
+        return job.inputs
 
     def now(self) -> Object:
-        """Its newest execution; empty before there is one."""
+        """The newest execution, empty before there is one."""
         return next(reversed(self.stack.runs.executions.values()), {})
 
     def pods(self) -> list[Object]:
-        """All containers that were started, the oldest first; a service's is among them."""
-        return [each.tree for each in self.cloud_run.instances]
+        """All containers of jobs and services, the oldest first."""
+        return [instance.tree for instance in self.cloud_run.instances]
 
     def outcome(self) -> str:
-        """`Complete` or `Failed` and why, empty while it runs."""
+        """`Complete` or `Failed` with the reason, empty while the training runs."""
         names = {"CONDITION_SUCCEEDED": "Complete", "CONDITION_FAILED": "Failed"}
         ends = self.now().get("conditions", ())
         return next((f"{names[end['state']]} {end['message']}".strip() for end in ends), "")

@@ -1,4 +1,4 @@
-"""What pods find around them: images, buckets, a Hub and a metadata server, and the way there."""
+"""The surroundings of pods: images, buckets, a Hub and a metadata server, with their addresses."""
 
 import os
 import shutil
@@ -38,24 +38,25 @@ _MAKE_MODELS: Final = (ROOT / ".venv-training/bin/python", "-m", "rehearsal.run.
 
 
 class Surroundings:
-    """All of it, for as long as the context; in the network that `network.enter` has made.
+    """The servers and folders, in the network of `network.enter`. The object is a context.
 
     Args:
-        models: The Hub's repositories, `models/ORG/NAME` and `datasets/ORG/NAME`; made when missing.
-        log: Told what takes long.
+        models: The Hub's repositories, `models/ORG/NAME` and `datasets/ORG/NAME`. Missing ones are made.
+        log: Receives a line before a step that takes long.
 
     Attributes:
-        cloud: What exists in the project; nobody may use a bucket while there is none.
-        account_of: Who a pod acts as, by its address: `NAMESPACE/SERVICE_ACCOUNT`, or one of Google's.
+        cloud: The fake cloud. Without one, every bucket refuses access.
+        account_of: The service account of a pod by the pod's address. It is `NAMESPACE/SERVICE_ACCOUNT`, or
+            an account of Google's.
         hub: The Hub.
         buckets: Cloud Storage.
-        folder: Of the pods' logs, in `logs`, and of the buckets, in `buckets`.
+        folder: Folder with the pods' logs, in `logs`, and the buckets, in `buckets`.
     """
 
     def __init__(self, models: Path, log: Log = print) -> None:
         self._models, self._log = models, log
-        self._laying_out = threading.Lock()
-        self._laid_out: dict[str, Image] = {}
+        self._lock = threading.Lock()
+        self._images: dict[str, Image] = {}
         self.cloud: FakeCloud | None = None
         self.account_of: Callable[[str], str | None] = lambda _address: None
 
@@ -64,9 +65,9 @@ class Surroundings:
         if not self._models.exists():
             self._log("making tiny models and data sets, a quarter of a minute")
             # Torch leaves a folder among the temporary files.
-            beside = {**os.environ, "TMPDIR": str(self._models.parent)}
+            variables = {**os.environ, "TMPDIR": str(self._models.parent)}
             subprocess.run(
-                [*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL, env=beside, cwd=ROOT
+                [*_MAKE_MODELS, self._models], check=True, stdin=subprocess.DEVNULL, env=variables, cwd=ROOT
             )
         with ExitStack() as started:
             self.folder = Path(tempfile.mkdtemp(prefix="pods-"))
@@ -86,18 +87,18 @@ class Surroundings:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the servers and removes what pods have written."""
+        """Stops the servers and removes the pods' files."""
         self._started.close()
 
     def clear(self) -> None:
-        """Removes all buckets: their project has gone."""
+        """Removes all buckets with their project."""
         self.cloud = None
         for bucket in self.buckets.folder.glob("[!.]*"):
             shutil.rmtree(bucket)
 
     @property
     def machine(self) -> Machine:
-        """The node that all pods find."""
+        """The machine of all pods."""
         return Machine(
             image=self._image,
             bucket=self.buckets.folder.joinpath,
@@ -111,10 +112,10 @@ class Surroundings:
         name = reference.rpartition("/")[2].partition("@")[0].partition(":")[0]
         if name not in _IMAGES:
             raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(_IMAGES)}")
-        with self._laying_out:  # pods start at the same time
-            if name not in self._laid_out:
-                self._laid_out[name] = lay_out(_IMAGES[name], self.folder / "images")
-        return self._laid_out[name]
+        with self._lock:  # pods start at the same time
+            if name not in self._images:
+                self._images[name] = lay_out(_IMAGES[name], self.folder / "images")
+        return self._images[name]
 
     def _environment(self, pod: Object, own: Mapping[str, str]) -> dict[str, str]:
         return {
@@ -132,22 +133,22 @@ class Surroundings:
         return self._bucket(bucket) is not None
 
     def _refuses(self, bucket: str, token: str | None) -> int | None:
-        """Why a bucket refuses: 401, nobody knows who asks; 403, nobody has given that account a role."""
-        found = self._bucket(bucket)
-        if self.cloud is None or found is None or not token:
+        """401 if the token names no account, 403 if the account has no role on the bucket, else None."""
+        item = self._bucket(bucket)
+        if self.cloud is None or item is None or not token:
             return 401
         space, slash, account = token.partition("/")
-        who = f"/ns/{space}/sa/{account}" if slash else f"serviceAccount:{token}"
-        given = (item.inputs for item in self.cloud.of_type(_MEMBER))
-        members = [each["member"] for each in given if found.is_named(each["bucket"])]
-        if not any(member.endswith(who) for member in members):
+        principal = f"/ns/{space}/sa/{account}" if slash else f"serviceAccount:{token}"
+        grants = [grant.inputs for grant in self.cloud.of_type(_MEMBER)]
+        members = [grant["member"] for grant in grants if item.is_named(grant["bucket"])]
+        if not any(member.endswith(principal) for member in members):
             return 403
-        self.cloud.written_buckets.add(found.id)
+        self.cloud.written_buckets.add(item.id)
         return None
 
 
 def _slice_of(pod: Object) -> dict[str, str]:
-    """What GKE's device plugin tells a host of a TPU slice, as far as Ray asks; see also `tpu_webhook`."""
+    """Variables of GKE's device plugin for a host of a TPU slice that Ray reads. `tpu_webhook` has others."""
     topology = (pod["spec"].get("nodeSelector") or {}).get(TOPOLOGY_LABEL)
     if not topology:
         return {}

@@ -1,4 +1,4 @@
-"""What happened to the pods, the queue and the loss of a stage, second by second."""
+"""The states of the pods and the queue of a stage, and the loss, with their seconds."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -1,8 +1,8 @@
 """Makes tiny models of Gemma 3's architecture and tiny data sets, without the hub.
 
-The tokenizer has Gemma's special tokens and adds <bos> by itself like the real one; the chat template behaves
-like Gemma 3's (it writes <bos>, folds the system message into the first user turn, calls the assistant
-"model").
+Like the real one, the tokenizer has Gemma's special tokens and adds <bos> by itself. The chat template
+behaves like Gemma 3's. It writes <bos>, folds the system message into the first user turn, and calls the
+assistant "model".
 """
 
 import random
@@ -54,7 +54,7 @@ WORDS = (
 
 
 def make_data(path: Path, rows: int = 16) -> None:
-    """Parquet with the columns of the product data set; replies of unequal length, pictures of every mode."""
+    """Writes Parquet with the columns of the product data set, unequal replies and pictures of every mode."""
     from datasets import Dataset, Features, Image, Value
     from PIL import Image as Picture
 
@@ -77,7 +77,7 @@ def make_data(path: Path, rows: int = 16) -> None:
 
 
 def make_texts(path: Path, rows: int = 40) -> None:
-    """Parquet with the columns of the emoji and both SQL data sets; texts and replies of unequal length."""
+    """Writes Parquet with the columns of the emoji and both SQL data sets, unequal texts and replies."""
     from datasets import Dataset
 
     chance = random.Random(5)
@@ -173,14 +173,14 @@ STAND_INS = {
 def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **training: Any) -> Path:
     """A shipped recipe with the tiny model and data, in fp32 on plain weights, unless changed.
 
-    Eight steps of two rows for the one with pictures; the text recipes have 24 rows, and 6 to evaluate on.
+    The recipe with pictures has eight steps of two rows. Text recipes have 24 rows, and 6 for the evaluation.
     """
     from finetune.recipe import RECIPES
 
     recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
     model, data, tokens = STAND_INS[shipped]
     recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
-    # Shipped recipes have none; with it a resumed run must draw the same masks as an uninterrupted one.
+    # Shipped recipes have no dropout. With it, a resumed run must draw the masks of an uninterrupted one.
     recipe["lora"]["dropout"] = 0.05
     recipe["data"] |= {"name": str(tiny / data), "test_rows": 0}
     # A test that wants answers asks for them.
@@ -223,7 +223,7 @@ def _text_config(tokenizer: Any) -> dict[str, Any]:
         "max_position_embeddings": 1024,
         # Large enough that answers are not uniform and a lost update shows in the loss.
         "initializer_range": 0.2,
-        # One layer of each kind of Gemma 3; the second has no window and would attend to a whole pack.
+        # One layer of each kind of Gemma 3. The second has no window, and could attend to a whole pack.
         "layer_types": ["sliding_attention", "full_attention"],
         "sliding_window": 64,
         "bos_token_id": token("<bos>"),
@@ -274,22 +274,22 @@ def make_tokenizer() -> Any:
 
 
 def make_hub(path: Path) -> None:
-    """All repositories that the shipped recipes name, `models/ORG/NAME` and `datasets/ORG/NAME`."""
+    """Makes all repositories that the shipped recipes name, `models/ORG/NAME` and `datasets/ORG/NAME`."""
     from finetune.recipe import RECIPES
 
     for shipped, (model, data, _) in STAND_INS.items():
         recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
-        for kind, name, made in (
+        for kind, name, target in (
             ("models", recipe["model"]["name"], model),
             ("datasets", recipe["data"]["name"], data),
         ):
             (path / kind / name).parent.mkdir(parents=True, exist_ok=True)
             (path / kind / name).unlink(missing_ok=True)
-            (path / kind / name).symlink_to(path / made)
+            (path / kind / name).symlink_to(path / target)
 
 
 def hide_progress_bars() -> None:
-    """Turns off the libraries' progress bars, which tell nothing about models this small."""
+    """Turns off the libraries' progress bars. Models this small do not need them."""
     import datasets
     from transformers.utils import logging
 

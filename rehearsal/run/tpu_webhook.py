@@ -1,7 +1,7 @@
-"""What GKE's webhook changes in the pods of a TPU slice before they are made: index, names, variables.
+"""Changes the pods of a TPU slice as GKE's webhook does before they exist: index, names and variables.
 
-The Ray add-on of GKE brings the webhook: main.go of https://github.com/ai-on-gke/kuberay-tpu-webhook, read at
-ef658db on 2026-11-25. Left out is what only several slices, newer TPUs and GKE's device plugin use.
+The Ray add-on of GKE installs the webhook: main.go of https://github.com/ai-on-gke/kuberay-tpu-webhook, read
+at ef658db on 2026-11-25. The parts for several slices, newer TPUs and GKE's device plugin are left out.
 """
 
 from collections import defaultdict
@@ -25,11 +25,11 @@ _LONGEST_SERVICE: Final = 50
 
 
 def admitted(pod: Object, others: Sequence[Object]) -> Object:
-    """The pod as the webhook lets it in: a copy, or the pod itself when it asks for no TPUs.
+    """The pod after the webhook: a changed copy, or the pod itself if it asks for no TPUs.
 
     Args:
-        pod: A pod that was made.
-        others: The pods that exist and are not being deleted, as the webhook has let them in.
+        pod: A new pod.
+        others: The pods that exist and are not being deleted, after the webhook.
     """
     if not any(_tpu_containers(pod)):
         return pod

@@ -1,6 +1,6 @@
-"""What a CPU asks for where the manifests have accelerators: all that differs from a run on the platform.
+"""Changes a trainer so that it runs on a CPU. All differences from a run on the platform are here.
 
-Python imports it in each process of a pod, before anything else. Nothing in workloads/ knows of it.
+Python imports this module in every process of a pod, before anything else. Nothing in workloads/ knows of it.
 """
 
 import fcntl
@@ -148,10 +148,10 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 
 
 class Changing(importlib.abc.MetaPathFinder):
-    """Finds the modules that are changed, where they would be found without it."""
+    """Finds the modules that are changed, and changes them after their import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """As the others do; None for the modules that stay as they are."""
+        """The spec of a module that is changed, None for other modules."""
         if name not in CHANGES:
             return None
         sys.meta_path.remove(self)
@@ -171,16 +171,16 @@ class Changing(importlib.abc.MetaPathFinder):
 
 
 def command() -> str:
-    """The command of the trainer or of Ray that this process is; empty for those that torchrun starts."""
+    """The command of the trainer or of Ray in this process. Empty for processes that torchrun starts."""
     words = sys.orig_argv
     if sys.argv[0].endswith("/bin/ray"):  # it also submits the trainer's command
         starts = "start" in words and "--head" not in words
         return ("ray start of a TPU" if "TPU_NAME" in os.environ else "ray start") if starts else ""
     if words[1:3] == ["-m", "maxtext_driver"]:
         return "maxtext_driver"
-    for module in ("finetune",):
-        if module in words and "-m" in words[:-2] and "LOCAL_RANK" not in os.environ:
-            return words[words.index(module) + 1]
+    is_trainer = "finetune" in words and "-m" in words[:-2]
+    if is_trainer and "LOCAL_RANK" not in os.environ:
+        return words[words.index("finetune") + 1]
     return ""
 
 

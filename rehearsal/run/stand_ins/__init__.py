@@ -1,4 +1,4 @@
-"""Servers that pods ask: Cloud Storage, a Hugging Face Hub, a metadata server.
+"""Stand-ins for servers that pods use: Cloud Storage, a Hugging Face Hub, a metadata server.
 
 They import only the standard library and `rehearsal.loopback`: the training environments import them too.
 """

@@ -1,4 +1,4 @@
-"""Answers of the stand-ins: none at all, a part of a file, JSON."""
+"""Answers of the stand-ins: a file or a part of it, JSON, or none at all."""
 
 import re
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from rehearsal.loopback import Request
 
-# A code of an answer: the connection ends without one.
+# The code of an answer that ends the connection without a word.
 HANG_UP: Final = 0
-# Code, content (bytes, or what becomes JSON) and headers.
+# Code, content and headers. Content that is not bytes is sent as JSON.
 Answer = tuple[int, Any, Mapping[str, str]]
 
 
 def token_of(request: Request) -> str | None:
-    """The token that a request bears."""
+    """The bearer token of a request."""
     return request.headers.get("Authorization", "").removeprefix("Bearer ") or None
 
 
 def send(request: Request, answer: Answer) -> None:
-    """Sends bytes, of a file that is there the range that was asked for, and all else as JSON."""
+    """Sends an answer. If the request asks for a range of a file, it sends only that part."""
     code, content, headers = answer
     if code == HANG_UP:
         request.close_connection = True

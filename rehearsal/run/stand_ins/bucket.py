@@ -1,4 +1,4 @@
-"""Cloud Storage on the loopback: its JSON API as pyarrow and google-cloud-storage ask for it."""
+"""Cloud Storage on the loopback: the part of its JSON API that pyarrow and google-cloud-storage use."""
 
 import json
 import os
@@ -26,11 +26,14 @@ _PART: Final = re.compile(r"bytes (?:\*|(\d+)-\d+)/(\*|\d+)")
 
 @dataclass(kw_only=True)
 class Fault:
-    """How the next `times` requests fail whose method it is and whose object's name or prefix has `name`.
+    """A failure of coming requests.
 
     Args:
-        status: The answer; `HANG_UP` ends the connection without one.
+        status: The status of the answer. `HANG_UP` ends the connection without an answer.
         effect: Whether the request has its effect all the same.
+        method: Only requests with this method fail, empty for all.
+        name: Only requests fail that have this text in the object's name or in the prefix.
+        times: How many requests fail.
     """
 
     status: int = HANG_UP
@@ -41,7 +44,7 @@ class Fault:
 
 
 class _Refused(Exception):
-    """Has a status and a message."""
+    """A refused request, with a status and a message."""
 
 
 class Buckets(LoopbackServer):
@@ -50,13 +53,13 @@ class Buckets(LoopbackServer):
     An object appears, or is replaced, when its upload is finished.
 
     Args:
-        folder: Where the buckets are.
-        exists: Whether there is a bucket of a name; by default when it has a folder.
+        folder: The folder of the buckets.
+        exists: Whether a bucket exists, by its name. By default it does if it has a folder.
 
     Attributes:
-        authorize: With which status, such as 403, a bucket refuses a token; None lets it pass.
-        faults: How coming requests fail, the first that fits; `POST /faults` adds one, too.
-        page: So many objects and prefixes has a list at most.
+        authorize: The status, such as 403, with which a bucket refuses a token, None to admit it.
+        faults: Failures of coming requests. The first that fits is used, and `POST /faults` adds one.
+        page: The largest number of objects and prefixes in a list.
     """
 
     page = 1000
@@ -72,7 +75,7 @@ class Buckets(LoopbackServer):
         self._lock = threading.Lock()
 
     def serve(self, request: Request) -> None:
-        """Answers as Cloud Storage does, or as a fault wants it."""
+        """Answers as Cloud Storage does, or by a fault."""
         body = request.body()
         with self._lock:
             answer = self._with_faults(request, body)
@@ -96,12 +99,12 @@ class Buckets(LoopbackServer):
         except _Refused as refused:
             answer = _error(*refused.args)
         except OSError as error:
-            # A process may have removed a file of the folder between two looks at it.
+            # A pod may have removed a file meanwhile.
             answer = _error(503 if isinstance(error, FileNotFoundError) else 400, str(error))
         return _error(fault.status, "a fault") if fault else answer
 
     def _fault_of(self, method: str, name: str) -> Fault | None:
-        """The first fault that fits a request. It counts once."""
+        """The fault of a request, which is used up by it, or None."""
         for fault in self.faults:
             if fault.method in ("", method) and fault.name in name:
                 fault.times -= 1
@@ -136,7 +139,7 @@ class Buckets(LoopbackServer):
             folder = file if file.is_dir() else file.parent
             if folder != file:
                 file.unlink()
-            # Folders that were only its place go, too, up to one that is not empty.
+            # Parents that are empty now are no objects, so they are removed too.
             with suppress(OSError):
                 while folder not in self._markers | {self.folder / bucket}:
                     folder.rmdir()
@@ -148,28 +151,33 @@ class Buckets(LoopbackServer):
         return 200, content, {"X-Goog-Generation": str(self._generation_of(file))}
 
     def _list(self, bucket: str, query: dict[str, str]) -> dict[str, Any]:
-        root, prefix, found = self.folder / bucket, query.get("prefix", ""), dict[str, Path | None]()
+        """A page of a list: objects, and prefixes up to the delimiter."""
+        root, prefix = self.folder / bucket, query.get("prefix", "")
+        # The file of an object, None for a prefix.
+        entries: dict[str, Path | None] = {}
         for file in root.rglob("*"):
-            name = file.relative_to(root).as_posix() + "/" * file.is_dir()
+            name = file.relative_to(root).as_posix() + ("/" if file.is_dir() else "")
             if name.startswith(prefix) and self._generation_of(file):
-                # No name has the end of a line.
-                head, cut, rest = name.removeprefix(prefix).partition(query.get("delimiter", "\n"))
-                is_item = not cut or (not rest and query.get("includeTrailingDelimiter") == "true")
-                found[prefix + head + cut] = file if is_item else found.get(prefix + head + cut)
-        names = sorted(name for name in found if name > query.get("pageToken", ""))
+                # Without a delimiter, no name has the end of a line.
+                head, delimiter, rest = name.removeprefix(prefix).partition(query.get("delimiter", "\n"))
+                is_object = not delimiter or (not rest and query.get("includeTrailingDelimiter") == "true")
+                entry = prefix + head + delimiter
+                entries[entry] = file if is_object else entries.get(entry)
+        names = sorted(name for name in entries if name > query.get("pageToken", ""))
         page = names[: min(self.page, int(query.get("maxResults", self.page)))]
-        items = [self._described(file) for name in page if (file := found[name])]
+        items = [self._described(file) for name in page if (file := entries[name])]
         more = {"nextPageToken": page[-1]} if page != names else {}
-        return {"items": items, "prefixes": [name for name in page if not found[name]], **more}
+        return {"items": items, "prefixes": [name for name in page if not entries[name]], **more}
 
     def _upload(self, request: Request, bucket: str, name: str, query: dict[str, str], body: bytes) -> Answer:
         if key := query.get("upload_id"):
             return self._continue(request, bucket, name, key, body)
-        told, kind = b"{}", query["uploadType"]
+        metadata, kind = b"{}", query["uploadType"]
         if kind == "multipart":
-            _, told, body, _ = body.split(f"--{request.headers.get_param('boundary')}".encode())
-            told, body = told.partition(b"\r\n\r\n")[2], body.partition(b"\r\n\r\n")[2][:-2]
-        name = name or json.loads(body if kind == "resumable" else told)["name"]
+            _, metadata, body, _ = body.split(f"--{request.headers.get_param('boundary')}".encode())
+            metadata = metadata.partition(b"\r\n\r\n")[2]
+            body = body.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+        name = name or json.loads(body if kind == "resumable" else metadata)["name"]
         if kind != "resumable":
             return 200, self._store(bucket, name, query, body), {}
         key = uuid.uuid4().hex
@@ -188,15 +196,15 @@ class Buckets(LoopbackServer):
         if first and int(first) <= len(kept):
             kept += body[len(kept) - int(first) :]
             if total != str(len(kept)):
-                # Of a chunk that is not the last one a multiple of 256 KiB is kept.
+                # Cloud Storage keeps a multiple of 256 KiB, except of the last chunk.
                 kept = kept[: len(kept) >> 18 << 18]
             self._uploads[key] = query, kept
         if total != str(len(kept)):
             return 308, b"", {"Range": f"bytes=0-{len(kept) - 1}"} if kept else {}
         finished = self._finished[key] = self._store(bucket, name, query, self._uploads.pop(key)[1])
-        # google-cloud-storage compares what it told with what it is told.
-        if told := re.search("crc32c=([^,]+)", request.headers.get("X-Goog-Hash", "")):
-            finished["crc32c"] = told[1]
+        # google-cloud-storage compares its own checksum with the answer's.
+        if checksum := re.search("crc32c=([^,]+)", request.headers.get("X-Goog-Hash", "")):
+            finished["crc32c"] = checksum[1]
         return 200, finished, {}
 
     def _store(self, bucket: str, name: str, query: dict[str, str], content: bytes) -> dict[str, Any]:
@@ -208,7 +216,7 @@ class Buckets(LoopbackServer):
         elif file.is_dir():
             raise _Refused(400, f"{name} is the folder of other objects")
         else:
-            # Out of sight, on the same disk.
+            # A hidden file on the same disk, until it is complete.
             written = self.folder / f".{uuid.uuid4().hex}"
             written.write_bytes(content)
             self._generation = max(self._generation + 1, time.time_ns() // 1000)
@@ -234,7 +242,7 @@ class Buckets(LoopbackServer):
             raise _Refused(412, "At least one of the pre-conditions did not hold.")
 
     def _generation_of(self, file: Path) -> int:
-        """0 for what is no object: nothing, or a folder that is only the place of others."""
+        """The generation of a file's object. 0 if there is no object, as for a folder with other objects."""
         if file.is_dir():
             return int(file in self._markers or not any(file.iterdir()))
         return file.stat().st_mtime_ns // 1000 if file.exists() else 0
@@ -243,10 +251,10 @@ class Buckets(LoopbackServer):
         bucket, _, name = file.relative_to(self.folder).as_posix().partition("/")
         generation, size = self._generation_of(file), 0 if file.is_dir() else file.stat().st_size
         updated = f"{datetime.fromtimestamp(generation / 1e6, UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-        told = {"bucket": bucket, "name": name, "size": str(size), "generation": str(generation)}
-        # What pyarrow looks for at a folder.
+        stated = {"bucket": bucket, "name": name, "size": str(size), "generation": str(generation)}
+        # The mark by which pyarrow knows a folder.
         mark = {"name": f"{name}/", "metadata": {"arrow/gcsfs": "directory"}} if file.is_dir() else {}
-        return {"kind": "storage#object", "updated": updated, **told, **mark}
+        return {"kind": "storage#object", "updated": updated, **stated, **mark}
 
 
 def _error(code: int, message: str) -> Answer:

@@ -1,4 +1,4 @@
-"""A Hugging Face Hub on the loopback, as far as huggingface_hub and datasets ask."""
+"""A Hugging Face Hub on the loopback: the part of the API that huggingface_hub and datasets use."""
 
 import base64
 import hashlib
@@ -20,10 +20,14 @@ _PATH: Final = re.compile(
 
 @dataclass
 class Repository:
-    """Directories by commit, and commits by branch; everybody sees a gated one, few get its files.
+    """A repository.
 
     Attributes:
-        pushed: The files that somebody has pushed by the API, none of which can be read again.
+        commits: Directories by commit.
+        branches: Commits by branch.
+        gated: Whether only some tokens may read the files. Everybody may see the repository.
+        private: Whether it is private.
+        pushed: The files that were pushed by the API. They cannot be read again.
     """
 
     commits: dict[str, Path] = field(default_factory=dict)
@@ -33,7 +37,7 @@ class Repository:
     pushed: dict[str, bytes] = field(default_factory=dict)
 
     def push(self, directory: Path, branch: str = "main") -> str:
-        """Makes another commit of a directory; returns its hash."""
+        """Adds a commit of a directory and returns its hash."""
         commit = hashlib.sha1(f"{directory}{len(self.commits)}".encode()).hexdigest()
         self.commits[commit], self.branches[branch] = directory, commit
         return commit
@@ -43,28 +47,28 @@ class Hub(LoopbackServer):
     """A Hub without a repository.
 
     Attributes:
-        repositories: By `models` or `datasets` and the name.
-        tokens: The tokens that it knows, with the names of the gated repositories whose files each may have.
-        requests: The path of every request that arrived.
-        refusal: Is asked first about a request, by its path, and may answer with a code and headers.
+        repositories: Repositories by `models` or `datasets` and the name.
+        tokens: Valid tokens, with the names of the gated repositories whose files they may read.
+        requests: The path of every request.
+        refusal: Called first with the path of a request. May return a code and headers to refuse it.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """An empty Hub in a good mood."""
+        """Empties the Hub, and lets it refuse nothing."""
         self.repositories: dict[tuple[str, str], Repository] = {}
         self.tokens: dict[str, set[str]] = {}
         self.requests: list[str] = []
         self.refusal: Callable[[str], tuple[int, Mapping[str, str]] | None] = lambda _path: None
 
     def model(self, name: str) -> Repository:
-        """A repository, made when it is first asked for."""
+        """A repository by its name. It is created on the first call."""
         return self.repositories.setdefault(("models", name), Repository())
 
     def data_set(self, name: str) -> Repository:
-        """A repository, made when it is first asked for."""
+        """A repository by its name. It is created on the first call."""
         return self.repositories.setdefault(("datasets", name), Repository())
 
     def serve(self, request: Request) -> None:
@@ -83,19 +87,19 @@ class Hub(LoopbackServer):
         if path == "/api/validate-yaml":
             return 200, {"errors": [], "warnings": []}, {}
         if path == "/api/repos/create":
-            return self._created(json.loads(body))
+            return self._create(json.loads(body))
         match = _PATH.fullmatch(path)
         return self._of_repository(match, token, body) if match else (404, {}, {})
 
     def _of_repository(self, match: re.Match[str], token: str | None, body: bytes) -> Answer:
-        """What the Hub answers about a repository that a path names."""
+        """The answer to a request for a repository."""
         kind, name, action, revision, file = match.groups()
         repository = self.repositories.get((kind or "models", name))
         if repository is None:
-            # Who has no token is not told whether others may see one.
+            # Without a token, the Hub does not say whether others may see the repository.
             return 404 if token else 401, {}, {"X-Error-Code": "RepoNotFound"}
         if action in ("preupload", "commit"):
-            return 200, _taken(repository, action, name, body), {}
+            return 200, _push(repository, action, name, body), {}
         commit = repository.branches.get(revision or "main", revision)
         if commit not in repository.commits:
             return 404, {}, {"X-Error-Code": "RevisionNotFound"}
@@ -106,7 +110,7 @@ class Hub(LoopbackServer):
             return 403 if token else 401, {}, {"X-Error-Code": "GatedRepo"}
         return _content(directory / file, {"X-Repo-Commit": commit})
 
-    def _created(self, asked: Any) -> Answer:
+    def _create(self, asked: Any) -> Answer:
         name = f"{asked['organization']}/{asked['name']}"
         known = ("models", name) in self.repositories
         repository = self.model(name)
@@ -120,8 +124,8 @@ def _content(file: Path, headers: Mapping[str, str]) -> Answer:
     return 200, file.read_bytes(), {**headers, "ETag": f'"{_digest(file)}"'}
 
 
-def _taken(repository: Repository, what: str, name: str, body: bytes) -> Any:
-    """A push of files, all of them in the commit itself."""
+def _push(repository: Repository, what: str, name: str, body: bytes) -> Any:
+    """Takes the files of a push, all of them in the commit itself, and returns the answer."""
     if what == "preupload":
         regular = {"uploadMode": "regular", "shouldIgnore": False}
         return {"files": [{"path": file["path"], **regular} for file in json.loads(body)["files"]]}

@@ -1,7 +1,7 @@
 """A virtual machine's metadata server on the loopback.
 
-google-cloud-cpp finds it by GCE_METADATA_ROOT, google-auth by GCE_METADATA_HOST and GCE_METADATA_IP, each
-HOST:PORT; without these they ask metadata.google.internal and 169.254.169.254, port 80.
+google-cloud-cpp finds it by GCE_METADATA_ROOT, google-auth by GCE_METADATA_HOST and GCE_METADATA_IP. Their
+values are HOST:PORT. Without these variables they ask metadata.google.internal and 169.254.169.254, port 80.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,19 @@ from rehearsal.run.stand_ins.answers import send
 
 
 class MetadataServer(LoopbackServer):
-    """Serves a project and its one service account to a process at whose address `token_of` gives a token."""
+    """Serves a project and its service account to the processes whose addresses have a token.
+
+    Args:
+        token_of: The token of a process by its address, None for none.
+        project: The project's id.
+        email: The account's address.
+    """
 
     def __init__(self, token_of: Callable[[str], str | None], project: str, email: str) -> None:
         self._token_of, self._project, self._email = token_of, project, email
 
     def serve(self, request: Request) -> None:
-        """Answers who names the server's flavor, and whoever looks whether there is one."""
+        """Answers a request with the header `Metadata-Flavor`, and the request that looks for a server."""
         url, root = urlsplit(request.path), "/computeMetadata/v1"
         known: dict[str, Any] = {
             "/": b"computeMetadata/\n",

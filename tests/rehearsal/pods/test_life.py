@@ -28,7 +28,7 @@ def starts(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     def start(_sandbox: object) -> SimpleNamespace:
         starts.append(clock.now)
-        return SimpleNamespace(exit_code=lambda: 1, said=lambda: "the end of its log")
+        return SimpleNamespace(exit_code=lambda: 1, last_output=lambda: "the end of its log")
 
     monkeypatch.setattr(life, "Probes", lambda *_: SimpleNamespace(failure="", ready=True, started=True))
     monkeypatch.setattr(life, "Process", start)
