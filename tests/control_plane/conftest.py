@@ -13,7 +13,7 @@ from rehearsal.control_plane.api import Api
 
 @pytest.fixture(scope="session", autouse=True)
 def ended_in_good_order() -> Iterator[None]:
-    """Tests that are told to end take their control plane with them, as they do after Ctrl-C."""
+    """After SIGTERM the tests end their control plane, as they do after Ctrl-C."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, before)

@@ -10,7 +10,7 @@ from rehearsal.session import Rehearsal
 from tests import plans
 
 SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"
-# Every step takes a second or two; see ../shared/reference/control-plane.md.
+# Seconds. Every step takes one or two.
 TIMEOUT = 30.0
 SERVING: Object = {
     "apiVersion": "apps/v1",
@@ -39,8 +39,8 @@ class Demonstration:
     @property
     def job(self) -> Object:
         """The fine-tune's Job, as the program declares it."""
-        (found,) = self.stack.cloud.of_type("kubernetes:batch/v1:Job")
-        return found.inputs
+        (item,) = self.stack.cloud.of_type("kubernetes:batch/v1:Job")
+        return item.inputs
 
     def servers(self) -> tuple[int, int]:
         """Servers that run, and servers that wait for admission."""
@@ -75,7 +75,7 @@ class Demonstration:
         """Kueue's Workload of a Job, empty while there is none."""
         workloads = self.api.list("kueue.x-k8s.io/v1beta2", "Workload", "llm")
         name = f"job-{job['metadata']['name']}-"
-        return next((each for each in workloads if each["metadata"]["name"].startswith(name)), {})
+        return next((workload for workload in workloads if workload["metadata"]["name"].startswith(name)), {})
 
     def comes_to(self, ask: Callable[[], Any], wanted: Any) -> None:
         """Waits until an answer is the wanted one."""

@@ -31,7 +31,7 @@ STARTED = 240.0
 
 @pytest.fixture(scope="module")
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
-    """The stack, up; and gone without a trace after the last test."""
+    """The stack. After the last test it is destroyed, and nothing is left."""
     with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
         stack.up()
         yield Demonstration(stack=stack, api=plane.api)
@@ -80,7 +80,7 @@ def test_a_server_gets_its_gpus_only_when_the_trainer_has_gone(scene: Demonstrat
     scene.comes_to(scene.training, (False, 2, 2))
     scene.annotate(scene.job, **{LINGER: "4s"})
     scene.api.patch(SERVING, {"spec": {"replicas": 2}})
-    # The trainer still writes its checkpoint; its pods count as going, and the GPUs are theirs.
+    # The trainer still writes its checkpoint. Its pods are terminating and keep their GPUs.
     scene.comes_to(lambda: scene.training()[0], True)
     assert scene.servers()[0] == 1
     assert scene.training()[2] == 2

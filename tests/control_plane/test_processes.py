@@ -28,8 +28,8 @@ sys.exit(__main__.main())
 
 
 def processes_below(folder: Path) -> list[str]:
-    """Command lines of components; each names a file of its control plane, which is in the folder."""
-    found = []
+    """Command lines of the components whose control plane is in the folder: they name a file of it."""
+    lines = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
@@ -37,13 +37,13 @@ def processes_below(folder: Path) -> list[str]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if f"{folder}/llm-stacks-rehearsal-control-plane-" in line:
-                found.append(line)
-    return found
+                lines.append(line)
+    return lines
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where control planes of this test keep their files; beside it is the user's home, empty as well."""
+    """Where control planes of this test keep their files. The user's home beside it is empty, too."""
     for variable, value in places(tmp_path).items():
         monkeypatch.setenv(variable, value)
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -60,7 +60,7 @@ def places(tmp_path: Path) -> dict[str, str]:
 
 def assert_nothing_is_left(folder: Path) -> None:
     """No process, no temporary file, and nothing in the user's home."""
-    # Whoever is killed needs a moment to go.
+    # A process that is killed needs a moment to end.
     until(lambda: f"{processes_below(folder)} to end", lambda: not processes_below(folder), 5)
     assert list(folder.iterdir()) == []
     assert list(folder.with_name("home").rglob("*")) == []

@@ -1,4 +1,4 @@
-"""What KubeRay's own operator makes of the Ray stacks' objects; no Ray runs in the pods, see tests/pods."""
+"""What KubeRay's own operator does with the Ray stacks' objects. Ray itself runs in tests/pods."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ TIMEOUT = 60.0
 
 @pytest.fixture(scope="module", params=["a4-ray", "tpu-maxtext"])
 def stack(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Rehearsal]:
-    """The stack, up; gone without a trace after the last test."""
+    """The stack. After the last test it is destroyed, and nothing is left."""
     with Rehearsal(request.param, {"imageUri": plans.IMAGE}, plane=plane) as stack:
         stack.up()
         yield stack
@@ -31,8 +31,8 @@ def job_of(stack: Rehearsal) -> Object:
 
 def pods(api: Api, role: str) -> list[Object]:
     """Pods of Ray clusters that run."""
-    found = api.list("v1", "Pod", labels={"ray.io/node-type": role})
-    return [pod for pod in found if pod["status"]["phase"] == "Running"]
+    pods = api.list("v1", "Pod", labels={"ray.io/node-type": role})
+    return [pod for pod in pods if pod["status"]["phase"] == "Running"]
 
 
 def come_to(api: Api, workers: int) -> None:
@@ -40,7 +40,7 @@ def come_to(api: Api, workers: int) -> None:
 
 
 def passes_its_deadline(api: Api, job: Object) -> Object:
-    """Waits for the end of a RayJob that may train no longer; the operator's view."""
+    """Lets a RayJob pass its deadline, and returns the status that the operator writes."""
     api.patch(job, {"spec": {"activeDeadlineSeconds": 1}})
 
     def status() -> Object:

@@ -30,8 +30,10 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
         plan = rehearsal.preview()
         rehearsal.up()
         assert rehearsal.cluster
-        objects = [each for each in plan.resources if each.type.startswith("kubernetes:")]
-        assert rehearsal.cluster.written == len([each for each in objects if "helm.sh" not in each.type])
+        objects = [resource for resource in plan.resources if resource.type.startswith("kubernetes:")]
+        assert rehearsal.cluster.written == len(
+            [resource for resource in objects if "helm.sh" not in resource.type]
+        )
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0
         rehearsal.destroy()

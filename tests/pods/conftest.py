@@ -21,7 +21,7 @@ from tests import plans
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Builds what is missing, then moves the tests into a network of their own; its hosts file."""
+    """Builds what is missing, and moves the tests into a network of their own. Returns its hosts file."""
     if reason := network.missing() or go_build.missing(programs.MODULES):
         pytest.skip(reason)
     go_build.build(programs.MODULES, print)
@@ -65,7 +65,7 @@ def bare_machine(image: Image, folder: Path) -> Machine:
 def kubelet(
     plane: ControlPlane, image: Image, hosts: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kubelet]:
-    """What runs the pods of every node; there is nothing around them."""
+    """The kubelet of every node. No bucket, Hub or metadata server is around its pods."""
     with Kubelet(plane, bare_machine(image, tmp_path_factory.mktemp("kubelet")), hosts) as kubelet:
         yield kubelet
 
@@ -82,7 +82,7 @@ Play = Callable[..., Stage]
 
 @pytest.fixture(scope="module")
 def play(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Play]:
-    """Makes a stage of a stack with these settings; of the one before nothing may be left."""
+    """Creates a stage of a stack with these settings. Nothing of the stage before may be left."""
     with ExitStack() as stages:
 
         def play(stack: str, **settings: str) -> Stage:
@@ -96,12 +96,12 @@ def play(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Pla
 
 @pytest.fixture
 def cloud_run(around: Surroundings) -> Iterator[CloudRunStage]:
-    """The stack cloudrun-vllm, not yet up, whose containers run; gone without a trace after the test."""
+    """The stack cloudrun-vllm before its `up`. After the test it is destroyed, and nothing is left."""
     with CloudRunStage("cloudrun-vllm", {}, around) as stage:
         yield stage
         stage.stack.destroy()
         assert stage.stack.cloud.items == []
-        assert not any(each.thread.is_alive() for each in stage.cloud_run.instances)
+        assert not any(instance.thread.is_alive() for instance in stage.cloud_run.instances)
 
 
 def _leave_nothing(stage: Stage) -> None:

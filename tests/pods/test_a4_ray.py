@@ -19,7 +19,7 @@ from rehearsal.run.stage import TIMEOUT, Stage
 from rehearsal.run.surroundings import Surroundings
 
 STEPS = 24  # on_a_cpu/sitecustomize.py
-# Whatever such a training saves, it does not save for its end or its period.
+# A training with these options saves neither at its end nor on its period.
 ENDLESS = ("--set=training.epochs=9999", "--set=training.save_every_steps=9999")
 SAVE_OFTEN = "--set=training.save_every_steps=6"
 
@@ -74,7 +74,7 @@ class Training:
     def checkpoints(self) -> list[int]:
         """Steps that have been saved completely and are kept."""
         return sorted(
-            int(each.parent.name.split("-")[1]) for each in self.folder.glob("checkpoint-*/COMPLETE.json")
+            int(marker.parent.name.split("-")[1]) for marker in self.folder.glob("checkpoint-*/COMPLETE.json")
         )
 
     def comes_to(self, step: int) -> None:
@@ -161,7 +161,7 @@ class Ray:
 
 @pytest.fixture(scope="module")
 def ray(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Ray]:
-    """The stack, up; it is gone without a trace after the tests."""
+    """The stack. After the tests it is destroyed, and nothing is left."""
     with Stage("a4-ray", {}, plane, around, hosts) as stage:
         stage.stack.up()
         ray = Ray(stage)

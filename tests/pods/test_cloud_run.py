@@ -27,7 +27,7 @@ def server() -> CloudRunServer:
 
 @pytest.fixture
 def runner(server: CloudRunServer, image: Image, tmp_path: Path) -> Iterator[CloudRun]:
-    """Runs containers; there is nothing around them."""
+    """Runs containers without a bucket, Hub or metadata server around them."""
     runner = CloudRun(server._cloud, server, bare_machine(image, tmp_path))
     yield runner
     runner.stop()
@@ -38,7 +38,7 @@ Execute = Callable[..., str]
 
 @pytest.fixture
 def execute(server: CloudRunServer, runner: CloudRun) -> Execute:
-    """Begins to run a shell script as a job; returns the name of the execution."""
+    """Starts a shell script as a job, and returns the name of the execution."""
 
     def execute(script: str, task: Any = None, **container: Any) -> str:
         template = {"template": template_of(script, **container) | (task or {})}
@@ -56,7 +56,7 @@ def template_of(script: str, **container: Any) -> dict[str, Any]:
 
 
 def ended(server: CloudRunServer, execution: str) -> str:
-    """Waits until an execution has ended; why it has failed."""
+    """Waits until an execution has ended. Returns why it failed, or an empty text."""
     until(lambda: execution, lambda: "completionTime" in server.executions[execution], TIMEOUT)
     (condition,) = server.executions[execution]["conditions"]
     return condition["message"]
@@ -71,7 +71,7 @@ def test_a_task_is_tried_again_as_often_as_the_job_says(
         ended(server, execution)
         == f"Task {short}-task0 failed with message: The container exited with an error."
     )
-    assert [each.log() for each in runner.instances] == [f"{short} {attempt}\n" for attempt in (0, 1)]
+    assert [instance.log() for instance in runner.instances] == [f"{short} {attempt}\n" for attempt in (0, 1)]
 
 
 def test_a_task_that_succeeds_at_last_is_success(server: CloudRunServer, execute: Execute) -> None:
@@ -95,11 +95,11 @@ def test_a_cancelled_execution_is_asked_to_end_and_not_tried_again(
     code, _ = server.answer("POST", f"/v2/{execution}:cancel", {})
     assert code == 200
     assert ended(server, execution) == "cancelled"
-    assert [each.log() for each in runner.instances] == ["there\nasked\n"]
+    assert [instance.log() for instance in runner.instances] == ["there\nasked\n"]
 
 
 def log_of(runner: CloudRun) -> str:
-    """Of the newest instance; empty before it has one."""
+    """The log of the newest instance. Empty before it has one."""
     try:
         return runner.instances[-1].log()
     except FileNotFoundError:
@@ -162,8 +162,8 @@ def test_a_service_that_ends_before_it_is_ready_is_not_made(server: CloudRunServ
 
 
 def test_a_service_runs_from_its_making_to_its_end(server: CloudRunServer, runner: CloudRun) -> None:
-    made = service('trap exit TERM; python -m http.server "$PORT" & wait', tries=60)
-    server._cloud.on_write(made)
+    item = service('trap exit TERM; python -m http.server "$PORT" & wait', tries=60)
+    server._cloud.on_write(item)
     assert runner.instances[0].status["ready"]
-    server._cloud.remove(made)
+    server._cloud.remove(item)
     assert not runner.instances[0].thread.is_alive()

@@ -29,7 +29,9 @@ def kill(stage: CloudRunStage) -> None:
 
 def tries(stage: CloudRunStage) -> list[Instance]:
     """All tries of the training."""
-    return [each for each in stage.cloud_run.instances if "-task0-" in each.tree["metadata"]["name"]]
+    return [
+        instance for instance in stage.cloud_run.instances if "-task0-" in instance.tree["metadata"]["name"]
+    ]
 
 
 def test_a_training_that_failed_is_run_again_and_a_finished_one_is_not(cloud_run: CloudRunStage) -> None:
@@ -41,7 +43,9 @@ def test_a_training_that_failed_is_run_again_and_a_finished_one_is_not(cloud_run
             stage.stack.up()
     assert stage.outcome().startswith("Failed")
     assert len(tries(stage)) == 3
-    assert all(f"accept its licence at https://huggingface.co/{MODEL}" in each.log() for each in tries(stage))
+    assert all(
+        f"accept its licence at https://huggingface.co/{MODEL}" in instance.log() for instance in tries(stage)
+    )
 
     with ThreadPoolExecutor(1) as beside:
         killed = beside.submit(kill, stage)

@@ -81,9 +81,9 @@ def test_a_hub_that_refuses_ends_the_job_at_once_and_up_and_status_say_why(
 ) -> None:
     stage = play("a4-accelerate", waitForTraining="true")
     refuse(stage, monkeypatch)
-    with pytest.raises(RehearsalError, match=r"failed with exit code 2 matching FailJob rule") as told:
+    with pytest.raises(RehearsalError, match=r"failed with exit code 2 matching FailJob rule") as failure:
         stage.stack.up()
-    assert why in str(told.value)
+    assert why in str(failure.value)
     report = look(stage.stack, stage.plane)
     assert report.unseen == ()
     (pod,) = [line for line in report.lines if line.kind == "pod"]

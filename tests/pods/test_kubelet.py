@@ -34,7 +34,7 @@ class Tried:
         return self.now()
 
     def ends(self) -> Object:
-        """Waits until the container has ended; how."""
+        """Waits until the container has ended, and returns how."""
         ended = self.comes_to(lambda pod: "terminated" in state(pod))
         return state(ended)["terminated"]
 
@@ -43,7 +43,7 @@ class Tried:
 
     @property
     def process(self) -> Process:
-        """Of its container."""
+        """The process of its container."""
         pod = self._kubelet.pod(self.tree["metadata"]["name"])
         assert pod
         return pod.process("main")
@@ -60,7 +60,7 @@ def named(kind: str, name: str = "tried") -> Object:
 
 
 def state(pod: Object) -> Object:
-    """Of a pod's container."""
+    """The state of a pod's container."""
     return container(pod)["state"]
 
 
@@ -71,11 +71,11 @@ def container(pod: Object) -> Object:
 
 @pytest.fixture
 def run(api: Api, kubelet: Kubelet, request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Creates a pod that runs a shell script; what is given is on top of its container, or its `spec`."""
+    """Creates a pod that runs a shell script. More fields go into its container, or into its `spec`."""
     name = request.function.__name__.replace("_", "-")[:50].rstrip("-")
     (node := named("Node", name))["metadata"].pop("namespace")
     api.apply(node)
-    made: list[Object] = []
+    pods: list[Object] = []
 
     def run(script: str, spec: Object | None = None, **container: Any) -> Tried:
         container = {"name": "main", "image": "finetune", "command": ["sh", "-c", script], **container}
@@ -83,11 +83,11 @@ def run(api: Api, kubelet: Kubelet, request: pytest.FixtureRequest) -> Iterator[
         spec["automountServiceAccountToken"] = False
         metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
         tree = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        made.append(tree)
+        pods.append(tree)
         return Tried(api, kubelet, tree)
 
     yield run
-    for tree in made:
+    for tree in pods:
         if there := api.get(tree):
             api.patch(there, {"metadata": {"finalizers": None}})
             api.delete(there, ended=True)

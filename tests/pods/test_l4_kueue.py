@@ -60,8 +60,8 @@ def train_undisturbed(stage: Stage) -> dict[int, float]:
 def argument(job: Object, name: str) -> str:
     """What follows a name in the arguments of the trainer."""
     arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
-    (found,) = [each.removeprefix(name) for each in arguments if each.startswith(name)]
-    return found
+    (value,) = [argument.removeprefix(name) for argument in arguments if argument.startswith(name)]
+    return value
 
 
 def names(pods: list[Object]) -> list[str]:

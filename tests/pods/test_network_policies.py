@@ -40,7 +40,7 @@ class Pods:
         self._api, self._kubelet = api, kubelet
 
     def reaches(self, client: str, server: str, port: int) -> bool:
-        """Whether a pod comes to another's port; the address is not a pod's when it has a dot."""
+        """Whether a pod reaches another's port. A server with a dot is an address, and no pod."""
         address = server if "." in server else self._pod(server).address
         command = ["python", "-c", CONNECT, address, str(port)]
         return self._pod(client).process("main").execute(command, TIMEOUT)
@@ -117,7 +117,7 @@ def _object(version: str, kind: str, metadata: Object, **fields: object) -> Obje
 
 
 def _pod(namespace: str, name: str, labels: Mapping[str, str]) -> Object:
-    """Its readiness is asked for by its kubelet, whatever policies say."""
+    """A pod whose readiness its kubelet asks for. No policy refuses the kubelet."""
     probe = {"tcpSocket": {"port": PORTS[-1]}, "periodSeconds": 1}
     container = {
         "name": "main",

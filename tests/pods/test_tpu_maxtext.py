@@ -40,7 +40,7 @@ def training(play: Play) -> Stage:
 
 
 def ends_well(stage: Stage) -> dict[int, float]:
-    """Waits for the end of the job; the losses."""
+    """Waits for the end of the job, and returns the losses."""
     assert stage.waits_for("the end of the job", stage.outcome, ENDS_WITHIN).startswith("Complete")
     assert (stage.run() / "COMPLETE.json").exists()
     return stage.losses()
@@ -48,7 +48,7 @@ def ends_well(stage: Stage) -> dict[int, float]:
 
 def checkpoints(run: Path) -> set[int]:
     """The steps, counted from 0, after which the run has saved."""
-    return {int(each.name) for each in (run / "checkpoints").glob("*") if each.name.isdigit()}
+    return {int(folder.name) for folder in (run / "checkpoints").glob("*") if folder.name.isdigit()}
 
 
 def hosts(stage: Stage) -> list[Object]:

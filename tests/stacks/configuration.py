@@ -50,7 +50,7 @@ class _NoResources(pulumi.runtime.Mocks):
 
 
 def load(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> Any:
-    """The settings of GOOD with `changes`; None removes a key."""
+    """The settings of GOOD with `changes`. None removes a key."""
     pulumi.runtime.set_mocks(_NoResources(), project="llm-stacks", stack="mine")
     values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     pulumi.runtime.set_all_config(values, list(secrets))
@@ -62,19 +62,19 @@ def load(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> A
 
 
 def of_stack(stack: str, overrides: Mapping[str, str]) -> Any:
-    """The settings of a stack file with `overrides` and what stands in for what it leaves out."""
-    found = configuration(stack, overrides)
+    """The settings of a stack file with `overrides`. A rehearsal fills in what it leaves out."""
+    configured = configuration(stack, overrides)
     config = ConfigReader(
         stack=stack,
         project=project_name(),
-        values={key: as_text(value) for key, value in {**found.plain, **found.secret}.items()},
-        secrets=found.secret,
+        values={key: as_text(value) for key, value in {**configured.plain, **configured.secret}.items()},
+        secrets=configured.secret,
     )
     return config.read(stacks.scenario_of(config).Settings)
 
 
 def problems(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> list[str]:
-    """What is said of GOOD with `changes`."""
+    """The messages about GOOD with `changes`."""
     with pytest.raises(SettingsError) as error:
         load(changes, secrets)
     return [": ".join(problem) for problem in error.value.problems]

@@ -22,19 +22,19 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def plan_with(stack: str) -> Callable[..., Plan]:
-    """What would be made with settings over the stack file's; `capacity_type` is `capacity.type`."""
+    """Plans the stack with settings over those of its file. `capacity_type` is `capacity.type`."""
     return partial(plans.shipped, stack)
 
 
 @pytest.fixture(scope="module")
 def plan(plan_with: Callable[..., Plan]) -> Plan:
-    """The stack file's plan, with an image that was given to it."""
+    """The stack file's plan, with an image of the settings."""
     return plan_with(**_GIVEN)
 
 
 @pytest.fixture(scope="module")
 def standing(stack: str) -> Rehearsal:
-    """The stack when it is up, with an image that was given to it."""
+    """The stack when it is up, with an image of the settings."""
     return plans.standing(stack)
 
 

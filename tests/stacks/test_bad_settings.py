@@ -283,17 +283,17 @@ LIMITED = [
 @pytest.mark.parametrize(("scenario", "key", "text"), LIMITED)
 def test_a_setting_takes_what_its_field_says(scenario: str, key: str, text: str) -> None:
     field = keys_of(stacks.scenarios()[scenario].Settings)[key]
-    found = problems({"llm-stacks:scenario": scenario, f"llm-stacks:{key}": text})
-    assert f"{key}: {text!r} is not {values_of(field)}" in found
+    messages = problems({"llm-stacks:scenario": scenario, f"llm-stacks:{key}": text})
+    assert f"{key}: {text!r} is not {values_of(field)}" in messages
 
 
 def test_the_limits_are_told_in_words() -> None:
-    (found,) = problems({"llm-stacks:workers": "0"})
-    assert found == "workers: '0' is not a whole number from 1 to 64"
-    (found,) = problems({"llm-stacks:forceDestroy": "yes"})
-    assert found == "forceDestroy: 'yes' is not true or false"
-    (found,) = problems({"llm-stacks:rayCluster": "perjob"})
-    assert found == "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?"
+    (message,) = problems({"llm-stacks:workers": "0"})
+    assert message == "workers: '0' is not a whole number from 1 to 64"
+    (message,) = problems({"llm-stacks:forceDestroy": "yes"})
+    assert message == "forceDestroy: 'yes' is not true or false"
+    (message,) = problems({"llm-stacks:rayCluster": "perjob"})
+    assert message == "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?"
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(" ")[0] for _, message in BAD])
@@ -302,8 +302,8 @@ def test_bad_input_is_rejected_with_the_key_and_the_remedy(changes: dict, messag
 
 
 def test_all_wrong_zones_of_a_list_are_named() -> None:
-    (found,) = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
-    assert found.startswith("zones: not a zone of us-central1 with L4 GPUs: us-central1-f, europe-west4-a;")
+    (message,) = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
+    assert message.startswith("zones: not a zone of us-central1 with L4 GPUs: us-central1-f, europe-west4-a;")
 
 
 def test_an_unknown_recipe_is_rejected_with_the_known_ones() -> None:
@@ -315,12 +315,12 @@ def test_an_unknown_recipe_is_rejected_with_the_known_ones() -> None:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    found = problems({"gcp:project": None, "llm-stacks:workers": "x", "llm-stacks:typo": "1"})
-    assert [problem.split(":")[0] for problem in found] == ["gcp", "workers", "typo"]
+    messages = problems({"gcp:project": None, "llm-stacks:workers": "x", "llm-stacks:typo": "1"})
+    assert [problem.split(":")[0] for problem in messages] == ["gcp", "workers", "typo"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "start"),
     [
         ({**L4_KUEUE, "llm-stacks:zones": "{}"}, "zones: '{}' is not "),
         ({**CLOUDRUN, "llm-stacks:invokers": "{}"}, "invokers: '{}' is not "),
@@ -328,6 +328,6 @@ def test_all_problems_are_reported_at_once() -> None:
         ({"llm-stacks:capacity": "{}"}, "capacity: unknown key"),
     ],
 )
-def test_an_empty_object_is_not_taken_for_nothing(changes: dict[str, str | None], told: str) -> None:
+def test_an_empty_object_is_not_taken_for_nothing(changes: dict[str, str | None], start: str) -> None:
     (problem,) = problems(changes)
-    assert problem.startswith(told)
+    assert problem.startswith(start)

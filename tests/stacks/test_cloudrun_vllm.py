@@ -35,32 +35,37 @@ def revision(plan: Plan) -> dict[str, Any]:
 
 
 def container(template: dict[str, Any]) -> dict[str, Any]:
-    (found,) = template["containers"]
-    return found
+    (container,) = template["containers"]
+    return container
 
 
-# Who may do what
+# Identities and their roles
 
 
 def test_the_job_writes_to_the_bucket_and_the_service_only_reads(standing: Rehearsal) -> None:
-    made = plans.standing_plan(standing)
+    plan = plans.standing_plan(standing)
     roles: dict[str, set[str]] = {}
-    for grant in plans.of_type(made, ":BucketIAMMember"):
+    for grant in plans.of_type(plan, ":BucketIAMMember"):
         roles.setdefault(grant.inputs["member"], set()).add(grant.inputs["role"])
-    job, service = (f"serviceAccount:{each['serviceAccount']}" for each in (task(made), revision(made)))
+    job, service = map(account_of, (task(plan), revision(plan)))
     assert roles == {
         job: {"roles/storage.objectUser", "roles/storage.legacyBucketReader"},
         service: {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"},
     }
-    assert [each.inputs["member"] for each in plans.of_type(made, ":SecretIamMember")] == [job]
+    assert [grant.inputs["member"] for grant in plans.of_type(plan, ":SecretIamMember")] == [job]
+
+
+def account_of(template: dict[str, Any]) -> str:
+    """The service account of a template, as an IAM member."""
+    return f"serviceAccount:{template['serviceAccount']}"
 
 
 def test_invokers_may_call_the_service_and_nothing_more(plan_with: Callable[..., Plan]) -> None:
     members = ["group:team@example.com", "user:me@example.com"]
     plan = plan_with(invokers=json.dumps(members))
-    given = [binding.inputs for binding in plans.of_type(plan, ":ServiceIamMember")]
-    assert sorted(binding["member"] for binding in given) == members
-    assert {binding["role"] for binding in given} == {"roles/run.invoker"}
+    bindings = [binding.inputs for binding in plans.of_type(plan, ":ServiceIamMember")]
+    assert sorted(binding["member"] for binding in bindings) == members
+    assert {binding["role"] for binding in bindings} == {"roles/run.invoker"}
 
 
 def test_only_the_word_all_users_makes_it_public_also_where_no_stranger_may_have_a_role(
@@ -97,9 +102,9 @@ def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
         )
         rehearsal.cloud.add(subnet)
         rehearsal.up()
-        made = plans.standing_plan(rehearsal)
-    assert not [each for each in made.resources if each.type.startswith("gcp:compute")]
-    for template in (task(made), revision(made)):
+        plan = plans.standing_plan(rehearsal)
+    assert not [resource for resource in plan.resources if resource.type.startswith("gcp:compute")]
+    for template in (task(plan), revision(plan)):
         assert template["vpcAccess"]["networkInterfaces"] == [{"subnetwork": yours}]
 
 
@@ -110,7 +115,7 @@ def test_the_job_finds_every_module_and_its_recipe_alone(plan: Plan) -> None:
     (volume,) = task(plan)["volumes"]
     (mount,) = container(task(plan))["volumeMounts"]
     folder = volume["gcs"]["mountOptions"][0].removeprefix("only-dir=")
-    shipped = {each.inputs["name"] for each in plans.of_type(plan, ":BucketObject")}
+    shipped = {item.inputs["name"] for item in plans.of_type(plan, ":BucketObject")}
     workloads = ROOT / "workloads"
     files = [*workloads.glob("finetune/*.py"), *workloads.glob("ending/*.py")]
     files.append(workloads / "finetune" / "recipes" / "gemma-3-1b-emoji.yaml")
@@ -119,10 +124,10 @@ def test_the_job_finds_every_module_and_its_recipe_alone(plan: Plan) -> None:
 
 
 def test_the_service_serves_the_model_that_the_job_makes(plan: Plan) -> None:
-    made, serves = (container(template)["commands"] for template in (task(plan), revision(plan)))
+    trains, serves = (container(template)["commands"] for template in (task(plan), revision(plan)))
     (volume,) = revision(plan)["volumes"]
     (mount,) = container(revision(plan))["volumeMounts"]
-    run = made[made.index("--run") + 1]
+    run = trains[trains.index("--run") + 1]
     assert volume["gcs"]["mountOptions"][0] == f"only-dir={run}"
     assert serves[serves.index("vllm") :][:3] == ["vllm", "serve", f"{mount['mountPath']}/model"]
 
@@ -150,13 +155,13 @@ def test_the_service_does_not_start_with_a_run_that_is_not_good_unless_told_to(
     command = [word.replace(mount["mountPath"], str(tmp_path)) for word in container(template)["commands"]]
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     ran = subprocess.run(command, env=path, capture_output=True, text=True, check=False)
-    told = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
+    lines = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
     if starts:
-        assert told[0].startswith(f"started: serve {tmp_path}/model ")
+        assert lines[0].startswith(f"started: serve {tmp_path}/model ")
     else:
         why = 'the run is complete, and "not_good": "exact 0 is below 1"'
         remedy = "pulumi config set serveNotGood true, and pulumi up, serve it all the same"
-        assert told == [f"error: {why}: {remedy}"]
+        assert lines == [f"error: {why}: {remedy}"]
     assert ran.returncode == (not starts)
 
 

@@ -26,8 +26,8 @@ TRIED: Final = {
 
 
 def printed(file: Path) -> set[str]:
-    """Commands with options that a file tells of; its line breaks are blanks."""
-    # What looks and changes nothing is no cure.
+    """Commands with options in a file, also over the end of a line."""
+    # A command that changes nothing is no cure.
     options = r"(?: --(?!stack|help|diff|yes|preview-only|json)[a-z-]+)+"
     return {
         *re.findall(rf"pulumi (?:up|destroy|refresh|state \w+){options}", " ".join(file.read_text().split()))
@@ -73,12 +73,12 @@ def test_the_training_is_run_again(stack: str) -> None:
     ],
 )
 def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> None:
-    said: list[str] = []
-    with Rehearsal(stack, {"imageUri": plans.IMAGE}, progress=said.append) as rehearsal:
+    lines: list[str] = []
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}, progress=lines.append) as rehearsal:
         rehearsal.faults.add([name], f'{name} was created in the error state "ERROR"', kind="partial")
         with pytest.raises(RehearsalError, match="was created in the error state"):
             rehearsal.up()
-        (urn,) = {found[1] for line in said if (found := re.search("`pulumi up --replace '(.+?)'`", line))}
+        (urn,) = {match[1] for line in lines if (match := re.search("`pulumi up --replace '(.+?)'`", line))}
         rehearsal.up(replace=[urn])
         assert ("create-replacement", name) in rehearsal.last.steps
         assert len([item for item in rehearsal.cloud.items if item.name == name]) == 1
@@ -95,8 +95,9 @@ def test_a_bucket_that_is_protected(stack: str) -> None:
         with pytest.raises(RehearsalError, match="protect"):
             rehearsal.destroy()
         rehearsal.destroy(exclude_protected=True)
-        left = {each.type for each in rehearsal.cloud.items}
-        assert BUCKET in left and not {each for each in left if each.startswith("kubernetes:")}
+        left_types = {item.type for item in rehearsal.cloud.items}
+        assert BUCKET in left_types
+        assert not [type_ for type_ in left_types if type_.startswith("kubernetes:")]
         rehearsal.configure({**kept, "forceDestroy": "true"})
         rehearsal.up()
         rehearsal.destroy()

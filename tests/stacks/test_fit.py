@@ -17,7 +17,7 @@ RECIPE = "gemma-3-1b-emoji"
 
 @pytest.fixture
 def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Call it with the GB that the recipe of cloudrun-vllm is said to take, by how many processes."""
+    """Call it with the GB that the recipe of cloudrun-vllm is warnings to take, by how many processes."""
 
     def write(digest: str = load_recipe(RECIPE).memory_digest, **gb: float) -> None:
         points = [
@@ -31,7 +31,7 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the program warns of, in a preview and in preflight."""
     lines: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lines.append)
@@ -51,22 +51,22 @@ def test_the_figures_are_of_the_recipes_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, CLOUDRUN, L4_KUEUE], ids=["a4-ray", "cloudrun-vllm", "l4-kueue"])
-def test_a_recipe_fits_its_own_stack(changes: dict, said: list[str]) -> None:
+def test_a_recipe_fits_its_own_stack(changes: dict, warnings: list[str]) -> None:
     load(changes).warn_of_memory()
-    assert said == []
+    assert warnings == []
 
 
 def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned() -> None:
-    (found,) = problems({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
-    assert found.startswith("recipe: gemma-3-12b-text-to-sql takes ")
-    assert found.endswith(
+    (message,) = problems({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
+    assert message.startswith("recipe: gemma-3-12b-text-to-sql takes ")
+    assert message.endswith(
         "GB of the 24 GB of each nvidia-l4 (329%; computed, not measured); take another recipe, or lower "
         "batch_size or max_length in a copy of this one"
     )
 
 
 @pytest.mark.parametrize(
-    ("gb", "said_of_it"),
+    ("gb", "expected"),
     [
         (21.5, []),
         (
@@ -79,17 +79,17 @@ def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned() -> None
     ],
 )
 def test_a_recipe_that_leaves_little_is_warned_of(
-    computed: Any, said: list[str], gb: float, said_of_it: list[str]
+    computed: Any, warnings: list[str], gb: float, expected: list[str]
 ) -> None:
     computed(p1=gb)
     load(CLOUDRUN).warn_of_memory()
-    assert said == said_of_it
+    assert warnings == expected
 
 
 def test_what_takes_more_than_there_is_is_refused(computed: Any) -> None:
     computed(p1=24.1)
-    (found,) = problems(CLOUDRUN)
-    assert "24.1 GB of the 24 GB" in found
+    (message,) = problems(CLOUDRUN)
+    assert "24.1 GB of the 24 GB" in message
 
 
 def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> None:
@@ -101,10 +101,12 @@ def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> Non
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["of one's own", "changed since"])
-def test_a_recipe_without_figures_is_said_to_be_unknown(computed: Any, said: list[str], known: bool) -> None:
+def test_a_recipe_without_figures_is_said_to_be_unknown(
+    computed: Any, warnings: list[str], known: bool
+) -> None:
     computed(digest="another", p1=100) if known else computed(p2=100)
     load(CLOUDRUN).warn_of_memory()
-    assert said == [
+    assert warnings == [
         "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4: add the recipe to "
         "CASES in benchmarks/training/fit.py and run `make gpu-fit`"
     ]

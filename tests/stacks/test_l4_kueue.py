@@ -33,9 +33,14 @@ def fine_tune(plan: Plan) -> dict[str, Any]:
     return plans.only(plan, ":batch/v1:Job").inputs
 
 
+def priority_of(inputs: dict[str, Any]) -> str:
+    """The priority in Kueue's queue."""
+    return inputs["metadata"]["labels"][PRIORITY]
+
+
 def quotas(plan: Plan) -> dict[str, str]:
     (group,) = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"]
-    return {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]}
+    return {resource["name"]: resource["nominalQuota"] for resource in group["flavors"][0]["resources"]}
 
 
 def kueue_values(plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -135,11 +140,11 @@ def test_the_queue_gives_no_more_than_the_nodes_have(plan_with: Callable[..., Pl
 
 def test_serving_pre_empts_the_fine_tune_and_not_the_other_way_round(plan: Plan) -> None:
     values = {
-        each.inputs["metadata"]["name"]: each.inputs["value"]
-        for each in plans.of_type(plan, ":WorkloadPriorityClass")
+        priority.inputs["metadata"]["name"]: priority.inputs["value"]
+        for priority in plans.of_type(plan, ":WorkloadPriorityClass")
     }
     assert set(values) == set(get_args(Settings.model_fields["serving_priority"].annotation))
-    high, low = (each(plan)["metadata"]["labels"][PRIORITY] for each in (serving, fine_tune))
+    high, low = priority_of(serving(plan)), priority_of(fine_tune(plan))
     assert values[high] > values[low]
     preemption = plans.only(plan, ":ClusterQueue").inputs["spec"]["preemption"]
     assert preemption == {"withinClusterQueue": "LowerPriority"}
@@ -149,7 +154,7 @@ def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving(
     plan_with: Callable[..., Plan],
 ) -> None:
     plan = plan_with(trainingPriority="high")
-    assert {each(plan)["metadata"]["labels"][PRIORITY] for each in (serving, fine_tune)} == {"high"}
+    assert priority_of(serving(plan)) == priority_of(fine_tune(plan)) == "high"
 
 
 def test_the_webhook_listens_where_its_service_sends(plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""Whatever replaces a cluster or a bucket that the user has named, `up` gets to its end."""
+"""An `up` that replaces a cluster or a bucket with a name of the user's succeeds."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests import plans
 
 ON_GKE = plans.stacks_with("clusterName")
 NAMES = {"clusterName": "my-cluster", "bucketName": "bucket-of-a-test"}
-# What replaces the cluster; the zone is a TPU's.
+# What replaces the cluster. The zone is for TPUs.
 MOVES = {
     "tpu-maxtext": [
         {"zone": "us-east5-a"},
@@ -21,19 +21,19 @@ ANYWHERE = [{"gcp:region": "europe-west4"}]
 
 
 def started(rehearsal: Rehearsal, start: str) -> bool:
-    """Whether the one cluster that there is has a name that begins so."""
+    """Whether the only cluster has a name that begins so."""
     (cluster,) = rehearsal.cloud.of_type(CLUSTER)
     return cluster.id.rpartition("/")[2].startswith(start)
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["tpu-maxtext"]))
 def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
-    given = {"imageUri": plans.IMAGE, **NAMES}
+    settings = {"imageUri": plans.IMAGE, **NAMES}
     moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
-    with Rehearsal(stack, given) as rehearsal:
+    with Rehearsal(stack, settings) as rehearsal:
         rehearsal.up()
         for move in moves:
-            rehearsal.configure({**given, **move})
+            rehearsal.configure({**settings, **move})
             (before,) = rehearsal.cloud.of_type(CLUSTER)
             rehearsal.up()
             assert before not in rehearsal.cloud.of_type(CLUSTER)

@@ -137,7 +137,7 @@ def parameters() -> Iterator[Any]:
             yield pytest.param(stack, case, id=f"{stack}: {case.name}", marks=marks)
 
 
-@pytest.mark.parametrize(("stack", "case"), parameters())
+@pytest.mark.parametrize(("stack", "case"), [*parameters()])
 def test_up_waits_for_the_training_and_ends_as_it_does(stack: str, case: Case) -> None:
     with Rehearsal(stack) as rehearsal:
         for image, up in zip(IMAGES, case.ups, strict=False):

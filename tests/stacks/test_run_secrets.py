@@ -17,7 +17,7 @@ WITH_KEY = plans.stacks_with("wandbKey")
     "stack", plans.mostly_slow(["cloudrun-vllm", "a4-accelerate"], quick=["cloudrun-vllm"])
 )
 def test_a_new_token_replaces_the_old_one_every_time(stack: str) -> None:
-    """For a moment both versions exist. The one that goes is the old one."""
+    """For a moment both versions exist. Then the old one is deleted."""
     trainings: set[str] = set()
     # A Job on GKE names no version.
     names_version = stack == "cloudrun-vllm"

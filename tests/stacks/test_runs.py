@@ -86,7 +86,7 @@ def parameters() -> Iterator[Any]:
                 yield pytest.param(stack, case, id=f"{stack}: {case.name}")
 
 
-@pytest.mark.parametrize(("stack", "case"), parameters())
+@pytest.mark.parametrize(("stack", "case"), [*parameters()])
 def test_another_setting(stack: str, case: Case) -> None:
     before = plans.standing_plan(plans.standing(stack))
     after = plans.planned_next(stack, **case.settings)

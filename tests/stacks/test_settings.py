@@ -30,7 +30,7 @@ def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
         ({"gcp:region": "us-central1"}, "us-central1-b"),
         ({"llm-stacks:zone": "us-east5-a"}, "us-east5-a"),
         ({CAPACITY: "flexStart"}, "us-east5-a"),
-        # Who has a reservation knows where it is.
+        # The owner of a reservation knows its zone.
         (
             {
                 CAPACITY: "reservation",
@@ -106,22 +106,22 @@ def test_a_value_of_any_length_is_told_in_a_few_lines_and_soon() -> None:
     """To look for a word that is near would take the square of a million."""
     long = "x" * 1_000_000
     for key in ("gcp:region", CAPACITY, f"llm-stacks:{long}"):
-        assert len(said_of({key: long})) < 2500
-    assert said_of({"gcp:region": long}).endswith("is not a region such as us-central1 (not a zone)")
+        assert len(message_about({key: long})) < 2500
+    assert message_about({"gcp:region": long}).endswith("is not a region such as us-central1 (not a zone)")
 
 
 def test_a_value_that_is_nested_without_end_is_told() -> None:
     for deep in ("[" * 100_000, '{"a":' * 100_000):
-        (told,) = problems({**L4_KUEUE, "llm-stacks:zones": deep})
-        assert told.startswith("zones: ")
+        (message,) = problems({**L4_KUEUE, "llm-stacks:zones": deep})
+        assert message.startswith("zones: ")
 
 
 def test_a_key_cannot_write_to_the_terminal() -> None:
-    (_, line) = said_of({"llm-stacks:\x1b[2Jworkers": "2"}).splitlines()
+    (_, line) = message_about({"llm-stacks:\x1b[2Jworkers": "2"}).splitlines()
     assert line.isprintable() and line.startswith("  \\x1b[2Jworkers: unknown key")
 
 
-def said_of(changes: dict[str, str | None]) -> str:
+def message_about(changes: dict[str, str | None]) -> str:
     with pytest.raises(SettingsError) as error:
         load(changes)
     return str(error.value)

@@ -146,14 +146,14 @@ def test_the_driver_understands_what_it_is_asked(
 
 def test_the_job_runs_in_the_folder_of_its_code(plan: Plan) -> None:
     submitter = job(plan)["submitterPodTemplate"]["spec"]
-    (mount,) = (each for each in submitter["containers"][0]["volumeMounts"] if each["name"] == "code")
+    (mount,) = (mount for mount in submitter["containers"][0]["volumeMounts"] if mount["name"] == "code")
     assert yaml.safe_load(job(plan)["runtimeEnvYAML"]) == {"working_dir": mount["mountPath"]}
 
 
 def test_the_code_runs_as_it_is_laid_out(plan: Plan, tmp_path: Path) -> None:
     texts = plans.named(plan, "tpu-maxtext-code").inputs["data"]
     volumes = job(plan)["submitterPodTemplate"]["spec"]["volumes"]
-    (volume,) = (each for each in volumes if "configMap" in each)
+    (volume,) = (volume for volume in volumes if "configMap" in volume)
     for item in volume["configMap"]["items"]:
         path = tmp_path / item["path"]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,16 +208,16 @@ def job_of(rehearsal: Rehearsal) -> dict[str, Any]:
 
 
 def run_of(spec: dict[str, Any]) -> str:
-    found = re.search(r"--run (\S+)", spec["entrypoint"])
-    assert found
-    return found[1]
+    match = re.search(r"--run (\S+)", spec["entrypoint"])
+    assert match
+    return match[1]
 
 
 # The end of a job
 
 
 def test_the_outputs_are_commands_for_this_run(standing: Rehearsal) -> None:
-    run, said = run_of(job_of(standing)), plans.outputs(standing)
-    assert "--location us-east5-b" in said["connect"]
-    assert said["copyCheckpoints"].endswith(f"/{run}/checkpoints .")
-    assert f"/{run}/metrics.jsonl" in said["readMetrics"]
+    run, outputs = run_of(job_of(standing)), plans.outputs(standing)
+    assert "--location us-east5-b" in outputs["connect"]
+    assert outputs["copyCheckpoints"].endswith(f"/{run}/checkpoints .")
+    assert f"/{run}/metrics.jsonl" in outputs["readMetrics"]

@@ -1,4 +1,4 @@
-"""An `up` without credentials for Google ends before it makes anything; a preview needs none."""
+"""An `up` without credentials for Google creates nothing. A preview needs none."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def test_an_up_without_credentials_makes_nothing_and_says_how_to_get_some_and_a_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "nobody.json"))
-    # The rehearsal's own token is not looked at.
+    # The program does not find the rehearsal's own token.
     monkeypatch.setattr("rehearsal.session.TOKEN_VARIABLE", "NOT_LOOKED_AT")
     with Rehearsal("dev", plans.known_settings("dev")) as rehearsal:
         rehearsal.preview()
