@@ -18,14 +18,6 @@ from tests.docs.prose import (
     semicolon_faults,
 )
 
-# What is still to be rewritten. A place leaves the list for good when it is.
-PENDING: Final = frozenset(
-    {
-        "tests/engine",
-        "tests/rehearsal",
-    }
-)
-
 
 def files_by_place() -> dict[str, list[Path]]:
     """The Python files of every room. In `tests` every folder is a place of its own."""
@@ -44,26 +36,16 @@ FILES: Final = files_by_place()
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_document_is_plain_english(document: Path) -> None:
     paragraphs = list(document_paragraphs(document))
-    judge(str(document.relative_to(ROOT)), faults(paragraphs) + semicolon_faults(paragraphs))
+    lines = faults(paragraphs) + semicolon_faults(paragraphs)
+    assert not lines, "\n".join(lines)
 
 
 @pytest.mark.parametrize("place", FILES)
 def test_docstrings_and_comments_are_plain_english_and_names_are_nouns(place: str) -> None:
     paragraphs = [paragraph for file in FILES[place] for paragraph in code_paragraphs(file)]
     names = [fault for file in FILES[place] for fault in name_faults(file)]
-    judge(place, faults(paragraphs) + semicolon_faults(paragraphs) + names)
-
-
-def test_the_list_of_what_is_pending_names_places_that_exist() -> None:
-    documents = {str(document.relative_to(ROOT)) for document in DOCUMENTS}
-    assert not PENDING - FILES.keys() - documents
-
-
-def judge(place: str, lines: list[str]) -> None:
-    if place in PENDING:
-        assert lines, f"{place} is plain now: take it off the list"
-    else:
-        assert not lines, "\n".join(lines)
+    lines = faults(paragraphs) + semicolon_faults(paragraphs) + names
+    assert not lines, "\n".join(lines)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

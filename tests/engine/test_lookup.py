@@ -14,7 +14,7 @@ from tests.operations.fake_pulumi import FakePulumi
 
 
 class Command:
-    """The SDK's command as far as it is asked; it remembers where it was looked for."""
+    """A stub of the SDK's command. It remembers the folder in which it was looked for."""
 
     def __init__(self, root: str | None = None, skip_version_check: bool = False) -> None:
         self.command = f"{root or 'PATH'}/bin/pulumi"
@@ -27,7 +27,7 @@ class Command:
 
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on PATH and no engine yet; returns where one would be put."""
+    """A machine with nothing on PATH and without an engine. Returns the folder for a new one."""
     monkeypatch.setattr(automation, "PulumiCommand", Command)
     monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
     monkeypatch.setattr(shutil, "which", lambda name: None)
@@ -70,10 +70,10 @@ def test_an_engine_got_earlier_is_used_again(bare_machine: Path) -> None:
 
 
 def test_without_download_and_without_go_the_message_says_what_to_install(bare_machine: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(EngineError, match="no go on PATH to build it with; install Go"):
-        lookup.find(said.append)
-    assert any("no route to get.pulumi.com" in line for line in said)
+        lookup.find(lines.append)
+    assert any("no route to get.pulumi.com" in line for line in lines)
 
 
 def test_a_failed_build_shows_why_and_leaves_no_engine(

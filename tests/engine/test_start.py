@@ -1,4 +1,4 @@
-"""A command starts whatever it is started in, or says in one line what is missing."""
+"""A command starts in any surroundings, or says in one line what is missing."""
 
 import os
 import subprocess

@@ -18,7 +18,11 @@ RUNNING = ("PENDING", "QUEUED", "WORKING")
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal(Failure):
-    """An answer that is an error; with `after` the request has its effect, and only the answer is lost."""
+    """An answer that is an error.
+
+    Args:
+        after: Whether the request has its effect, so that only the answer is lost.
+    """
 
     after: bool = False
 
@@ -54,12 +58,12 @@ class Failing(GoogleApiServer):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildLifecycle:
-    """What becomes of a build.
+    """The lifecycle of a build.
 
     Args:
-        states: Its status at each look, the first as the creation is answered; the last one stays.
-        exit_code: Of its first step, where that fails.
-        detail: What the status is explained with.
+        states: Its status in every answer, beginning with the answer to the creation. The last one stays.
+        exit_code: Exit code of its first step, if the step fails.
+        detail: Explanation of the status.
         failure: Type of the failure, as `FailureInfo` names it.
         log: Lines of its log.
         digests: Whether the images are named in the results.
@@ -151,7 +155,7 @@ class SlowCloudRun(Failing, CloudRunServer):
 def ending(build: dict[str, Any], lifecycle: BuildLifecycle) -> dict[str, Any]:
     first, *others = build["steps"]
     failed = {**first, "status": build["status"], "exitCode": lifecycle.exit_code}
-    found: dict[str, Any] = {"steps": [failed, *others], "statusDetail": lifecycle.detail}
+    result: dict[str, Any] = {"steps": [failed, *others], "statusDetail": lifecycle.detail}
     if lifecycle.failure:
-        found["failureInfo"] = {"type": lifecycle.failure, "detail": lifecycle.detail}
-    return found
+        result["failureInfo"] = {"type": lifecycle.failure, "detail": lifecycle.detail}
+    return result

@@ -66,13 +66,13 @@ COUNT = 10
 
 class _EchoProvider(dynamic.ResourceProvider):
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
-        return dynamic.CreateResult(id_="echo", outs={"said": props["say"]})
+        return dynamic.CreateResult(id_="echo", outs={"echoed": props["say"]})
 
 
 class Echo(dynamic.Resource):
     """A resource that a provider in Python makes."""
 
-    said: pulumi.Output[str]
+    echoed: pulumi.Output[str]
 
     def __init__(self, name: str, log: str) -> None:
-        super().__init__(_EchoProvider(), name, {"say": log, "said": None})
+        super().__init__(_EchoProvider(), name, {"say": log, "echoed": None})

@@ -1,4 +1,4 @@
-"""Whatever value stands where in the inputs of a stack's plan, the checks answer and do not raise."""
+"""The checks answer and do not raise, for any value at any place in the inputs of a stack's plan."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ def put(node: Any, place: tuple[str | int, ...], value: Any) -> Any:
 
 
 def variants(type_token: str) -> Iterator[dict[str, Any]]:
-    """The inputs of all resources of a type, with one value changed; the like of a place counts once."""
+    """The inputs of all resources of a type, with one value changed. Similar places count once."""
     planned = [inputs for row_type, inputs in right.rows() if row_type == type_token]
     more = {**planned[-1], **MORE.get(type_token, {})}
     seen = set()
@@ -55,12 +55,12 @@ def variants(type_token: str) -> Iterator[dict[str, Any]]:
 def test_google_s_provider_accepts_or_rejects_any_value_anywhere(type_token: str) -> None:
     platform, cls = Platform(), args_class(type_token)
     assert cls
-    given = right.RIGHT[type_token]
+    inputs_of_type = right.RIGHT[type_token]
     for inputs in variants(type_token):
         platform.check(type_token, "x", inputs)
     for name in _declared(cls):
         for value in VALUES:
-            platform.check(type_token, "x", {**given, name: value})
+            platform.check(type_token, "x", {**inputs_of_type, name: value})
 
 
 @pytest.mark.parametrize("type_token", right.types("kubernetes"))

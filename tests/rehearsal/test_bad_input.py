@@ -55,7 +55,7 @@ Typed = Callable[..., tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def checkout() -> Iterator[Path]:
-    """A copy of the project that a test may spoil."""
+    """A copy of the project that a test may break."""
     with copied(ROOT) as copy:
         (copy / ".tools").symlink_to(ROOT / ".tools")
         yield copy
@@ -106,7 +106,7 @@ def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environme
 
 
 @pytest.mark.parametrize(
-    ("content", "trouble"),
+    ("content", "problem"),
     [
         (b"- a list\n", "`config:` with keys and values below it is expected"),
         (b"config: text\n", "`config:` with keys and values below it is expected"),
@@ -122,14 +122,14 @@ def typed(checkout: Path, *words: str, before: tuple[str, ...] = (), **environme
     ],
 )
 def test_a_stack_file_that_is_none(
-    checkout: Path, prompt: Typed, content: bytes | None, trouble: str
+    checkout: Path, prompt: Typed, content: bytes | None, problem: str
 ) -> None:
     (checkout / FILE).mkdir() if content is None else (checkout / FILE).write_bytes(content)
-    remedy = rf"{FILE} cannot be read \(.*{trouble}.*\); `git diff {FILE}` says what was changed"
+    remedy = rf"{FILE} cannot be read \(.*{problem}.*\); `git diff {FILE}` says what was changed"
     try:
         for words, status in ((("rehearsal", "mine"), 1), (("operations", "preflight", "--stack=mine"), 2)):
-            found, line = prompt(*words)
-            assert (found, bool(re.search(remedy, line))) == (status, True), line
+            code, line = prompt(*words)
+            assert (code, bool(re.search(remedy, line))) == (status, True), line
     finally:
         (checkout / FILE).rmdir() if content is None else (checkout / FILE).unlink()
 
@@ -164,15 +164,15 @@ def test_a_stack_name_that_is_none(prompt: Typed, name: str) -> None:
         (("rehearsal", name, "--preview"), 1),
         (("operations", "cost", f"--stack={name}"), 2),
     ):
-        found, line = prompt(*words)
-        assert (found, bool(re.search(r"there is no stack .*; known: a4-accelerate, ", line))) == (
+        code, line = prompt(*words)
+        assert (code, bool(re.search(r"there is no stack .*; known: a4-accelerate, ", line))) == (
             status,
             True,
         ), line
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "message"),
     [
         ("#!/bin/sh\nexit 3\n", r"/pulumi does not run \(.* exit status 3.*\); https://"),
         ("no program\0", r"/pulumi does not run \(.*Exec format error.*\); https://"),
@@ -183,11 +183,11 @@ def test_a_stack_name_that_is_none(prompt: Typed, name: str) -> None:
         ),
     ],
 )
-def test_a_pulumi_on_the_path_that_is_broken_or_too_old(program: str, said: str, tmp_path: Path) -> None:
+def test_a_pulumi_on_the_path_that_is_broken_or_too_old(program: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "pulumi").write_text(program)
     (tmp_path / "pulumi").chmod(0o755)
-    found, line = typed(ROOT, "engine", PATH=f"{tmp_path}:{HERE['PATH']}")
-    assert (found, bool(re.search(said, line))) == (1, True), line
+    code, line = typed(ROOT, "engine", PATH=f"{tmp_path}:{HERE['PATH']}")
+    assert (code, bool(re.search(message, line))) == (1, True), line
 
 
 def test_an_engine_of_an_earlier_run_that_is_broken(checkout: Path) -> None:
@@ -215,7 +215,7 @@ def mounts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             ("--preview",),
@@ -227,10 +227,10 @@ def mounts() -> None:
         ),
     ],
 )
-def test_a_read_only_checkout(checkout: Path, mounts: None, options: tuple[str, ...], said: str) -> None:
+def test_a_read_only_checkout(checkout: Path, mounts: None, options: tuple[str, ...], message: str) -> None:
     read_only = 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$0" "$@"'
     status, line = typed(checkout, "rehearsal", "l4-kueue", *options, before=(*ALONE, read_only))
-    assert (status, bool(re.search(said, line))) == (1, True), line
+    assert (status, bool(re.search(message, line))) == (1, True), line
 
 
 def test_a_full_disk(checkout: Path, mounts: None) -> None:
@@ -255,8 +255,8 @@ def test_credentials_in_a_file_that_is_broken(
     if content is not None:
         (tmp_path / "mine.json").write_bytes(content)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "mine.json"))
-    told = r"^the file of the Application Default Credentials cannot be used \(.*\): run `gcloud[^\n]*$"
-    with pytest.raises(OperationError, match=told):
+    message = r"^the file of the Application Default Credentials cannot be used \(.*\): run `gcloud[^\n]*$"
+    with pytest.raises(OperationError, match=message):
         Clients("my-project")
 
 

@@ -35,7 +35,7 @@ ELSEWHERE = (
 
 @pytest.fixture(autouse=True)
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the results go; the command's signal handlers do not outlive the test."""
+    """The folder of the results. The command's signal handlers do not outlive the test."""
     monkeypatch.setattr(lifecycle, "RESULTS", tmp_path / "results")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield tmp_path / "results" / STACK

@@ -24,10 +24,10 @@ def operations() -> dict[str, list[str]]:
 
 
 def test_a_resource_that_is_made_has_one_line(operations: dict[str, list[str]]) -> None:
-    made = [line.split() for line in operations["up"] if line.startswith(" + ")]
-    names = [name for _, name, _ in made]
+    created = [line.split() for line in operations["up"] if line.startswith(" + ")]
+    names = [name for _, name, _ in created]
     assert len(names) == len(set(names)) > 35
-    assert ["+", "a4-ray-bucket", "gcp:storage:Bucket"] in made
+    assert ["+", "a4-ray-bucket", "gcp:storage:Bucket"] in created
     assert "a4-ray" not in names and "default" not in " ".join(names)
 
 

@@ -21,8 +21,8 @@ def engine(port: int = 0) -> tuple[grpc.Server, int]:
 
 
 def answer(port: int) -> grpc.StatusCode:
-    """What a program is answered that connects to the engine at a port."""
-    # Settings are of the context that makes them; this one ends with the question.
+    """The status that a program gets from the engine at a port."""
+    # The SDK keeps settings in the context. This context ends with the call.
     stub: Any = copy_context().run(
         lambda: Settings(project="p", stack="s", engine=f"127.0.0.1:{port}").engine
     )

@@ -210,6 +210,6 @@ def test_a_plan_passes_where(resources: tuple[Planned, ...]) -> None:
 def test_what_would_not_work_or_only_by_luck_is_found(
     resources: tuple[Planned, ...], messages: list[str]
 ) -> None:
-    found = problems(Plan(resources=resources, changes={}))
-    assert len(found) == len(messages)
-    assert all(message in line for message, line in zip(messages, found, strict=True))
+    lines = problems(Plan(resources=resources, changes={}))
+    assert len(lines) == len(messages)
+    assert all(message in line for message, line in zip(messages, lines, strict=True))

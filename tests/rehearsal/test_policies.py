@@ -1,4 +1,4 @@
-"""Which connections network policies allow, as rules of nftables; no kernel is asked."""
+"""The rules of nftables that network policies become. No kernel loads them."""
 
 import json
 import re

@@ -108,8 +108,8 @@ def test_what_is_made_and_failed_stays_and_the_next_up_goes_on_with_it(empty: Re
 def in_state(rehearsal: Rehearsal, name: str) -> dict[str, Any]:
     """A resource of the state by its logical name."""
     resources = rehearsal.state()["deployment"]["resources"]
-    (one,) = (each for each in resources if each["urn"].endswith(f"::{name}"))
-    return one
+    (resource,) = (entry for entry in resources if entry["urn"].endswith(f"::{name}"))
+    return resource
 
 
 def test_changed_data_replaces_the_config_map_alone(running: Rehearsal, small: Small) -> None:
@@ -166,7 +166,7 @@ def test_a_preview_tells_what_the_platform_would_reject(wrong: dict[str, Any], m
 
 def test_a_dynamic_resource_runs_in_the_provider_that_the_rehearsal_brings() -> None:
     def program() -> None:
-        pulumi.export("said", Echo("echo", "hello").said)
+        pulumi.export("said", Echo("echo", "hello").echoed)
 
     with Rehearsal("small", SETTINGS, program) as rehearsal:
         rehearsal.up()

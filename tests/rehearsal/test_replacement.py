@@ -104,9 +104,9 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
 def test_a_change_updates_or_replaces(
     type_token: str, olds: dict[str, Any], news: dict[str, Any], updates: list[str], replaces: list[str]
 ) -> None:
-    found = Platform().diff(type_token, "x", olds, news)
-    assert {path.split(".")[0] for path in found.replaces} == {*replaces}
-    assert {path.split(".")[0] for path in (*found.updates, *found.replaces)} == {*updates, *replaces}
+    diff = Platform().diff(type_token, "x", olds, news)
+    assert {path.split(".")[0] for path in diff.replaces} == {*replaces}
+    assert {path.split(".")[0] for path in (*diff.updates, *diff.replaces)} == {*updates, *replaces}
 
 
 def container(**resources: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def upgrades(**settings: Any) -> dict[str, Any]:
     return {"upgradeSettings": {"maxSurge": 1, **settings}}
 
 
-# type, what the program stated, what it states now; the real provider finds no difference.
+# The type, the old inputs and the new ones. The real provider sees no difference.
 SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # Optional and computed in the provider's schema.
     (SUBNETWORK, {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/14"}]}, {}),
@@ -160,7 +160,7 @@ def test_what_the_provider_keeps_has_by_default_or_reads_as_a_set_is_no_change(
 @pytest.mark.parametrize(
     ("type_token", "olds", "news"),
     [
-        # Another default; no default; a value that was there and now is another one.
+        # Another default, no default, or another value than before.
         (NETWORK, {"autoCreateSubnetworks": False}, {}),
         (RUN_SERVICE, container(cpuIdle=True), container()),
         (
@@ -182,9 +182,9 @@ def test_a_real_change_beside_these_is_one(
 
 def test_another_namespace_is_another_object() -> None:
     olds = kube("ConfigMap")
-    found = Platform().diff(CONFIG_MAP, "x", olds, {**olds, "metadata": {"name": "a", "namespace": "m"}})
-    assert found.replaces == ["metadata.namespace"]
-    assert not found.delete_before_replace
+    diff = Platform().diff(CONFIG_MAP, "x", olds, {**olds, "metadata": {"name": "a", "namespace": "m"}})
+    assert diff.replaces == ["metadata.namespace"]
+    assert not diff.delete_before_replace
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_another_namespace_is_another_object() -> None:
 def test_a_fixed_name_must_be_free_first_and_an_automatic_one_need_not(
     type_token: str, named: dict[str, Any], old: dict[str, Any], new: dict[str, Any], first: bool
 ) -> None:
-    found = Platform().diff(type_token, "x", {**named, **old}, {**named, **new})
-    assert found.replaces and found.delete_before_replace is first
+    diff = Platform().diff(type_token, "x", {**named, **old}, {**named, **new})
+    assert diff.replaces and diff.delete_before_replace is first
 
 
 # `DeleteBeforeReplace: true` in pulumi-gcp's provider/resources.go and provider/secret_manager.go.
@@ -229,9 +229,9 @@ def test_what_takes_a_stated_name_goes_first_and_what_has_an_automatic_one_does_
     change = next(path for path in paths if "." not in path and path not in automatic)
 
     def first(**stated: Any) -> bool:
-        found = Platform().diff(record.type, "x", {**stated, change: "old"}, {**stated, change: "new"})
-        assert found.replaces
-        return found.delete_before_replace
+        diff = Platform().diff(record.type, "x", {**stated, change: "old"}, {**stated, change: "new"})
+        assert diff.replaces
+        return diff.delete_before_replace
 
     for key in automatic:
         assert first(**{key: "mine"})

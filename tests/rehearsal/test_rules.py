@@ -254,8 +254,8 @@ def test_values_that_are_not_known_yet_are_not_rejected(type_token: str) -> None
     structure = ("apiVersion", "kind")
     for key in right.RIGHT[type_token]:
         if key not in structure:
-            found = reasons(type_token, {**right.RIGHT[type_token], key: UNKNOWN})
-            assert f"{key}:" not in found, found
+            reason = reasons(type_token, {**right.RIGHT[type_token], key: UNKNOWN})
+            assert f"{key}:" not in reason, reason
 
 
 def test_every_member_form_of_the_documentation_passes() -> None:
@@ -297,7 +297,7 @@ def test_quantities_of_ray_are_written_as_its_operator_writes_them_back(memory: 
         "metadata": {"name": "job"},
         "spec": {"rayClusterSpec": {"workerGroupSpecs": [group]}},
     }
-    told = [reason for where, reason in ray.problems(job) if where.endswith("limits.memory")]
-    assert told == (
+    messages = [reason for where, reason in ray.problems(job) if where.endswith("limits.memory")]
+    assert messages == (
         [f"the operator writes {memory} back as {spelling}, a change in every refresh"] if spelling else []
     )

@@ -12,16 +12,16 @@ RESERVATION = "llm-stacks:capacity.reservation"
 
 
 def test_fake_values_fill_exactly_what_the_stack_file_leaves_out() -> None:
-    found = configuration(STACK, {})
-    assert found.fake == ["gcp:project", "llm-stacks:hfToken", RESERVATION]
-    assert found.plain["gcp:region"] == "us-central1"
+    complete = configuration(STACK, {})
+    assert complete.fake == ["gcp:project", "llm-stacks:hfToken", RESERVATION]
+    assert complete.plain["gcp:region"] == "us-central1"
 
 
 def test_the_token_is_a_secret_and_never_plain() -> None:
     for overrides in ({}, {"hfToken": "hf_mine"}):
-        found = configuration(STACK, overrides)
-        assert list(found.secret) == ["llm-stacks:hfToken"]
-        assert "llm-stacks:hfToken" not in found.plain
+        complete = configuration(STACK, overrides)
+        assert list(complete.secret) == ["llm-stacks:hfToken"]
+        assert "llm-stacks:hfToken" not in complete.plain
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_the_token_is_a_secret_and_never_plain() -> None:
 def test_no_fake_value_is_given_where_none_is_needed(
     stack: str, overrides: dict[str, str], fake: set[str]
 ) -> None:
-    found = configuration(stack, overrides)
-    assert set(found.fake) == fake
-    assert set(overrides.values()) <= set(found.plain.values())
+    complete = configuration(stack, overrides)
+    assert set(complete.fake) == fake
+    assert set(overrides.values()) <= set(complete.plain.values())
 
 
 def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_read(tmp_path: Path) -> None:
@@ -47,11 +47,11 @@ def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_r
         "  llm-stacks:hfToken:\n    secure: v1:abc\n  llm-stacks:wandbKey:\n    secure: v1:ghi\n"
         "encryptionsalt: v1:def\n"
     )
-    found = configuration("mine", {}, tmp_path)
-    assert "llm-stacks:hfToken" in found.fake
+    complete = configuration("mine", {}, tmp_path)
+    assert "llm-stacks:hfToken" in complete.fake
     # A secret that the program can do without has no fake value, and is left out.
-    assert "llm-stacks:wandbKey" not in found.plain | found.secret
-    assert found.plain["gcp:project"] == "p"
+    assert "llm-stacks:wandbKey" not in complete.plain | complete.secret
+    assert complete.plain["gcp:project"] == "p"
 
 
 def test_a_secret_that_is_committed_in_plain_text_stays_that_for_the_program_to_see(
@@ -60,7 +60,7 @@ def test_a_secret_that_is_committed_in_plain_text_stays_that_for_the_program_to_
     settings = "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
     plain = "  llm-stacks:hfToken: hf_of_a_test\n  gcp:accessToken: ya29.of-a-test\n"
     (tmp_path / "Pulumi.mine.yaml").write_text(settings + plain)
-    # The base of a preview is brought up with what it has: its merge request may be the one that mends it.
+    # In another checkout a plain secret is allowed, because the merge request may remove it.
     assert set(configuration("mine", {}, tmp_path).secret.values()) == {"hf_of_a_test", "ya29.of-a-test"}
     monkeypatch.setattr("engine.configuration.ROOT", tmp_path)
     assert configuration("mine", {}, tmp_path).secret == {}

@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def starts(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """When a container has been started; its process ends at once with 1, and is probed for nothing."""
+    """The times of a container's starts. Its process ends at once with 1, and has no probes."""
     starts: list[float] = []
 
     def start(_sandbox: object) -> SimpleNamespace:

@@ -27,7 +27,7 @@ def buckets(tmp_path: Path) -> Iterator[Buckets]:
 
 
 def ask(buckets: Buckets, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any, Any]:
-    """Status, headers and content; the content of JSON is parsed."""
+    """Status, headers and content. JSON is parsed."""
     connection = HTTPConnection(buckets.address.removeprefix("http://"))
     connection.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
     response = connection.getresponse()
@@ -70,12 +70,12 @@ def test_a_list_has_pages_and_folders(buckets: Buckets) -> None:
         ask(buckets, "POST", MEDIA + name)
     pages, token = [], ""
     while token is not None:
-        _, _, found = ask(buckets, "GET", f"{OBJECTS}?delimiter=/&pageToken={token}")
-        pages.append((found["prefixes"], [item["name"] for item in found["items"]]))
-        token = found.get("nextPageToken")
+        _, _, listed = ask(buckets, "GET", f"{OBJECTS}?delimiter=/&pageToken={token}")
+        pages.append((listed["prefixes"], [item["name"] for item in listed["items"]]))
+        token = listed.get("nextPageToken")
     assert pages == [(["a/"], ["b"]), (["c/", "d/"], [])]
-    _, _, found = ask(buckets, "GET", f"{OBJECTS}?prefix=d")
-    assert [item["name"] for item in found["items"]] == ["d/"]
+    _, _, listed = ask(buckets, "GET", f"{OBJECTS}?prefix=d")
+    assert [item["name"] for item in listed["items"]] == ["d/"]
 
 
 def test_of_a_deleted_object_no_folder_stays_but_a_marked_one(buckets: Buckets) -> None:

@@ -31,17 +31,17 @@ class StageStub:
 def lines(*moments: Any) -> list[str]:
     """The lines of a training, and after how many seconds each came."""
     stage: Any = StageStub(*moments)
-    pauses, said = [], list[str]()
+    pauses, logged = [], list[str]()
 
     def is_over(seconds: float) -> bool:
         pauses.append(seconds)
         return stage.is_over
 
-    training = TrainingLog(stage, said.append, is_over)
+    training = TrainingLog(stage, logged.append, is_over)
     with training:
         training._thread.join()
     assert set(pauses) == {10.0}
-    return [re.sub(r"^ *\d+ s: ", "", line) for line in said]
+    return [re.sub(r"^ *\d+ s: ", "", line) for line in logged]
 
 
 def test_every_ten_seconds_there_is_a_line_with_step_and_loss_or_what_the_pods_do() -> None:
@@ -58,8 +58,8 @@ def test_an_api_server_that_is_gone_for_a_while_ends_nothing() -> None:
 
 
 def test_the_lines_end_with_the_training() -> None:
-    said: list[str] = []
+    logged: list[str] = []
     silent: Any = SimpleNamespace(losses=dict, pods=list)
-    with TrainingLog(silent, said.append) as training:
+    with TrainingLog(silent, logged.append) as training:
         pass
-    assert not training._thread.is_alive() and said == []
+    assert not training._thread.is_alive() and logged == []
