@@ -33,7 +33,9 @@ class Settings(GkeSettings, BucketSettings, RunSettings):
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
     site = Site(settings)
-    platform = gke_platform(site, settings, namespace="batch", account="batch", images=[settings.image])
+    # With the stack's name in the account's name, no pod of another stack reaches this stack's bucket.
+    account = f"batch-{site.stack}"
+    platform = gke_platform(site, settings, namespace="batch", account=account, images=[settings.image])
     bucket = site.bucket({"batch": platform.account}, settings=settings, hierarchical=True)
     # The same image is the same run: its folder in the bucket.
     run = settings.image.fingerprint
