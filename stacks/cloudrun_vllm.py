@@ -275,8 +275,11 @@ def _example_messages(data: Data) -> list[dict[str, str]]:
 def _first_question(data: Data) -> str:
     """The user's first message in the rows on this disk."""
     file = Path(data.files[0]) if data.files else None
-    if file and file.suffix == ".jsonl" and file.is_file():
+    if not file or file.suffix != ".jsonl" or not file.is_file():
+        return _EXAMPLE
+    try:
         with file.open(encoding="utf-8") as rows:
             conversation = json.loads(rows.readline())[data.messages]
-        return next(turn["content"] for turn in conversation if turn["role"] == "user")
-    return _EXAMPLE
+        return next((turn["content"] for turn in conversation if turn["role"] == "user"), _EXAMPLE)
+    except (ValueError, LookupError, TypeError):
+        return _EXAMPLE  # the training says what is wrong with the row

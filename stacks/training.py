@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -149,7 +150,8 @@ class GemmaSettings(TrainingSettings):
             raise ValueError("is shorter than 40 characters, or has characters that no key has")
         return key
 
-    @property
+    # Read several times, and a file of rows may be large.
+    @cached_property
     def data_files(self) -> dict[str, Path]:
         """Files with rows on this disk, by their names in the stack's bucket."""
         paths = map(Path, _on_disk(self.trained_recipe))

@@ -19,6 +19,7 @@ from engine.project import ROOT
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
 from rehearsal.session import Rehearsal
+from stacks import cloudrun_vllm
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, load, problems
 
@@ -291,6 +292,18 @@ def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
         "model": "my-rows",
         "messages": [{"role": "user", "content": "A lamp for reading"}],
     }
+
+
+@pytest.mark.parametrize(
+    "row", ["", "no JSON", "[1]", '{"text": "a"}', '{"messages": [{"role": "assistant"}]}', '{"messages": 1}']
+)
+def test_a_row_that_is_no_conversation_is_left_for_the_training_to_report(row: str, tmp_path: Path) -> None:
+    recipe = (ROOT / "examples" / "own-data" / "my-rows.yaml").read_text()
+    (tmp_path / "my-rows.yaml").write_text(recipe)
+    (tmp_path / "my-rows.jsonl").write_text(f"{row}\n")
+    settings = load({**CLOUDRUN, "llm-stacks:recipe": str(tmp_path / "my-rows.yaml")})
+    (message,) = cloudrun_vllm._example_messages(settings.trained_recipe.data)
+    assert message == {"role": "user", "content": "I ate a banana for breakfast"}
 
 
 def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
