@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -262,18 +263,25 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_continued(run: RunFolder
         run.claim(recipe, 16)
 
 
-def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
+def claim_again(
+    run: RunFolder, change: Callable[[dict[str, str]], object], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Claims a run whose record has other versions by now."""
     recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
     run.claim(recipe, 16)
     path = Path(run.folder.uri, "run.json")
     recorded = json.loads(path.read_text())
-    recorded["versions"]["finetune/training.py"] = "another"
-    recorded["versions"]["torch"] = "2.0.0"
-    path.write_text(json.dumps(recorded))
+    path.write_text(json.dumps({**recorded, "versions": change(recorded["versions"])}))
     capsys.readouterr()
     assert run.claim(recipe, 16) is False
+
+
+def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim_again(
+        run, lambda versions: {**versions, "finetune/training.py": "another", "torch": "2.0.0"}, capsys
+    )
     line = capsys.readouterr().out
     assert re.fullmatch(
         r"run mine in \S+ goes on with another finetune/training\.py, torch \(2\.0\.0, now \S+\) than it "
@@ -285,14 +293,7 @@ def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
 def test_a_run_whose_record_has_no_versions_goes_on_without_a_word(
     run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
-    run.claim(recipe, 16)
-    path = Path(run.folder.uri, "run.json")
-    recorded = json.loads(path.read_text())
-    del recorded["versions"]
-    path.write_text(json.dumps(recorded))
-    capsys.readouterr()
-    assert run.claim(recipe, 16) is False
+    claim_again(run, lambda _: None, capsys)
     assert not capsys.readouterr().out
 
 
