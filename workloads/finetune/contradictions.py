@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ending.recipe_file import did_you_mean
+from finetune.layers import adapter_problems
 
 if TYPE_CHECKING:
     from finetune.recipe import Data, Recipe
@@ -31,6 +32,7 @@ def placeholder_problems(data: "Data") -> list[str]:
 def contradictions(recipe: "Recipe") -> Iterable[str]:
     """Settings that contradict each other."""
     yield from _of_sources(recipe)
+    yield from adapter_problems(recipe)
     yield from _of_pictures_and_packs(recipe)
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)

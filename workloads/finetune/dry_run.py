@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
 from finetune.data import check_data, load_conversations
-from finetune.model import MODEL_FILES, check_model, fetch_model, load_processor, lora_config
+from finetune.model import MODEL_FILES, check_model, empty_model, fetch_model, load_processor, lora_config
 from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
@@ -65,6 +65,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     from trl import pack_dataset
 
     check_model(recipe.model)
+    trainable, parameters = _parameters(recipe)
     check_data(recipe.data)
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
@@ -80,7 +81,6 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
             prefix, behind, _ = split_off_prefix(sequences, test_tokens)
             sequences = pack_dataset(behind, cast(int, training.max_length) - len(prefix))
     batches = ceil(len(sequences) / (training.batch_size * processes))
-    trainable, parameters = _parameters(recipe, str(files))
     return Plan(
         rows=len(labels),
         test_rows=len(test_rows or ()),
@@ -103,12 +103,9 @@ def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]
         yield collate([row])["labels"][0].tolist()
 
 
-def _parameters(recipe: Recipe, files: str) -> tuple[int, int]:
+def _parameters(recipe: Recipe) -> tuple[int, int]:
     """The number of trainable parameters and of all parameters, of the model with its adapter."""
-    import torch
     from peft import get_peft_model
-    from transformers import AutoConfig, AutoModelForCausalLM
 
-    with torch.device("meta"):
-        base = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(files, local_files_only=True))
-        return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()
+    base = empty_model(recipe.model)
+    return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ending.errors import InputError
+from ending.errors import InputError, one_line
 from finetune.recipe import Lora, Model
 
 if TYPE_CHECKING:
@@ -46,6 +46,30 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
             ),
         )
     )
+
+
+def empty_model(model: Model) -> Any:
+    """The base model with shapes and no weights, by its configuration in the cache or in its directory.
+
+    Raises InputError when transformers has no class for it, or has one only with the repository's own code.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        config = AutoConfig.from_pretrained(model.name, revision=model.revision, local_files_only=True)
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(config)
+    except ValueError as error:
+        raise InputError(
+            f"model {model.name} cannot be loaded as a language model: {one_line(error)}"
+        ) from error
+
+
+def check_layers(model: Model, lora: Lora) -> None:
+    """Raises InputError when no layer of the base model gets an adapter, before weights are downloaded."""
+    check_model(model)
+    _check_target_modules(lora, empty_model(model))
 
 
 def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
@@ -99,11 +123,7 @@ def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConf
 
     from finetune.adapter import use_fused_layers
 
-    names = [name for name, _ in base.named_modules()]
-    if not any(re.fullmatch(lora.target_modules, name) for name in names):
-        raise InputError(
-            f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
-        )
+    _check_target_modules(lora, base)
     return use_fused_layers(
         LoraConfig(
             r=lora.rank,
@@ -114,6 +134,14 @@ def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConf
             revision=revision,
         )
     )
+
+
+def _check_target_modules(lora: Lora, base: Any) -> None:
+    names = [name for name, _ in base.named_modules()]
+    if not any(re.fullmatch(lora.target_modules, name) for name in names):
+        raise InputError(
+            f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
+        )
 
 
 def verify_adapter(trained: "dict[str, torch.Tensor]", directory: Path) -> None:

@@ -26,7 +26,14 @@ from finetune.data import load_conversations
 from finetune.driver import Driver, Request
 from finetune.merge import merge_adapter
 from finetune.metrics import Evaluation, last_evaluation
-from finetune.model import fetch_model, load_model, load_processor, load_trained, lora_config
+from finetune.model import (
+    check_layers,
+    fetch_model,
+    load_model,
+    load_processor,
+    load_trained,
+    lora_config,
+)
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
@@ -69,7 +76,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
-    newest = _begin(run, workspace) if arguments.process_index == 0 else None
+    newest = _begin(recipe, run, workspace) if arguments.process_index == 0 else None
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
@@ -124,8 +131,9 @@ def _merged(recipe: Recipe, published: Path, adapter: Path, arguments: SFTConfig
     return folder
 
 
-def _begin(run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
+def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
     """Become the run's writer, and fetch its newest checkpoint, if there is one."""
+    check_layers(recipe.model, recipe.lora)
     run.folder.first_access(run.writer.begin)
     if run.folder.first_access(run.newest_checkpoint):
         return run.fetch_newest(workspace)
