@@ -16,7 +16,7 @@ from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudR
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
-from stacks import pins, training
+from stacks import pins, training, vllm
 from stacks.platform import Name, Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image, uploaded_data
@@ -30,22 +30,6 @@ _SUBNET_TIMEOUT: Final = "3m"
 _CODE: Final = "/code"
 _RUN: Final = "/run-of-the-job"
 _MODEL: Final = f"{_RUN}/model"
-_PORT: Final = 8000
-# Requests that vLLM decodes together. 64 requests of the maximum length need 7 GB for keys and values, beside
-# 2 GB of weights. An L4 has 24 GB.
-_REQUESTS: Final = 64
-_VLLM: Final = [
-    *("vllm", "serve", _MODEL),
-    *("--port", str(_PORT)),
-    *("--max-model-len", "4096"),
-    *("--max-num-seqs", str(_REQUESTS)),
-    # Seconds after SIGTERM in which vLLM answers the requests in progress. Cloud Run kills an instance 10 s
-    # after SIGTERM. https://docs.cloud.google.com/run/docs/container-contract
-    *("--shutdown-timeout", "8"),
-    # After scaling to zero the first answer waits for the start. Eager mode skips compilation and graph
-    # capture.
-    "--enforce-eager",
-]
 # Runs the command that follows, unless the run failed its recipe's quality check
 # (workloads/finetune/checkpoint.py).
 _IF_GOOD: Final = [
@@ -190,7 +174,8 @@ def _service(
     subnet: pulumi.Input[str],
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
-    command = [*_VLLM, "--served-model-name", settings.recipe_name]
+    arguments = [_MODEL, *vllm.CLOUD_RUN_ARGUMENTS, "--served-model-name", settings.recipe_name]
+    command = ["vllm", "serve", *arguments]
     return CloudRunService(
         site.name,
         CloudRunServiceArgs(
@@ -201,7 +186,7 @@ def _service(
             command=command if settings.serve_not_good else [*_IF_GOOD, *command],
             environment=_VLLM_ENVIRONMENT,
             folders={_RUN: run},
-            port=_PORT,
+            port=vllm.PORT,
             health="/health",
             # The smallest CPU and memory with which Cloud Run offers an L4. vLLM computes on the GPU.
             cpu=4,
@@ -209,7 +194,7 @@ def _service(
             # If there are more requests than vLLM decodes together, another instance starts.
             minimum=settings.min_instances,
             maximum=settings.max_instances,
-            requests=_REQUESTS,
+            requests=vllm.CLOUD_RUN_REQUESTS,
             invokers=settings.invokers,
             service_account=account.email,
             subnet=subnet,

@@ -15,7 +15,7 @@ from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from components.token import HuggingFaceToken
-from stacks import pins
+from stacks import pins, vllm
 from stacks.platform import Site, StandardNodes
 from stacks.reader import Hint
 from stacks.training import (
@@ -271,6 +271,7 @@ def _server(
 ) -> ModelServer:
     """vLLM with a model from the Hub. It runs as its own service account, which has no roles at Google."""
     model, _, revision = settings.serving_model.partition("@")
+    wanted_revision = [f"--revision={revision}"] if revision else []
     account = ServiceAccount(
         f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name="serving")
     )
@@ -288,9 +289,7 @@ def _server(
                 "nodeSelector": _node_selector(settings),
                 "size": _pod_size(settings.machine),
                 "image": pins.VLLM_IMAGE,
-                "model": model,
-                "revision": [f"--revision={revision}"] if revision else [],
-                "gpus": str(GPUS_PER_POD),
+                "arguments": [model, *wanted_revision, *vllm.gke_arguments(GPUS_PER_POD)],
             },
             replicas=settings.serving_replicas,
             depends_on=[*platform.depends_on, account.access, *queue.access, *nodes],
