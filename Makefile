@@ -24,7 +24,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
-	check check-training check-maxtext provider-check format inventory docs lock bench bench-training gpu-fit tpu-compile
+	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training gpu-fit tpu-compile
 
 help: # no target of the list
 	@awk -F ':.*## ' '/^##@/ { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -140,6 +140,9 @@ inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 
 docs: .venv/.ready ## rewrite what is generated in docs/ and README.md
 	$(BIN)/python -m documentation
+
+changelog: preview ## what this version replaces and restarts in stacks of version TARGET, for CHANGELOG.md
+	$(BIN)/python -m documentation.changelog $(PREVIEWS)
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
 	$(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
