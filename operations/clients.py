@@ -112,8 +112,11 @@ class Clients:
             tokens.add(token)
             arguments["pageToken"] = token
 
-    def read(self, bucket: str, name: str) -> bytes | None:
+    def read(self, bucket: str, name: str, *, most_bytes: int = 0) -> bytes | None:
         """The content of an object in a bucket, None if there is no such object.
+
+        Args:
+            most_bytes: Reads only so many bytes from the beginning. 0 reads all.
 
         Raises:
             CallError: As `call`.
@@ -121,6 +124,8 @@ class Clients:
         try:
             arguments = {"bucket": bucket, "object": name}
             request = self._request("storage.v1", "objects.get_media", arguments)
+            if most_bytes:
+                request.headers["range"] = f"bytes=0-{most_bytes - 1}"
             return self._send("storage.v1", request) or b""
         except CallError as error:
             if error.missing:

@@ -48,8 +48,8 @@ from trl.trainer.utils import _CHUNKED_LOGPROB_CHUNK_SIZE  # noqa: E402
 
 from benchmarks.training.published import config_of  # noqa: E402
 from finetune.attention import PACKED_ROWS  # noqa: E402
-from finetune.data import to_conversations  # noqa: E402
 from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
+from finetune.rows import to_conversations  # noqa: E402
 from finetune.tokens import NOT_TRAINED  # noqa: E402
 from finetune.training import assemble, sft_arguments  # noqa: E402
 from rehearsal.run import tiny  # noqa: E402

@@ -1,32 +1,83 @@
-"""Checks the files of rows that a recipe names."""
+"""Checks the rows that a recipe names: where they are, and what a run makes of the first ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
+from operations.checks import first_rows, hub
+from operations.checks.first_rows import MOST_BYTES, FirstRows, RowsError
 from operations.clients import Clients
 from operations.errors import CallError
-from operations.findings import Finding, fine, problem
+from operations.findings import Finding, fine, problem, warning
 from operations.plan import StackPlan
+
+_DRY_RUN: Final = "a dry run reads them all: docs/training/own-data.md, step 3"
 
 
 def check_data(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """Checks that the files are where the recipe says, before nodes are asked for."""
-    files = plan.data_files
-    if not files:
-        yield fine("the recipe names no files")
-    for file in files:
-        if not file.startswith("gs://"):
-            size_mb = Path(file).stat().st_size / 1e6
-            yield fine(f"{file} is here ({size_mb:.1f} MB), and up uploads it")
-            continue
-        bucket, _, name = file.removeprefix("gs://").partition("/")
+    """Checks that the rows are there and that the run can use them, before nodes are asked for."""
+    data = getattr(plan.recipe, "data", None)
+    if data is None:
+        yield fine("the recipe names no rows")
+    elif data.files:
+        for file in data.files:
+            yield from _of_file(data, file, clients)
+    elif data.on_hub:
+        yield from _of_hub(data, plan, clients)
+
+
+def _of_file(data: Any, file: str, clients: Clients) -> Iterator[Finding]:
+    in_bucket = file.startswith("gs://")
+    name = Path(file).name
+    if not in_bucket:
+        size = Path(file).stat().st_size
+        yield fine(f"{file} is here ({size / 1e6:.1f} MB), and up uploads it")
+    else:
         try:
-            size_mb = int(clients.call("storage.v1", "objects.get", bucket=bucket, object=name)["size"]) / 1e6
+            bucket, _, path = file.removeprefix("gs://").partition("/")
+            size = int(clients.call("storage.v1", "objects.get", bucket=bucket, object=path)["size"])
         except CallError as error:
             if not error.missing:
                 raise
-            yield problem(
-                f"there is no {file}", f"gcloud storage cp {Path(name).name} {file}, or name another file"
-            )
-        else:
-            yield fine(f"{file} is there ({size_mb:.1f} MB)")
+            yield problem(f"there is no {file}", f"gcloud storage cp {name} {file}, or name another file")
+            return
+        yield fine(f"{file} is there ({size / 1e6:.1f} MB)")
+    try:
+        rows = _first_rows(data, file, clients, size)
+    except RowsError as error:
+        yield problem(f"{name}: {error}", "correct the file: a run ends there")
+        return
+    if rows is None:
+        yield fine(f"{name}: preflight did not look at its rows. {_DRY_RUN}")
+    else:
+        yield from first_rows.findings_of(data, name, rows)
+
+
+def _first_rows(data: Any, file: str, clients: Clients, size: int) -> FirstRows | None:
+    """The first rows of a file, None if they cannot be read here."""
+    in_bucket = file.startswith("gs://")
+    if file.endswith(".parquet"):
+        return None if in_bucket else first_rows.of_parquet(Path(file), data.texts)
+    if in_bucket:
+        bucket, _, path = file.removeprefix("gs://").partition("/")
+        content = clients.read(bucket, path, most_bytes=MOST_BYTES) or b""
+    else:
+        with Path(file).open("rb") as opened:
+            content = opened.read(MOST_BYTES)
+    rows = first_rows.of_json_lines(content, whole=size <= MOST_BYTES)
+    # A row may be longer than what was read.
+    return rows if rows.rows or rows.whole else None
+
+
+def _of_hub(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """What the Hub shows of the data set for nothing. It has no rows of some data sets."""
+    splits = hub.viewed(plan, clients, "splits", dataset=data.name).get("splits") or ()
+    configurations = [entry["config"] for entry in splits if entry.get("split") == data.split]
+    rows = []
+    if configuration := data.config or next(iter(configurations), None):
+        place = {"dataset": data.name, "config": configuration, "split": data.split}
+        rows = [entry["row"] for entry in hub.viewed(plan, clients, "first-rows", **place).get("rows") or ()]
+    if not rows:
+        yield warning(f"the Hub shows no rows of {data.title}, split {data.split}", _DRY_RUN)
+    else:
+        yield from first_rows.findings_of(data, data.title, FirstRows(rows=rows, columns=list(rows[0])))

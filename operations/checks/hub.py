@@ -1,9 +1,10 @@
 """Checks at the Hugging Face Hub: the token, the licences of the models, the data sets."""
 
+import http.client
 import os
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import httpx2
 import huggingface_hub
@@ -14,6 +15,7 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import build_hf_headers
 from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
@@ -27,6 +29,7 @@ from operations.plan import StackPlan
 from operations.retries import retrying
 
 _TIMEOUT_S: Final = 20.0
+_VIEWER: Final = "https://datasets-server.huggingface.co"
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -42,9 +45,7 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             token = read_token(plan.stack)
         except OperationError as error:
             yield unknown(str(error), f"{remedy}; until then preflight checks HF_TOKEN of the environment")
-            # The library strips its own tokens too: a line break in a header is an error that repeats the
-            # token.
-            token, source = "".join(os.environ.get("HF_TOKEN", "").split()), "HF_TOKEN of the environment"
+            token, source = _environment_token(), "HF_TOKEN of the environment"
             if not token:
                 return
     huggingface_hub.set_client_factory(_client)
@@ -69,6 +70,39 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             f"the Hugging Face Hub gave no usable answer: {type(error).__name__}: {error}",
             "try again later; see https://status.huggingface.co",
         )
+
+
+def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[str, Any]:
+    """The answer of the Hub's viewer of data sets, empty without a usable one. It lacks some data sets.
+
+    https://huggingface.co/docs/dataset-viewer/quick_start
+    """
+    server = f"{clients.endpoint}/dataset-viewer" if clients.endpoint else _VIEWER
+    huggingface_hub.set_client_factory(_client)
+    headers = build_hf_headers(token=_token(plan) or False)
+    try:
+        response = huggingface_hub.get_session().get(f"{server}/{what}", params=query, headers=headers)
+        answer = response.json() if response.status_code == http.client.OK else {}
+    except (httpx2.HTTPError, *ODD_ANSWER):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _token(plan: StackPlan) -> str:
+    """The stack's token, or that of the environment. Empty for a stack that uses none."""
+    if not any(plan.of_type(SECRET.type)):
+        return ""
+    try:
+        return read_token(plan.stack)
+    except OperationError:
+        return _environment_token()
+
+
+def _environment_token() -> str:
+    """The token of the shell. The library strips its own too: a line break in a header is an error that
+    repeats the token.
+    """
+    return "".join(os.environ.get("HF_TOKEN", "").split())
 
 
 def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:

@@ -17,6 +17,7 @@ COMPUTE: Final = "https://www.googleapis.com/compute/v1"
 MANAGER: Final = "cloudresourcemanager.v3"
 METRICS: Final = "serviceusage.services.consumerQuotaMetrics.list"
 WHOAMI: Final = "huggingface/api/whoami-v2"
+VIEWER: Final = "dataset-viewer"
 _GIB: Final = 2**30
 
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
@@ -208,6 +209,16 @@ class GoodProject:
         self.server.plant_page(WHOAMI, Page(content={"name": OWNER}, rejected=unknown))
         for kind, name, _ in repositories(plan):
             self.server.plant_page(access(kind, name), Page(content={}))
+        data = getattr(plan.recipe, "data", None)
+        if data and data.on_hub:
+            self.rows(data, dict.fromkeys(data.columns, "words"))
+
+    def rows(self, data: Any, *rows: dict[str, Any]) -> None:
+        """The rows that the Hub's viewer shows of a recipe's data set."""
+        splits = [{"dataset": data.name, "config": "default", "split": data.split}]
+        self.server.plant_page(f"{VIEWER}/splits", Page(content={"splits": splits}))
+        entries = [{"row_idx": number, "row": row} for number, row in enumerate(rows)]
+        self.server.plant_page(f"{VIEWER}/first-rows", Page(content={"rows": entries}))
 
     def registry(self, plan: StackPlan) -> None:
         """Docker Hub, which gives anybody a token, and Artifact Registry, with the plan's images."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cloud.discovery import Call
 from cloud.storage import BUCKET
 from engine.errors import EngineError
 from engine.project import known_stacks
@@ -20,6 +21,7 @@ from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import (
     MANAGER,
     METRICS,
+    VIEWER,
     WHOAMI,
     GoodProject,
     access,
@@ -84,6 +86,22 @@ def answering(path: str, code: int, **headers: str) -> Change:
 
 def saying(path: str, content: Any) -> Change:
     return lambda project: project.server.plant_page(path, Page(content=content))
+
+
+def shown(*rows: dict[str, Any]) -> Change:
+    """The rows of dev's data set at the Hub."""
+    return lambda project: project.rows(planned("dev").recipe.data, *rows)
+
+
+def in_bucket(content: bytes, size: int = 0) -> Change:
+    """The file of the recipe in its bucket, of which Google sends the beginning."""
+
+    def answer(call: Call, _body: Any) -> Any:
+        if call.query.get("alt") == "media":
+            raise Fault(body=content)
+        return {"name": "rows.jsonl", "size": str(size or len(content))}
+
+    return lambda project: project.server.plant("storage.v1", "storage.objects.get", answer)
 
 
 OK, WARNING, PROBLEM, UNKNOWN = Level.FINE, Level.WARNING, Level.PROBLEM, Level.UNKNOWN
@@ -231,12 +249,35 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "team/chat has no revision v2",
         )
     ],
-    ("a4-ray", "data"): [(nothing, OK, "the recipe names no files")],
+    (f"tpu-maxtext imageUri={IMAGE}", "data"): [(nothing, OK, "the recipe names no rows")],
+    ("dev", "data"): [
+        (
+            nothing,
+            OK,
+            "without the chat template: user: Translate to emoji: words | assistant (trained): words",
+        ),
+        (shown({"text": "a", "emojis": "b"}), PROBLEM, "Text2Emoji has no column emoji; it has text, emojis"),
+        (shown({"text": "a", "emoji": 7}), PROBLEM, "row 0 (the first is 0): emoji must be a text, not 7"),
+        (shown({"text": "a", "emoji": ""}, {"text": "a", "emoji": "b"}), WARNING, "1 of the first 2 rows"),
+        (answering(f"{VIEWER}/first-rows", 501), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
+        (saying(f"{VIEWER}/splits", []), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
+    ],
     (f"a4-ray recipe={OWN_ROWS}", "data"): [
-        (nothing, OK, "my-rows.jsonl is here (0.0 MB), and up uploads it")
+        (nothing, OK, "my-rows.jsonl is here (0.0 MB), and up uploads it"),
+        (
+            nothing,
+            OK,
+            "row 0 of my-rows.jsonl without the chat template: user: A lamp for reading | assistant",
+        ),
     ],
     (f"a4-ray recipe={OWN_ROWS} recipeSet={IN_A_BUCKET}", "data"): [
-        (existing("storage.v1", "storage.objects.get", size="2500000"), OK, "is there (2.5 MB)"),
+        (in_bucket(b'{"messages": []}', size=2_500_000), OK, "is there (2.5 MB)"),
+        (in_bucket(b'{"messages": []}', size=2_500_000), OK, "preflight did not look at its rows"),
+        (
+            in_bucket(b'{"messages": []}'),
+            PROBLEM,
+            "rows.jsonl, row 0 (the first is 0): messages must be a list",
+        ),
         (
             failing("storage.v1", "storage.objects.get", NOT_FOUND),
             PROBLEM,

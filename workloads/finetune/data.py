@@ -1,7 +1,6 @@
 """Rows of a data set as conversations, split into training and test rows. Pictures are decoded when read."""
 
 import os
-import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from ending.errors import InputError, one_line
 from finetune.data_files import at_hand
 from finetune.recipe import Data
+from finetune.rows import is_complete, to_conversations
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-# The roles of a conversation, in order.
-ROLES = re.compile("(system )?(user assistant )+")
 
 
 def check_data(data: Data) -> None:
@@ -56,43 +53,6 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
     return dataset.select(range(rows)), test
 
 
-def to_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Turn a batch of raw rows into a batch of conversations, both by column."""
-    if data.messages:
-        turns = [_turns(data, row) for row in rows[data.messages]]
-        return {"prompt": [row[:-1] for row in turns], "completion": [row[-1:] for row in turns]}
-    count = len(rows[data.reply])
-    values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
-    conversations: dict[str, list[Any]] = {
-        "prompt": [_prompt(data, row) for row in values],
-        "completion": [[{"role": "assistant", "content": reply}] for reply in rows[data.reply]],
-    }
-    if data.image:
-        # The model expects three channels. Pictures with transparency or a palette have another number.
-        conversations["images"] = [[image.convert("RGB")] for image in rows[data.image]]
-    return conversations
-
-
-def _prompt(data: Data, values: dict[str, str]) -> list[dict[str, str]]:
-    system = [{"role": "system", "content": data.system}] if data.system else []
-    return [*system, {"role": "user", "content": data.prompt.format(**values)}]
-
-
-def _turns(data: Data, messages: Any) -> list[dict[str, str]]:
-    """Role and content of each message. Raises ValueError when they are not a conversation."""
-    try:
-        turns = [{part: message[part] for part in ("role", "content")} for message in messages]
-        roles = "".join(f"{turn['role']} " for turn in turns)
-    except (KeyError, TypeError):
-        turns, roles = [], ""
-    if not ROLES.fullmatch(roles) or any(not isinstance(turn["content"], str | None) for turn in turns):
-        raise ValueError(
-            f"{data.messages} must be a list of role and content, a text: system, if any, then user and "
-            f"assistant in turns to a last reply, not {roles or 'this'}"
-        )
-    return turns
-
-
 def tell_left_out(rows: int, of: int, why: str) -> None:
     """Print how many rows are left out, if any, and why. Only the first process prints."""
     if rows and os.environ.get("RANK", "0") == "0":
@@ -100,27 +60,17 @@ def tell_left_out(rows: int, of: int, why: str) -> None:
 
 
 def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
-    """The rows in which no text is empty. An empty one would appear in the prompt as the word None."""
+    """The rows in which no text is empty."""
     whole, at = list[int](), 0
     try:
         for row in dataset.select_columns(sorted(set(data.texts))):
-            if all(value is not None and str(value).strip() for value in _texts(data, row)):
+            if is_complete(data, row):
                 whole.append(at)
             at += 1
     except ValueError as error:  # also what is not UTF-8
         raise InputError(f"data set {data.name}, row {at} (the first is 0): {one_line(error)}") from error
     tell_left_out(len(dataset) - len(whole), len(dataset), "a text that the recipe needs is empty")
     return dataset.select(whole)
-
-
-def _texts(data: Data, row: dict[str, Any]) -> list[Any]:
-    """The texts of a row that must not be empty. Raises ValueError for a reply that is not a text."""
-    if data.messages:
-        messages = row[data.messages]
-        return [None] if messages is None else [turn["content"] for turn in _turns(data, messages)]
-    if not isinstance(row[data.reply], str | None):
-        raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
-    return list(row.values())
 
 
 def _load(data: Data, action: Callable[[], Any]) -> Any:

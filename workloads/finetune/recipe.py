@@ -23,6 +23,7 @@ from pydantic import (
 
 from ending.recipe_file import checked, find, load, parsed
 from finetune.contradictions import contradictions, placeholder_problems
+from finetune.rows import conversation
 
 RECIPES = Path(__file__).parent / "recipes"
 # GPU memory that a step of each recipe takes, as `make gpu-fit` computed it.
@@ -141,6 +142,10 @@ class Data(_Source):
     def columns(self) -> list[str]:
         """Every column the data set must have."""
         return [*self.texts, *([self.image] if self.image else [])]
+
+    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, str]]:
+        """The turns of a row, empty if the run leaves it out. Raises ValueError if the run ends at it."""
+        return conversation(self, row)
 
 
 class Training(_Section):
