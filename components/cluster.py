@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from components.component import Args, Component
-from components.image import Image
+from components.image import Image, ImageRepository
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
 
@@ -200,10 +200,16 @@ class Cluster(Component[ClusterArgs]):
     def _pulls(
         self, name: str, args: ClusterArgs, node_account: gcp.serviceaccount.Account
     ) -> list[pulumi.Resource]:
-        repositories = {image.repository for image in args.images if image.repository}
+        bindings: dict[str, ImageRepository] = {}
+        for repository in dict.fromkeys(image.repository for image in args.images if image.repository):
+            binding = repository.name
+            # The first repository keeps its short name when another one of that name comes or goes.
+            if binding in bindings:
+                binding = f"{repository.project}-{repository.location}-{binding}"
+            bindings[binding] = repository
         return [
             gcp.artifactregistry.RepositoryIamMember(
-                f"{name}-nodes-pull-{repository.name}",
+                f"{name}-nodes-pull-{binding}",
                 project=repository.project,
                 location=repository.location,
                 repository=repository.name,
@@ -211,9 +217,7 @@ class Cluster(Component[ClusterArgs]):
                 member=node_account.member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for repository in sorted(
-                repositories, key=lambda repository: (repository.location, repository.name)
-            )
+            for binding, repository in bindings.items()
         ]
 
     def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:

@@ -16,10 +16,11 @@ from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudR
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
-from stacks import pins, training, vllm
+from stacks import training, vllm
 from stacks.platform import Name, Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image, uploaded_data
+from stacks.vllm import VllmSettings
 from workloads.finetune.recipe import Data
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
@@ -58,10 +59,11 @@ _SHOW_ANSWER: Final = (
 )
 
 
-class Settings(GemmaSettings):
+class Settings(GemmaSettings, VllmSettings):
     """Settings of cloudrun-vllm."""
 
     gpu, gpus = L4, 1
+    model_key, callers = "recipe", "invokers decides who may ask"
     recipe: GemmaRecipe = "gemma-3-1b-emoji"
     subnet: Name = Field(
         None,
@@ -174,7 +176,8 @@ def _service(
     subnet: pulumi.Input[str],
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
-    arguments = [_MODEL, *vllm.CLOUD_RUN_ARGUMENTS, "--served-model-name", settings.recipe_name]
+    served_name = ("--served-model-name", settings.recipe_name)
+    arguments = settings.arguments_of_vllm(_MODEL, *vllm.CLOUD_RUN_ARGUMENTS, *served_name)
     command = ["vllm", "serve", *arguments]
     return CloudRunService(
         site.name,
@@ -182,7 +185,7 @@ def _service(
             project=site.project_for(CloudRunService),
             location=settings.region,
             labels=site.labels,
-            image=pins.VLLM_IMAGE,
+            image=settings.server_image.uri,
             command=command if settings.serve_not_good else [*_IF_GOOD, *command],
             environment=_VLLM_ENVIRONMENT,
             folders={_RUN: run},

@@ -26,6 +26,7 @@ from stacks.training import (
     run_name,
     training_platform,
 )
+from stacks.vllm import VllmSettings
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
@@ -48,10 +49,11 @@ _PRIORITIES: Final = {
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 
 
-class Settings(GemmaSettings, GkeTrainingSettings):
+class Settings(GemmaSettings, GkeTrainingSettings, VllmSettings):
     """Settings of l4-kueue."""
 
     gpu, gpus = L4, TRAINING_PODS * GPUS_PER_POD
+    model_key, callers = "servingModel", "network policies decide who may ask"
     recipe: GemmaRecipe = "gemma-3-4b-sql"
     cluster_mode: Literal["standard", "autopilot"] = Field(
         "standard",
@@ -196,6 +198,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
+        more_images=[settings.server_image],
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
     queue = _queue(site, settings, platform)
@@ -288,8 +291,10 @@ def _server(
                 "serviceAccount": account.account_name,
                 "nodeSelector": _node_selector(settings),
                 "size": _pod_size(settings.machine),
-                "image": pins.VLLM_IMAGE,
-                "arguments": [model, *wanted_revision, *vllm.gke_arguments(GPUS_PER_POD)],
+                "image": settings.server_image.uri,
+                "arguments": settings.arguments_of_vllm(
+                    model, *wanted_revision, *vllm.gke_arguments(GPUS_PER_POD)
+                ),
             },
             replicas=settings.serving_replicas,
             depends_on=[*platform.depends_on, account.access, *queue.access, *nodes],

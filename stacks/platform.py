@@ -34,6 +34,11 @@ _ClusterName = Annotated[
     Field(pattern=r"^[a-z][a-z0-9-]{1,30}[a-z0-9]$"),
     Hint(values="3 to 32 lower-case letters, digits and hyphens that start with a letter"),
 ]
+ImageByDigest = Annotated[
+    Image | None,
+    parsed_by(Image.parse),
+    Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
+]
 CapacityKind = Annotated[
     CapacityType, Field(alias="capacity.type", description="Where the accelerator nodes come from.")
 ]

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -28,11 +28,13 @@ from stacks.platform import (
     BucketSettings,
     GkePlatform,
     GkeSettings,
+    ImageByDigest,
     Site,
+    StackSettings,
     StandardNodes,
     gke_platform,
 )
-from stacks.reader import REGION, Hint, parsed_by
+from stacks.reader import REGION, Hint
 from stacks.recipe import RECIPE, RecipeSettings
 from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
 
@@ -72,11 +74,7 @@ class TrainingSettings(BucketSettings, RecipeSettings):
     """Settings of every scenario that trains."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN]
-    image: Annotated[
-        Image | None,
-        parsed_by(Image.parse),
-        Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
-    ] = Field(
+    image: ImageByDigest = Field(
         None,
         alias="imageUri",
         description="Image that was built from the workload's Dockerfile. By default the stack builds it.",
@@ -298,6 +296,17 @@ def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image:
     return settings.run or f"{settings.recipe_name}-{fingerprint(code.run_digest, image.fingerprint, *more)}"
 
 
+def _from_same_repository(image: Image, own: Image, settings: StackSettings) -> bool:
+    """Whether an image of the settings is in the repository of the stack's own image.
+
+    The repository that the stack creates has an output as its project.
+    """
+    if not image.repository or not own.repository:
+        return False
+    project = own.repository.project if isinstance(own.repository.project, str) else settings.project
+    return image.repository == replace(own.repository, project=project)
+
+
 def training_platform(
     site: Site,
     settings: GkeTrainingSettings,
@@ -307,6 +316,7 @@ def training_platform(
     ray_operator: bool = False,
     nodes: StandardNodes | None = None,
     folder: Path = FINETUNE,
+    more_images: Sequence[Image] = (),
 ) -> TrainingPlatform:
     """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
 
@@ -315,6 +325,7 @@ def training_platform(
     Args:
         folder: Folder with the Dockerfile. The image has the folder's name, and the service account's name
             begins with it.
+        more_images: Images of other pods.
     """
     if settings.capacity_type is CapacityType.SPOT:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
@@ -330,7 +341,7 @@ def training_platform(
         # All clusters of a project share one pool of identities. With the stack's name in the account's
         # name, no pod of another stack may write to this stack's bucket.
         account=f"{folder.name}-{site.stack.replace('_', '-')}".rstrip("-"),
-        images=[image],
+        images=[image, *(more for more in more_images if not _from_same_repository(more, image, settings))],
         network_policies=network_policies,
         ray_operator=ray_operator,
         nodes=nodes,

@@ -69,8 +69,9 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 
 def _remedy(plan: StackPlan, uri: str) -> str:
-    if uri == plan.setting("imageUri"):
-        return f"pulumi config set imageUri REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
+    for key in ("imageUri", "servingImage"):
+        if uri == plan.setting(key):
+            return f"pulumi config set {key} REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
     return "put its newest digest into stacks/pins.py"
 
 

@@ -49,6 +49,7 @@ RESERVING = "a4-ray capacity.reservation=my-reservation"
 SHARING = "a4-ray capacity.reservation=projects/owner-project/reservations/my-reservation"
 OWN_ROWS = "examples/own-data/my-rows.yaml"
 IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
+SERVER = f"docker.io/team/vllm@sha256:{'b' * 64}"
 ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
 
 
@@ -296,6 +297,10 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             UNKNOWN,
             "registry-1.docker.io gives no usable answer (AttributeError)",
         ),
+    ],
+    (f"dev servingImage={SERVER}", "images"): [
+        (nothing, OK, f"{SERVER} exists"),
+        (answering(manifest(SERVER), 404), PROBLEM, "pulumi config set servingImage REGISTRY/IMAGE@sha256:"),
     ],
     (ON_SPOT, "images"): [
         (nothing, OK, f"{IMAGE} exists"),

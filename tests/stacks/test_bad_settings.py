@@ -123,7 +123,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
         "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
-        "recipe, recipeSet, run, scanImages, scenario, serveNotGood, subnet, wandbKey",
+        "recipe, recipeSet, run, scanImages, scenario, serveNotGood, servingImage, subnet, vllmArguments, "
+        "wandbKey",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},
@@ -207,6 +208,28 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**L4_KUEUE, "llm-stacks:servingModel": "gemma"},
         "servingModel: 'gemma' is not a model of the Hugging Face Hub such as google/gemma-3-12b-it",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:servingImage": "vllm/vllm-openai:latest"},
+        "servingImage: 'vllm/vllm-openai:latest' is not an image by digest, REGISTRY/IMAGE@sha256:64 hex "
+        "digits; a tag may point to another image tomorrow",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:vllmArguments": "[4096]"},
+        "vllmArguments: '[4096]' is not a list of vLLM's arguments such as [\"--max-model-len=16384\"]",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:vllmArguments": "--max-model-len 4096"},
+        "vllmArguments: '--max-model-len 4096' is an option with its value; write --max-model-len=4096",
+    ),
+    (
+        {**L4_KUEUE, "llm-stacks:vllmArguments": '["google/gemma-3-4b-it", "--port=80"]'},
+        "vllmArguments: 'google/gemma-3-4b-it' follows no option; remove it; the stack sets --port, because "
+        "callers and health checks use HTTP on port 8000; remove it",
+    ),
+    (
+        {**CLOUDRUN, "llm-stacks:vllmArguments": '["--speculative-config", "hf_AbCdEfGhIjKl"]'},
+        "vllmArguments: a token is readable in the stack file; remove it, and set hfToken",
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:topology": "2x4", "llm-stacks:recipe": "llama3-8b-tutorial"},

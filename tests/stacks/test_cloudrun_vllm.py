@@ -253,7 +253,14 @@ def test_no_up_succeeds_over_a_service_that_did_not_start_and_what_the_message_s
 
 
 @pytest.mark.parametrize(
-    "overrides", [{"maxInstances": "2"}, {"invokers": "user:me@example.com"}, {"serveNotGood": "true"}]
+    "overrides",
+    [
+        {"maxInstances": "2"},
+        {"invokers": "user:me@example.com"},
+        {"serveNotGood": "true"},
+        {"vllmArguments": "--max-model-len=2048"},
+        {"servingImage": f"docker.io/vllm/vllm-openai@sha256:{'b' * 64}"},
+    ],
 )
 def test_what_concerns_the_service_alone_does_not_run_the_job(
     overrides: dict[str, str], next_plan: Callable[..., Plan]

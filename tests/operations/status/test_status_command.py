@@ -44,7 +44,7 @@ def test_what_needs_somebody_is_exit_status_1_with_the_remedy(
     cluster.plant(PODS, waiting("ImagePullBackOff"), waiting("ImagePullBackOff", name="q"))
     assert run() == 1
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 pods: check imageUri and who may read it" in shown
+    assert "2 pods: check imageUri or servingImage, and who may read it" in shown
 
 
 def test_what_cannot_be_looked_at_is_exit_status_2(

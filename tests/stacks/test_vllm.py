@@ -1,0 +1,127 @@
+"""What a user may change about the servers: more arguments of vLLM, and another image."""
+
+from typing import Any
+
+import pytest
+
+from engine.plan import Plan
+from stacks import pins
+from tests import plans
+from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
+
+ARGUMENTS = "llm-stacks:vllmArguments"
+STACKS = plans.stacks_with("vllmArguments")
+OTHER = f"us-docker.pkg.dev/rehearsal-project/servers/vllm@sha256:{'b' * 64}"
+# NAMESAKE is in another repository of the same name, IN_OWN in the repository that the stack creates.
+NAMESAKE = f"europe-docker.pkg.dev/rehearsal-project/images/vllm@sha256:{'b' * 64}"
+IN_OWN = f"us-central1-docker.pkg.dev/rehearsal-project/images-l4-kueue/vllm@sha256:{'b' * 64}"
+
+
+def server(plan: Plan) -> dict[str, Any]:
+    """The container that runs vLLM."""
+    services = plans.of_type(plan, "cloudrunv2/service:Service")
+    templates = [service.inputs["template"] for service in services]
+    templates += [pod.inputs["spec"]["template"]["spec"] for pod in plans.of_type(plan, ":Deployment")]
+    (container,) = templates[0]["containers"]
+    return container
+
+
+def command(plan: Plan) -> list[str]:
+    """The command line of the server."""
+    container = server(plan)
+    return [*container.get("commands", ()), *container.get("command", ()), *container.get("args", ())]
+
+
+def pullers(plan: Plan) -> set[str]:
+    """The names of the bindings with which nodes may pull images."""
+    readers = "roles/artifactregistry.reader"
+    return {
+        member.name
+        for member in plans.of_type(plan, ":RepositoryIamMember")
+        if member.inputs["role"] == readers
+    }
+
+
+def test_both_stacks_that_serve_have_the_settings() -> None:
+    assert STACKS == plans.stacks_with("servingImage") == ["cloudrun-vllm", "l4-kueue"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_arguments_of_the_user_follow_the_stacks_own_and_so_win(stack: str) -> None:
+    more = ["--max-model-len=2048", "--kv-cache-dtype", "fp8"]
+    own = command(plans.shipped(stack))
+    assert any(word.startswith("--max-model-len") for word in own)
+    listed = plans.shipped(stack, vllmArguments=f"[{', '.join(map(repr, more))}]".replace("'", '"'))
+    assert command(listed) == [*own, *more]
+    assert command(plans.shipped(stack, vllmArguments=more[0])) == [*own, more[0]]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_another_image_serves_and_does_not_train(stack: str) -> None:
+    assert server(plans.shipped(stack))["image"] == pins.VLLM_IMAGE
+    changed = plans.shipped(stack, servingImage=OTHER)
+    assert server(changed)["image"] == OTHER
+    assert OTHER not in str(plans.training(changed).inputs)
+
+
+@pytest.mark.parametrize(
+    ("image", "more"),
+    [
+        (pins.VLLM_IMAGE, set()),
+        (OTHER, {"l4-kueue-nodes-pull-servers"}),
+        (NAMESAKE, {"l4-kueue-nodes-pull-rehearsal-project-europe-images"}),
+    ],
+)
+def test_nodes_may_pull_the_server_s_image_from_another_repository(image: str, more: set[str]) -> None:
+    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, servingImage=image)
+    assert pullers(plan) == {"l4-kueue-nodes-pull-images", *more}
+
+
+def test_nodes_need_one_role_for_two_images_in_the_stacks_own_repository() -> None:
+    assert pullers(plans.shipped("l4-kueue", servingImage=IN_OWN)) == {"l4-kueue-nodes-pull-images-l4-kueue"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '["--max-model-len=16384"]',
+        '["--max_model_len", "16384"]',
+        '["--model-impl", "transformers"]',
+        '["--lora-modules", "sql=/models/sql", "emoji=/models/emoji", "--enable-lora"]',
+        '["--speculative-config", "{\\"num_speculative_tokens\\": 3}"]',
+        '["--compilation-config.level", "3", "-O3"]',
+        '["--no-enforce-eager", "--seed", "-1"]',
+        "[]",
+    ],
+)
+def test_any_other_argument_is_vllm_s_to_judge(arguments: str) -> None:
+    for changes in (L4_KUEUE, CLOUDRUN):
+        assert isinstance(load({**changes, ARGUMENTS: arguments}).vllm_arguments, tuple)
+
+
+@pytest.mark.parametrize(
+    ("argument", "option", "l4_kueue", "cloudrun"),
+    [
+        ("--model=x", "--model", "servingModel", "recipe"),
+        ("--served-model-name", "--served-model-name", "servingModel", "recipe"),
+        ("--revision=main", "--revision", "servingModel", "recipe"),
+        ("--api-key=secret", "--api-key", "network policies", "invokers"),
+        ("--hf-token=secret", "--hf-token", "hfToken", "hfToken"),
+        ("--host=::", "--host", "port 8000", "port 8000"),
+        ("-tp=4", "-tp", "the GPUs of its machine", "the GPUs of its machine"),
+        ("--data_parallel_size=2", "--data_parallel_size", "the GPUs of", "the GPUs of"),
+        ("--shutdown-timeout=600", "--shutdown-timeout", "SIGTERM", "SIGTERM"),
+        # vLLM completes what is abbreviated.
+        ("--por=80", "--por", "port 8000", "port 8000"),
+        ("--served 4", "--served", "servingModel", "recipe"),
+        ("--config=/tmp/more.yaml", "--config", "the list has the arguments", "the list has the arguments"),
+    ],
+)
+def test_what_the_stack_sets_is_refused_with_the_name_of_what_sets_it(
+    argument: str, option: str, l4_kueue: str, cloudrun: str
+) -> None:
+    for changes, setting in ((L4_KUEUE, l4_kueue), (CLOUDRUN, cloudrun)):
+        (problem,) = problems({**changes, ARGUMENTS: argument})
+        assert problem.startswith(f"vllmArguments: the stack sets {option}, because ")
+        assert setting in problem and problem.endswith("; remove it")
+        assert "secret" not in problem
