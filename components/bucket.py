@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 from components.component import Args, Component
 from components.fingerprint import PartlyKnown
 from components.identity import Identity
+from components.remedies import DESTROY_ALL, KEEP_BUCKET
 
 # objectUser reads, writes and deletes objects. objectViewer only reads them. legacyBucketReader
 # reads the bucket's metadata, which client libraries and gcsfuse request first.
@@ -25,8 +26,9 @@ class BucketArgs(Args):
         location: Region of the machines that use the bucket.
         writers: Identities that read and write objects. The key becomes part of the binding's name.
         force_destroy: Whether destroy also deletes the objects. If False, the bucket is protected:
-            `pulumi destroy` fails before it deletes anything, and `pulumi destroy --exclude-protected`
-            keeps only the bucket.
+            `pulumi destroy` fails before it deletes anything.
+        soft_delete_days: Days for which Google keeps what was deleted or overwritten, and bills it: 0 for
+            not at all, or 7 to 90.
         readers: Identities that can only read objects, keyed like `writers`.
         hierarchical: Whether the bucket has real folders. Renaming a real folder is a single step, which
             checkpoints written through a mount need. It cannot be changed later.
@@ -38,6 +40,7 @@ class BucketArgs(Args):
     labels: Mapping[str, str]
     writers: Mapping[str, Identity]
     force_destroy: bool
+    soft_delete_days: int
     readers: Mapping[str, Identity] = field(default_factory=dict)
     hierarchical: bool = False
     bucket_name: str | None = None
@@ -66,9 +69,9 @@ class Bucket(Component[BucketArgs]):
             # Workload Identity Federation writes only to buckets without per-object access lists.
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
-            # Old checkpoints are large and are deleted on purpose. By default Google would keep and
-            # bill a deleted object for seven more days.
-            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(
+                retention_duration_seconds=args.soft_delete_days * 24 * 3600
+            ),
             hierarchical_namespace=folders if args.hierarchical else None,
             force_destroy=args.force_destroy,
             opts=pulumi.ResourceOptions(
@@ -78,6 +81,7 @@ class Bucket(Component[BucketArgs]):
                 protect=not args.force_destroy,
             ),
         )
+        self._protected = not args.force_destroy
         self.access: list[pulumi.Resource] = []
         for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES)):
             for user, identity in users.items():
@@ -98,8 +102,18 @@ class Bucket(Component[BucketArgs]):
             )
             self.access.append(binding)
 
+    @property
+    def removal(self) -> dict[str, str]:
+        """The commands that remove a stack with a protected bucket, keyed by the stack output's name.
+
+        The engine alone words its refusal to delete the bucket, and no hook of ours runs before it.
+        """
+        return {"destroyAll": DESTROY_ALL, "destroyAllButBucket": KEEP_BUCKET} if self._protected else {}
+
     def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Input[str]]:
-        """A training run's name and commands that read what it has written, keyed by the stack output's name.
+        """A training run's name, commands that read what it has written, and those that remove the stack.
+
+        The keys are the names of the stack's outputs.
 
         Args:
             run: The run's folder in the bucket.
@@ -113,4 +127,5 @@ class Bucket(Component[BucketArgs]):
             f"copy{result.capitalize()}": pulumi.Output.concat(
                 "gcloud storage cp --recursive ", folder, f"/{result} ."
             ),
+            **self.removal,
         }

@@ -44,6 +44,11 @@ class Remedy:
     package: str = ""
 
 
+# For a stack whose bucket is protected. The first command deletes the bucket too, the second keeps it. The
+# target is the bucket's logical name, so this `up` starts no run, even if code has changed.
+DESTROY_ALL: Final = "pulumi config set forceDestroy true && pulumi up --target '**-bucket' && pulumi destroy"
+KEEP_BUCKET: Final = "pulumi destroy --exclude-protected"
+
 _LOG_IN: Final = (
     "your login at Google is missing or has expired: `gcloud auth application-default login`, then `{again}`"
 )
@@ -229,9 +234,16 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=GOOGLE,
+        sentence=r'Preview failed: resource "[^"]*" cannot be deleted',
+        action="nothing was deleted, because the bucket holds what the runs have written. "
+        f"`{KEEP_BUCKET}` keeps the bucket. `{DESTROY_ALL}` deletes it too. Do not unprotect it in the "
+        "state: `pulumi destroy` then deletes everything else first and fails at the bucket",
+    ),
+    Remedy(
+        package=GOOGLE,
         sentence=r"containing objects without force_destroy",
-        action="the bucket holds objects: look whether somebody needs them. To delete them with it, `pulumi "
-        "config set forceDestroy true` and `pulumi up`, then `{again}`",
+        action="the bucket holds objects: look whether somebody needs them. To delete them with it, "
+        f"`{DESTROY_ALL}`",
     ),
     Remedy(
         package=GOOGLE,

@@ -8,7 +8,7 @@ from pulumi.automation import events
 
 _MARKUP: Final = re.compile(r"<\{%.*?%\}>")
 # Errors that only say that an earlier one ended the operation.
-_AFTERMATH: Final = ("update failed", "preview failed", "an unhandled error occurred: ")
+AFTERMATH: Final = ("update failed", "preview failed", "an unhandled error occurred: ")
 # Steps that change nothing.
 UNCHANGED: Final = ("same", "read", "refresh")
 
@@ -37,7 +37,7 @@ class Result:
         elif event.diagnostic_event and event.diagnostic_event.severity == "error":
             name = _name(event.diagnostic_event.urn or "")
             text = plain(event.diagnostic_event.message)
-            if text and not text.startswith(_AFTERMATH):
+            if text and not text.startswith(AFTERMATH):
                 self.errors.append(f"{name}: {text}" if name and not name.startswith("llm-stacks-") else text)
 
     @property

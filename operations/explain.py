@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from components.remedies import what_to_do
+from engine.recorder import AFTERMATH
 from engine.text import visible
 from operations.errors import OperationError
 from operations.previews.redaction import Redaction
@@ -73,7 +74,8 @@ def failures_in(output: str) -> Iterator[tuple[str, str, str]]:
             kind, name, lines = resource[1], resource[2], []
         elif error := _ERROR.match(line):
             # A warning is the program's own, such as a remedy that `up` has printed already.
-            lines += [error[1]] if line.lstrip().startswith("error:") else []
+            is_cause = line.lstrip().startswith("error:") and not error[1].startswith(AFTERMATH)
+            lines += [error[1]] if is_cause else []
         elif lines and line.startswith("      "):
             lines.append(line.strip())
 

@@ -22,7 +22,7 @@ from rehearsal.session import Rehearsal
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
 
-PHASES: Final = ("preview", "up", "second preview", "refresh", "destroy", "summary")
+PHASES: Final = ("preview", "up", "second preview", "refresh", "protection", "destroy", "summary")
 RESULTS: Final = project.ROOT / ".rehearsal"
 
 
@@ -107,6 +107,9 @@ class Lifecycle:
             head(f"refresh after somebody has changed {name}")
             rehearsal.refresh()
             self._run(rehearsal, "up", "update")
+        head("protection")
+        if not rehearsal.release():
+            say("nothing is protected")
         self._run(rehearsal, "destroy", "deletion")
         left = self._left(rehearsal, orphans)
         head("summary")

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 # Operations at the same time. The engine's default depends on the machine's cores.
 _PARALLEL: Final = 64
+# The engine's words about a protected resource, after its URN.
+_PROTECTED: Final = "because it is protected"
+# The end of the URN of every stack's bucket, as in components/bucket.py.
+_OF_THE_BUCKET: Final = "**-bucket"
 
 
 class Rehearsal:
@@ -178,6 +182,32 @@ class Rehearsal:
             options: Options of the Automation API's `Stack.destroy`, such as `exclude_protected=True`.
         """
         self._run(self._stack.destroy, preview_only=True, **options)
+        return self._delete(**options)
+
+    def remove(self) -> Result:
+        """Deletes everything, also a bucket that is protected."""
+        self.release()
+        return self._delete()
+
+    def release(self) -> bool:
+        """Lets `destroy` delete the bucket, with the commands of a person whose `destroy` was refused.
+
+        Returns whether it was refused.
+        """
+        try:
+            self._run(self._stack.destroy, preview_only=True)
+            return False
+        except RehearsalError as error:
+            refusal, protected, _ = str(error).partition(_PROTECTED)
+            if not protected:
+                raise
+            self._log(f"pulumi destroy: {' '.join(refusal.split())} {protected}")
+        self._log(f"pulumi config set forceDestroy true && pulumi up --target '{_OF_THE_BUCKET}'")
+        self.configure({**self._overrides, "forceDestroy": "true"})
+        self.up(target=[_OF_THE_BUCKET])
+        return True
+
+    def _delete(self, **options: Any) -> Result:
         destroyed = self._operate(self._stack.destroy, **options)
         if self.cluster and not any(self.cloud.of_type(CLUSTER)):
             self.cluster.sweep()

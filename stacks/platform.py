@@ -58,7 +58,8 @@ class BucketSettings(StackSettings):
     force_destroy: bool = Field(
         False,
         description="Whether `pulumi destroy`, or an `up` that replaces the bucket, may delete the bucket "
-        "with everything that runs have written. If false, both fail before anything is deleted.",
+        "with everything that runs have written. If false, both fail before anything is deleted, and the "
+        "outputs `destroyAll` and `destroyAllButBucket` are the two commands that succeed.",
     )
     bucket_name: Name = Field(
         None,
@@ -166,6 +167,7 @@ class Site:
         *,
         settings: BucketSettings,
         hierarchical: bool = False,
+        soft_delete_days: int = 7,
     ) -> Bucket:
         """The bucket for the runs, with name and protection from the settings. See `BucketArgs`."""
         return Bucket(
@@ -177,6 +179,7 @@ class Site:
                 writers=writers,
                 readers=readers or {},
                 force_destroy=settings.force_destroy,
+                soft_delete_days=soft_delete_days,
                 hierarchical=hierarchical,
                 bucket_name=settings.bucket_name,
             ),

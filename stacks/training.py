@@ -346,11 +346,14 @@ def training_platform(
         ray_operator=ray_operator,
         nodes=nodes,
     )
+    on_tpus = nodes is not None and nodes.tpu_slice
     bucket = site.bucket(
         {folder.name: platform.account},
         settings=settings,
         # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
-        hierarchical=nodes is not None and nodes.tpu_slice,
+        hierarchical=on_tpus,
+        # Their checkpoints are 96 GB each: docs/adr/0014-soft-delete-by-size.md.
+        soft_delete_days=0 if on_tpus else 7,
     )
     platform.depends_on.extend([*bucket.access, *uploaded_data(site, settings, bucket)])
     tokens = tokens_of(site, settings, namespace=platform.namespace)

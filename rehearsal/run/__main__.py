@@ -99,7 +99,7 @@ def _play(stage: Stage, *, shares: bool) -> int:
     changed = stage.stack.preview().changed
     say(f"{changed} would change")
     head("destroy")
-    stage.stack.destroy()
+    stage.stack.remove()
     left = [item.id for item in stage.stack.cloud.items]
     left += stage.stack.cluster.left() if stage.stack.cluster else []
     say(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}".rstrip())

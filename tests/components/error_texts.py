@@ -278,6 +278,12 @@ TEXTS: Final = (
     ),
     (
         "gcp:storage/bucket:Bucket",
+        'Preview failed: resource "urn:pulumi:s::p::gcp:storage/bucket:Bucket::b" cannot be deleted\n'
+        "because it is protected. To unprotect the resource, either remove the `protect` flag",
+        "`pulumi destroy --exclude-protected` keeps the bucket",
+    ),
+    (
+        "gcp:storage/bucket:Bucket",
         "Error trying to delete bucket a-bucket containing objects without force_destroy set to true",
         "the bucket holds objects",
     ),

@@ -35,7 +35,7 @@ def scene(plane: ControlPlane) -> Iterator[Demonstration]:
     with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
         stack.up()
         yield Demonstration(stack=stack, api=plane.api)
-        stack.destroy()
+        stack.remove()
         assert stack.cloud.items == []
         assert stack.cluster and stack.cluster.left() == []
 

@@ -19,7 +19,7 @@ def stack(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Rehea
     with Rehearsal(request.param, {"imageUri": plans.IMAGE}, plane=plane) as stack:
         stack.up()
         yield stack
-        stack.destroy()
+        stack.remove()
         assert stack.cluster and stack.cluster.left() == []
 
 
@@ -68,7 +68,7 @@ def test_a_shared_cluster_gives_its_gpus_back_when_it_is_suspended_and_outlives_
             assert stack.refresh().changed == 0
         assert passes_its_deadline(api, job_of(stack))["jobDeploymentStatus"] == "Failed"
         assert len(pods(api, "worker")) == 2
-        stack.destroy()
+        stack.remove()
 
 
 def test_every_worker_has_a_machine_with_accelerators_and_the_head_has_none(

@@ -36,7 +36,7 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
         )
         assert rehearsal.preview().changed == 0
         assert rehearsal.refresh().changed == 0
-        rehearsal.destroy()
+        rehearsal.remove()
         assert rehearsal.cloud.items == []
         assert rehearsal.cluster.left() == []
 
@@ -51,7 +51,7 @@ def test_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(plane: ControlPla
         rehearsal.up()
         assert (api.get(policy) or {})["spec"] == policy["spec"]
         assert rehearsal.refresh().changed == 0
-        rehearsal.destroy()
+        rehearsal.remove()
     assert api.list("v1", "Node") == []
 
 
@@ -87,7 +87,7 @@ def test_a_policy_that_somebody_opened_is_seen_by_drift_although_no_refresh_sees
         names = {change.name for change in network_policies.compare(policies, cluster)}
         assert f"{namespace}/of-somebody-else" in names
         assert rehearsal.refresh().changed == 0
-        rehearsal.destroy()
+        rehearsal.remove()
 
 
 def test_what_somebody_else_made_is_not_taken_over_and_what_he_wrote_is_a_conflict_without_force(
@@ -123,7 +123,7 @@ def test_a_training_that_fails_fails_the_up_that_waits_for_it(plane: ControlPlan
         rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed: RayJob"):
             rehearsal.up()
-        rehearsal.destroy()
+        rehearsal.remove()
 
 
 @pytest.mark.parametrize(

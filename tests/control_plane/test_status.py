@@ -20,7 +20,7 @@ from tests.operations.google_server import GoogleServer
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
     with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
         yield Demonstration(stack=stack, api=plane.api)
-        stack.destroy()
+        stack.remove()
 
 
 def look(rehearsal: Rehearsal, plane: ControlPlane) -> Report:

@@ -38,7 +38,7 @@ def _lived(stack: str, folder: Path, **more: str) -> PastStack:
     with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         shutil.copytree(rehearsal.backend, folder / "up")
-        rehearsal.destroy()
+        rehearsal.remove()
         shutil.copytree(rehearsal.backend, folder / "backend")
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
     return PastStack(

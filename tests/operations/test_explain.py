@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from components.remedies import DESTROY_ALL, KEEP_BUCKET
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests.operations.conftest import Command
@@ -41,6 +42,25 @@ def test_each_error_of_a_destroy_is_answered_with_what_to_do(output: Path, comma
     assert "`pulumi destroy --refresh` looks first" in answers["cluster"]
     assert answers["bucket"].startswith("nothing is known about this error") and "gone fishing" in ran.out
     assert ran.status == 1
+
+
+def test_the_refusal_to_destroy_a_protected_bucket_is_answered_with_both_ways_out(
+    tmp_path: Path, command: Command
+) -> None:
+    urn = "urn:pulumi:mine::p::c:Bucket$gcp:storage/bucket:Bucket::mine-bucket"
+    file = tmp_path / "destroy.log"
+    file.write_text(
+        "Previewing destroy (mine):\n\nDiagnostics:\n"
+        "  pulumi:pulumi:Stack (p-mine):\n    error: preview failed\n\n"
+        "  gcp:storage:Bucket (mine-bucket):\n"
+        f'    error: Preview failed: resource "{urn}" cannot be deleted\n'
+        "    because it is protected. To unprotect the resource, either remove the `protect` flag, or use:\n"
+        f"    `pulumi state unprotect '{urn}'`\n\nResources:\n    - 37 to delete\n    2 errored\n"
+    )
+    ran = command("explain", "--stack", "mine", str(file))
+    assert (ran.status, len(ran.out.splitlines())) == (0, 1)
+    assert ran.out.startswith("mine-bucket: nothing was deleted")
+    assert DESTROY_ALL in ran.out and KEEP_BUCKET in ran.out
 
 
 def test_colours_and_the_warnings_of_an_up_are_passed_over(tmp_path: Path, command: Command) -> None:

@@ -99,13 +99,13 @@ def cloud_run(around: Surroundings) -> Iterator[CloudRunStage]:
     """The stack cloudrun-vllm before its `up`. After the test it is destroyed, and nothing is left."""
     with CloudRunStage("cloudrun-vllm", {}, around) as stage:
         yield stage
-        stage.stack.destroy()
+        stage.stack.remove()
         assert stage.stack.cloud.items == []
         assert not any(instance.thread.is_alive() for instance in stage.cloud_run.instances)
 
 
 def _leave_nothing(stage: Stage) -> None:
     assert not stage.kubelet.refused(), "network policies have refused what the pods need"
-    stage.stack.destroy()
+    stage.stack.remove()
     assert stage.stack.cloud.items == []
     assert stage.stack.cluster and stage.stack.cluster.left() == []

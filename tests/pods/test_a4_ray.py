@@ -168,7 +168,7 @@ def ray(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Ray]
         yield ray
         ray.shut_down()
         assert not stage.kubelet.refused(), "network policies have refused what Ray needs"
-        stage.stack.destroy()
+        stage.stack.remove()
         assert stage.stack.cloud.items == []
         assert stage.stack.cluster and stage.stack.cluster.left() == []
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from components.remedies import DESTROY_ALL, KEEP_BUCKET
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import BUCKET
@@ -21,7 +22,8 @@ TRIED: Final = {
     "pulumi up --refresh --replace": "test_cloudrun_vllm.py",
     "pulumi up --refresh": "test_faults.py",
     "pulumi refresh --clear-pending-creates": "test_killed_engine.py",
-    "pulumi destroy --exclude-protected": "test_a_bucket_that_is_protected",
+    "pulumi destroy --exclude-protected": "test_a_protected_bucket_is_kept_and_later_deleted",
+    "pulumi up --target": "test_the_release_of_the_bucket_changes_nothing_else",
 }
 
 
@@ -60,7 +62,7 @@ def test_the_training_is_run_again(stack: str) -> None:
         assert again == ["delete-replaced", "replace", "create-replacement"]
         assert plans.run_once(plans.standing_plan(rehearsal)).inputs["metadata"] == job.inputs["metadata"]
         assert not rehearsal.preview().changed
-        rehearsal.destroy()
+        rehearsal.remove()
         assert not rehearsal.cloud.items
 
 
@@ -83,22 +85,39 @@ def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> N
         assert ("create-replacement", name) in rehearsal.last.steps
         assert len([item for item in rehearsal.cloud.items if item.name == name]) == 1
         assert not rehearsal.preview().changed
-        rehearsal.destroy()
+        rehearsal.remove()
         assert not rehearsal.cloud.items
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm"]))
-def test_a_bucket_that_is_protected(stack: str) -> None:
-    kept = plans.known_settings(stack, imageUri=plans.IMAGE, forceDestroy="false")
-    with Rehearsal(stack, kept) as rehearsal:
+def test_a_protected_bucket_is_kept_and_later_deleted(stack: str) -> None:
+    with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
-        with pytest.raises(RehearsalError, match="protect"):
+        before = sorted(item.key for item in rehearsal.cloud.items)
+        with pytest.raises(RehearsalError, match="because it is protected"):
             rehearsal.destroy()
+        assert sorted(item.key for item in rehearsal.cloud.items) == before
         rehearsal.destroy(exclude_protected=True)
-        left_types = {item.type for item in rehearsal.cloud.items}
-        assert BUCKET in left_types
-        assert not [type_ for type_ in left_types if type_.startswith("kubernetes:")]
-        rehearsal.configure({**kept, "forceDestroy": "true"})
-        rehearsal.up()
+        kept_types = {item.type for item in rehearsal.cloud.items}
+        assert kept_types == {BUCKET, "gcp:projects/service:Service"}
+        assert rehearsal.release()
+        assert {item.type for item in rehearsal.cloud.items} == kept_types
         rehearsal.destroy()
         assert not rehearsal.cloud.items
+
+
+def test_the_release_of_the_bucket_changes_nothing_else() -> None:
+    """Also when the code or a setting has changed since the last `up`: nobody wants a run on the way out."""
+    lines: list[str] = []
+    with Rehearsal("a4-accelerate", {"imageUri": plans.IMAGE}, log=lines.append) as rehearsal:
+        rehearsal.up()
+        outputs = plans.outputs(rehearsal)
+        assert (outputs["destroyAll"], outputs["destroyAllButBucket"]) == (DESTROY_ALL, KEEP_BUCKET)
+        rehearsal.configure({"imageUri": plans.IMAGE, "recipeSet": '{"training.epochs": 1}'})
+        assert rehearsal.preview().changed > 1
+        assert rehearsal.release()
+        changes = [(step, name) for step, name in rehearsal.last.steps if step != "same"]
+        assert changes == [("update", "a4-accelerate-bucket")]
+        assert f"{lines[-1]} && pulumi destroy" == DESTROY_ALL
+        # Now `pulumi destroy` alone does it, and the other command would not keep the bucket.
+        assert not [name for name in plans.outputs(rehearsal) if name.startswith("destroy")]

@@ -207,7 +207,7 @@ def test_after_a_failure(case: Case) -> None:
             rehearsal.up()
             assert len(created) == 1
             assert ids(rehearsal, case.resource) == created
-        rehearsal.destroy()
+        rehearsal.remove()
         assert rehearsal.cloud.items == []
 
 

@@ -77,6 +77,7 @@ def test_an_engine_that_dies_half_way_is_recovered_from_by_cancel_refresh_up_and
         assert "pending_operations" not in rehearsal.state()["deployment"]
         # The engine did not live to write this cluster into its state. It uses the network.
         (cluster,) = killer.clusters
+        rehearsal.release()
         with pytest.raises(RehearsalError, match=f"is already being used by {cluster}"):
             rehearsal.destroy()
         (orphan,) = (item for item in rehearsal.cloud.items if item.id == cluster)

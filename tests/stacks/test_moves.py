@@ -28,7 +28,8 @@ def started(rehearsal: Rehearsal, start: str) -> bool:
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["tpu-maxtext"]))
 def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
-    settings = {"imageUri": plans.IMAGE, **NAMES}
+    # Some of the moves replace the bucket, too.
+    settings = {"imageUri": plans.IMAGE, "forceDestroy": "true", **NAMES}
     moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
     with Rehearsal(stack, settings) as rehearsal:
         rehearsal.up()
@@ -41,16 +42,16 @@ def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
             assert not rehearsal.preview().changed
         for name in ("its-other-name", None, "my-cluster"):
             named = {"clusterName": name} if name else {}
-            rehearsal.configure({"imageUri": plans.IMAGE, **moves[-1], **named})
+            rehearsal.configure({"imageUri": plans.IMAGE, "forceDestroy": "true", **moves[-1], **named})
             rehearsal.up()
             assert started(rehearsal, name or stack)
             assert not rehearsal.preview().changed
-        rehearsal.destroy()
+        rehearsal.remove()
         assert not rehearsal.cloud.items
 
 
 def test_a_bucket_that_gets_a_name_goes_first_unless_it_is_protected() -> None:
-    settings = {"imageUri": plans.IMAGE, "forceDestroy": "false"}
+    settings = {"imageUri": plans.IMAGE}
     with Rehearsal("a4-accelerate", settings) as rehearsal:
         rehearsal.up()
         (before,) = rehearsal.cloud.of_type(BUCKET)
@@ -60,9 +61,9 @@ def test_a_bucket_that_gets_a_name_goes_first_unless_it_is_protected() -> None:
         with pytest.raises(RehearsalError, match="protect"):
             rehearsal.up()
         assert [*rehearsal.cloud.of_type(BUCKET)] == [before]
-        rehearsal.configure({"imageUri": plans.IMAGE, "forceDestroy": "true"})
+        rehearsal.configure({**settings, "forceDestroy": "true"})
         rehearsal.up()
-        rehearsal.configure({"imageUri": plans.IMAGE, "bucketName": "bucket-of-a-test"})
+        rehearsal.configure({**settings, "forceDestroy": "true", "bucketName": "bucket-of-a-test"})
         rehearsal.up()
         bucket = [step for step, name in rehearsal.last.steps if name == before.name]
         assert bucket == ["delete-replaced", "replace", "create-replacement"]

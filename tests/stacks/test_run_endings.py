@@ -149,7 +149,7 @@ def test_up_waits_for_the_training_and_ends_as_it_does(stack: str, case: Case) -
             else:
                 rehearsal.up()
                 assert rehearsal.preview().changed == 0
-        rehearsal.destroy()
+        rehearsal.remove()
         assert rehearsal.cloud.items == []
 
 
@@ -161,7 +161,7 @@ def test_a_job_that_failed_stays_and_fails_the_next_up_too_which_runs_nothing() 
                 rehearsal.up()
             (job,) = rehearsal.cloud.of_type(JOB)
             assert plans.changes(rehearsal.preview()) == {job.name: "update"}
-        rehearsal.destroy()
+        rehearsal.remove()
         assert rehearsal.cloud.items == []
 
 

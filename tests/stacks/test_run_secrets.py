@@ -34,7 +34,7 @@ def test_a_new_token_replaces_the_old_one_every_time(stack: str) -> None:
             assert list(plans.values(training, "version")) == ([number, number] if names_version else [])
             assert not rehearsal.preview().changed
         assert len(trainings) == (3 if names_version else 1)
-        rehearsal.destroy()
+        rehearsal.remove()
         assert not rehearsal.cloud.items
 
 

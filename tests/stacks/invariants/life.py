@@ -41,9 +41,7 @@ class Life:
 def life_of(stack: str) -> Life:
     """Rehearses a stack with a bucket that is protected, and destroys it after that has been lifted."""
     settings = plans.known_settings(stack, hfToken=TOKEN, wandbKey=KEY, imageUri=plans.IMAGE)
-    kept = plans.known_settings(stack, forceDestroy="false")
-    deletable = plans.known_settings(stack, forceDestroy="true")
-    with Rehearsal(stack, settings | kept) as rehearsal:
+    with Rehearsal(stack, settings) as rehearsal:
         plan = rehearsal.preview()
         rehearsal.up()
         standing, state = plans.standing_plan(rehearsal), json.dumps(rehearsal.state())
@@ -55,8 +53,7 @@ def life_of(stack: str) -> Life:
             with pytest.raises(RehearsalError, match="protected"):
                 rehearsal.destroy()
             survived = sorted(item.key for item in rehearsal.cloud.items) == before
-            rehearsal.configure(settings | deletable)
-            rehearsal.up()
+            rehearsal.release()
         rehearsal.destroy()
         left = [item.name for item in rehearsal.cloud.items]
     return Life(

@@ -64,4 +64,5 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         **job.commands("watchLog"),
         "listOutput": pulumi.Output.concat("gcloud storage ls --recursive ", output),
         "copyOutput": pulumi.Output.concat("gcloud storage cp --recursive ", output, " ."),
+        **bucket.removal,
     }
