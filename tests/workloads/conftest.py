@@ -24,6 +24,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 WORKLOADS = ROOT / "workloads"
 sys.path[:0] = [str(WORKLOADS), str(HERE)]
+# Set before pytest collects: torch reads it when it is imported, and some files import torch at their top.
+# No tiny model gains by a second thread, which waits busily and took most of the CPU time of these tests.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -122,7 +125,6 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "RAY_AUTH_MODE": "disabled",
         "RAY_TMPDIR": short.name,
         "RAY_USAGE_STATS_ENABLED": "0",
-        "OMP_NUM_THREADS": "1",
         "TMPDIR": str(home),
         "TOKENIZERS_PARALLELISM": "false",
     }

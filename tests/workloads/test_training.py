@@ -67,6 +67,10 @@ def terminated_after_step_3(terminated: Path, tmp_path: Path) -> Path:
     return shutil.copytree(terminated, tmp_path / "mine")
 
 
+def test_torch_computes_on_one_thread_whichever_file_imports_it_first() -> None:
+    assert torch.get_num_threads() == 1
+
+
 def test_the_loss_falls_and_every_step_is_in_the_metrics(undisturbed: Path) -> None:
     values = losses(undisturbed)
     assert len(values) == 8
