@@ -25,6 +25,7 @@ class StackPlan:
         resources: Every resource with its inputs, in the order of URNs. Secrets in them are `[secret]`.
         warnings: The program's warnings.
         recipe: The recipe that it trains, None when it does not train.
+        fit_command: Computes the GPU memory that a training step takes. Empty if that is known.
     """
 
     stack: str
@@ -34,6 +35,7 @@ class StackPlan:
     resources: tuple[Planned, ...]
     warnings: tuple[str, ...] = ()
     recipe: Any = None
+    fit_command: tuple[str, ...] = ()
 
     def setting(self, name: str) -> Any:
         """A value of the configuration by the key that `pulumi config set` takes, None if it is not set."""
@@ -44,11 +46,6 @@ class StackPlan:
         """Whether something of its scenario trains and then ends, so that it can have a time limit."""
         scenario = stacks.scenarios()[str(self.setting("scenario"))]
         return "maxRunHours" in keys_of(scenario.Settings)
-
-    @property
-    def data_files(self) -> list[str]:
-        """The files of rows that its recipe names: addresses in buckets, or paths on this disk."""
-        return self.recipe.data.files if hasattr(self.recipe, "data") else []
 
     def of_type(self, *types: str) -> Iterator[Planned]:
         """The resources of these type tokens."""
@@ -87,6 +84,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
         recipe=getattr(settings, "trained_recipe", None),
+        fit_command=tuple(getattr(settings, "fit_command", ())),
     )
 
 

@@ -1,6 +1,8 @@
 """Checks everything that a stack needs before its first `up`."""
 
 import argparse
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,10 +10,12 @@ from typing import Final
 
 from rich.console import Console
 
+from engine.command import ending
+from engine.project import ROOT
 from operations import findings, plan
 from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.data import check_data
-from operations.checks.hub import check_hub
+from operations.checks.hub import check_hub, token_of
 from operations.checks.images import check_images
 from operations.checks.names import check_names
 from operations.checks.places import check_network, check_places
@@ -55,12 +59,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the command's arguments."""
     add_shared(parser)
     add_set(parser)
+    parser.add_argument(
+        "--fit",
+        action="store_true",
+        help="compute the GPU memory that the recipe takes if it is not known, which takes minutes and needs "
+        "the training environment",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints every finding. Returns 1 with a problem, 2 if a check got no answer, else 0."""
     with Console(stderr=True).status(f"planning {options.stack}") as status:
         planned = plan.load(options.stack, options.set)
+        if options.fit and planned.fit_command:
+            status.update("computing the memory of a training step")
+            _compute_fit(planned)
+            planned = plan.load(options.stack, options.set)
         clients = clients_of(planned.stack, planned.project, options.endpoint)
         results = []
         for topic in CHECKS:
@@ -75,6 +89,24 @@ def run(options: argparse.Namespace) -> int:
         findings.show(rows, title, console, "check", "found", "what to do", colours=findings.COLOURS)
     levels = {finding.level for finding in results}
     return findings.exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)
+
+
+def _compute_fit(planned: StackPlan) -> None:
+    """Computes figures that the next plan of the stack reads.
+
+    Raises:
+        OperationError: When they cannot be computed, for example because no layer gets an adapter.
+    """
+    if not (ROOT / planned.fit_command[0]).exists():
+        raise OperationError("--fit needs the training environment: make setup")
+    token = token_of(planned)
+    environment = {**os.environ, **({"HF_TOKEN": token} if token else {})}
+    done = subprocess.run(
+        planned.fit_command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [ending(done.returncode)])[-1]
+        raise OperationError(f"the memory cannot be computed: {reason.removeprefix('error: ')}")
 
 
 def check(topic: str, planned: StackPlan, clients: Clients) -> list[Finding]:

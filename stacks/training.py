@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from components.namespace import Namespace
 from components.token import HuggingFaceToken, Token, TokenArgs, WandbKey
 from components.training_code import BucketCode, TrainingCode, TrainingCodeArgs
-from stacks.fit import doubt_of
+from stacks.fit import command_for, doubt_of, is_known
 from stacks.platform import (
     WORKLOADS,
     BucketSettings,
@@ -171,7 +172,7 @@ class GemmaSettings(TrainingSettings):
     @classmethod
     def _fits_the_gpus(cls, recipe: str, info: ValidationInfo) -> str:
         trained_recipe = cls.recipe_with(recipe, info.data.get("recipe_set", {}))
-        doubt_of(trained_recipe, recipe, cls.gpu, cls.gpus)
+        doubt_of(trained_recipe, recipe, cls.gpu, cls.gpus, "")
         return recipe
 
     @field_validator("recipe")
@@ -185,9 +186,17 @@ class GemmaSettings(TrainingSettings):
             )
         return recipe
 
+    @property
+    def fit_command(self) -> list[str]:
+        """The command that computes the memory of a training step. Empty if it is known."""
+        if is_known(self.trained_recipe, self.gpus):
+            return []
+        return command_for(self.recipe, self.recipe_set, self.gpus)
+
     def warn_of_memory(self) -> None:
         """Warns about a recipe with which a run may run out of memory."""
-        if doubt := doubt_of(self.trained_recipe, self.recipe, self.gpu, self.gpus):
+        command = shlex.join(self.fit_command)
+        if doubt := doubt_of(self.trained_recipe, self.recipe, self.gpu, self.gpus, command):
             pulumi.log.warn(doubt)
 
 

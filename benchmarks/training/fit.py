@@ -11,8 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ from unittest.mock import patch
 
 HERE: Final = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "workloads"))
-os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import torch  # noqa: E402
 import trl.kernels.chunked_logprob as loss_kernels  # noqa: E402
@@ -33,19 +32,15 @@ from datasets import Dataset  # noqa: E402
 from PIL import Image  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker, _FSDPRefType  # noqa: E402
-from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from transformers import (  # noqa: E402
     AutoModelForCausalLM,
     Gemma3ImageProcessor,
     Gemma3Processor,
-    TrainerCallback,
 )
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy  # noqa: E402
-from trl.trainer.utils import _CHUNKED_LOGPROB_CHUNK_SIZE  # noqa: E402
 
+from benchmarks.training.memory_tracker import Watch  # noqa: E402
 from benchmarks.training.published import config_of  # noqa: E402
 from finetune.attention import PACKED_ROWS  # noqa: E402
 from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
@@ -53,26 +48,6 @@ from finetune.rows import to_conversations  # noqa: E402
 from finetune.tokens import NOT_TRAINED  # noqa: E402
 from finetune.training import assemble, sft_arguments  # noqa: E402
 from rehearsal.run import tiny  # noqa: E402
-
-# Parts by the names of torch's two trackers. `Watch` takes the adapter's weights from the weights. Logits are
-# those that the loss has at a time. Gathered are the weights of other processes that FSDP2 has at a time.
-PARTS: Final = {
-    "Parameter": "weights",
-    "Sharded Param": "weights",
-    "Buffer": "weights",
-    "Unsharded Param": "gathered",
-    "All Gather": "gathered",
-    "Gradient": "gradients",
-    "Sharded Grad": "gradients",
-    "Unsharded Grad": "gradients",
-    "Reduce Scatter": "gradients",
-    "Optstate": "optimizer",
-    "OptState": "optimizer",
-    "Activation": "activations",
-    "Temp": "backward",
-    "Other": "logits",
-    "Inputs": "logits",
-}
 
 
 @dataclass(frozen=True)
@@ -233,126 +208,28 @@ def nf4_bytes(weights: int) -> int:
     return ceil(weights / 2) + blocks + ceil(blocks / 256) * 4 + tables
 
 
-class _Answers(TorchDispatchMode):
-    """Gives fake tensors a value for code that asks for one: True or 1."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten._local_scalar_dense.default:
-            dtype = args[0].dtype
-            if dtype is torch.bool:
-                return True
-            return 1.0 if dtype.is_floating_point else 1
-        return func(*args, **(kwargs or {}))
-
-
-def _is_logits(tensor: torch.Tensor) -> bool:
-    return tensor.ndim > 1 and tensor.shape[-1] == _CHUNKED_LOGPROB_CHUNK_SIZE
-
-
-class _Tracker(MemTracker):
-    """Counts logits apart, under torch's name `Other`."""
-
-    def _track(self, reftype: Any, t: torch.Tensor) -> None:
-        super()._track(_MemRefType.OTH if _is_logits(t) else reftype, t)
-
-
-class _ShardedTracker(FSDPMemTracker):
-    """The same for FSDP2, with logits under torch's name `Inputs`."""
-
-    def _track(self, reftype: Any, t: torch.Tensor) -> None:
-        super()._track(_FSDPRefType.INP if _is_logits(t) else reftype, t)
-
-    def _fsdp_param_group_post_backward(
-        self, fsdp_mod: Any, orig_fsdp_param_group_post_backward: Callable[..., Any]
-    ) -> Callable[..., None]:
-        """torch's hook, but not for layers that take no part in the step, as those of pictures with text."""
-        original = orig_fsdp_param_group_post_backward
-        tracked = super()._fsdp_param_group_post_backward(fsdp_mod, original)
-
-        def post_backward(*arguments: Any) -> None:
-            (tracked if fsdp_mod in self.memory_tracking else original)(*arguments)
-
-        return post_backward
-
-
-class Watch(TrainerCallback):
-    """Tracks the step. The optimizer has its state already, as in every step but the first.
-
-    Attributes:
-        peak: Bytes of each part at the peak of the step.
-    """
-
-    def __init__(self, mode: FakeTensorMode | None, sharded: bool):
-        self._mode, self._sharded = mode, sharded
-        self._step = ExitStack()
-        self.peak = Counter(dict.fromkeys(("weights", "adapter", *PARTS.values()), 0))
-
-    def on_train_begin(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        # accelerate tells weights apart by their addresses, and fake ones have none.
-        for group in optimizer.param_groups:
-            group["params"] = []
-        optimizer.param_groups[0]["params"] = trained
-        with self._on_fake_tensors():
-            for weight in trained:
-                weight.grad = torch.zeros_like(weight)
-            optimizer.optimizer.step()
-            optimizer.zero_grad()
-
-    def on_step_begin(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        self.peak["adapter"] = sum(_local(weight) for weight in trained)
-        if self._sharded:
-            self._tracker: Any = _ShardedTracker(model, optimizer.optimizer)
-        else:
-            self._tracker = _Tracker()
-            # These compute figures of each module, and fail on frozen weights.
-            for hook in ("_pre_fw_hook", "_post_fw_hook", "_pre_bw_hook", "_post_bw_hook"):
-                setattr(self._tracker, hook, lambda *_: None)
-            self._tracker.track_external(model, optimizer.optimizer)
-            for weight in trained:
-                weight.register_post_accumulate_grad_hook(self._is_gradient)
-        self._step.enter_context(self._on_fake_tensors())
-        self._step.enter_context(self._tracker)
-
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self._step.close()
-        (snapshot,) = self._tracker.get_tracker_snapshot("peak").values()
-        for kind, size in snapshot.items():
-            if kind != "Total":
-                self.peak[PARTS[str(kind.value)]] += size
-        self.peak["weights"] -= self.peak["adapter"]
-
-    def _is_gradient(self, weight: torch.Tensor) -> None:
-        self._tracker._update_and_maybe_create_winfos(weight.grad, _MemRefType.GRAD)
-
-    def _on_fake_tensors(self) -> ExitStack:
-        stack = ExitStack()
-        if self._mode:
-            stack.enter_context(self._mode)
-            stack.enter_context(_Answers())
-        return stack
-
-
-def _local(weight: Any) -> int:
-    return getattr(weight, "_local_tensor", weight).untyped_storage().nbytes()
+def point_of(name: str, recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, Any]:
+    """The figures of one of so many processes, which are printed too."""
+    parts = measure(recipe, config, row, processes)
+    gigabytes = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
+    max_length = recipe.training.max_length
+    length = f"{max_length} tokens" if max_length else f"rows of {row.prefix + row.prompt + row.reply} tokens"
+    print(
+        f"{name}, {processes} processes, {length}: "
+        f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({gigabytes})",
+        flush=True,
+    )
+    return {"processes": processes, "max_length": max_length, "bytes": parts}
 
 
 def main() -> None:
-    """Print the figures recipe by recipe, and write them beside the recipes."""
+    """Print the figures of the shipped recipes, and write them to a file that git tracks."""
     figures = {}
     for case in CASES:
         points = []
         for processes, max_length in case.points:
             recipe = load_recipe(case.recipe, [f"training.max_length={max_length}"] if max_length else [])
-            parts = measure(recipe, config_of(recipe.model.name), case.row, processes)
-            points.append({"processes": processes, "max_length": max_length, "bytes": parts})
-            gigabytes = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
-            print(
-                f"{case.recipe}, {processes} processes, {max_length or 'rows as they are'}: "
-                f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({gigabytes})",
-                flush=True,
-            )
+            points.append(point_of(case.recipe, recipe, config_of(recipe.model.name), case.row, processes))
         figures[case.recipe] = {"digest": load_recipe(case.recipe).memory_digest, "points": points}
     FIT.write_text(json.dumps(figures, indent=1) + "\n")
 

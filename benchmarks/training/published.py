@@ -47,6 +47,11 @@ _VISION: Final[dict[str, Any]] = {
 _PICTURE_TOKENS: Final = 256
 
 
+def is_published(model: str) -> bool:
+    """Whether the model's sizes are known here."""
+    return model in _TEXT
+
+
 def config_of(model: str) -> Any:
     """The configuration of a published model."""
     text = {**_TEXT[model], **_SHARED}

@@ -79,7 +79,7 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     """
     server = f"{clients.endpoint}/dataset-viewer" if clients.endpoint else _VIEWER
     huggingface_hub.set_client_factory(_client)
-    headers = build_hf_headers(token=_token(plan) or False)
+    headers = build_hf_headers(token=token_of(plan) or False)
     try:
         response = huggingface_hub.get_session().get(f"{server}/{what}", params=query, headers=headers)
         answer = response.json() if response.status_code == http.client.OK else {}
@@ -88,7 +88,7 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     return answer if isinstance(answer, dict) else {}
 
 
-def _token(plan: StackPlan) -> str:
+def token_of(plan: StackPlan) -> str:
     """The stack's token, or that of the environment. Empty for a stack that uses none."""
     if not any(plan.of_type(SECRET.type)):
         return ""

@@ -1,10 +1,12 @@
 """The command `preflight`: what it prints, and how it ends."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.operations.conftest import Command, CommandResult
+from tests.operations.conftest import HF_TOKEN, Command, CommandResult
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import CUT, GoogleServer
 from tests.operations.planned import planned_once
@@ -58,3 +60,52 @@ def test_a_google_that_nobody_is_behind_is_told_in_a_line(google: GoogleServer, 
     assert (ran.status, ran.out) == (2, "")
     assert "Google could not be asked: cloudresourcemanager.projects.get" in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+def test_fit_computes_the_memory_of_a_recipe_whose_memory_is_not_known(
+    good: GoodProject, google: GoogleServer, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The program is computed again with the figures, so that its warning goes."""
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$HF_TOKEN $*" >>{log}\n')
+    python.chmod(0o755)
+    known = good.plan("dev")
+    unknown = replace(known, fit_command=(str(python), "--recipe=mine"), warnings=("not known",))
+    plans = iter([unknown, known, known])
+    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: next(plans))
+    words = ["preflight", "--stack", "dev", "--endpoint", google.address, "--fit", "--json"]
+    ran = command(*words)
+    assert ran.status == 0 and "not known" not in ran.out
+    assert log.read_text() == f"{HF_TOKEN} --recipe=mine\n"
+    # Nothing is computed twice.
+    assert command(*words).status == 0
+    assert len(log.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("echo Loading >&2; echo 'error: lora.target_modules x matches no module' >&2; exit 2", "matches no"),
+        ("exit 137", "the memory cannot be computed"),
+        (None, "--fit needs the training environment: make setup"),
+    ],
+)
+def test_memory_that_cannot_be_computed_is_one_line(
+    script: str | None,
+    text: str,
+    good: GoodProject,
+    google: GoogleServer,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    python = tmp_path / "python"
+    if script:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    unknown = replace(good.plan("dev"), fit_command=(str(python),))
+    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: unknown)
+    ran = command("preflight", "--stack", "dev", "--endpoint", google.address, "--fit")
+    assert ran.status == 2
+    (line,) = ran.err.splitlines()
+    assert text in line

@@ -27,6 +27,7 @@ def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         (tmp_path / "fit.json").write_text(json.dumps({RECIPE: {"digest": digest, "points": points}}))
 
     monkeypatch.setattr(fit, "FIT", tmp_path / "fit.json")
+    monkeypatch.setattr(fit, "OWN_FIT", tmp_path / "own-fit.json")
     return write
 
 
@@ -107,9 +108,47 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
     computed(digest="another", p1=100) if known else computed(p2=100)
     load(CLOUDRUN).warn_of_memory()
     assert warnings == [
-        "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4: add the recipe to "
-        "CASES in benchmarks/training/fit.py and run `make gpu-fit`"
+        "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4; after `make setup` "
+        "this command computes it in minutes: .venv-training/bin/python -m benchmarks.training.own_fit "
+        "--recipe=gemma-3-1b-emoji --processes=1"
     ]
+
+
+def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
+    computed(digest="another", p1=1)
+    settings = load({**L4_KUEUE, "llm-stacks:recipeSet": '{"training.batch_size": 4}'})
+    assert settings.fit_command == [
+        ".venv-training/bin/python",
+        "-m",
+        "benchmarks.training.own_fit",
+        "--recipe=gemma-3-4b-sql",
+        "--set=training.batch_size=4",
+        "--processes=4",
+    ]
+
+
+def test_figures_of_the_users_own_recipe_count_like_those_of_the_shipped_ones(
+    computed: Any, warnings: list[str], tmp_path: Path
+) -> None:
+    computed(digest="another", p1=1)
+    (tmp_path / "fit.json").rename(tmp_path / "shipped.json")
+    computed(p1=23)
+    (tmp_path / "fit.json").rename(tmp_path / "own-fit.json")
+    (tmp_path / "shipped.json").rename(tmp_path / "fit.json")
+    settings = load(CLOUDRUN)
+    settings.warn_of_memory()
+    assert settings.fit_command == []
+    assert warnings[0].startswith("gemma-3-1b-emoji takes 23.0 GB of the 24 GB")
+
+
+def test_other_rows_take_no_more_memory_if_their_length_is_limited() -> None:
+    unpacked = ["training.packing=false"]
+    rows = ["data.name=me/rows", "data.prompt=Say it: {text}"]
+    limited, other = (load_recipe(RECIPE, [*unpacked, *more]).memory_digest for more in ([], rows))
+    assert limited == other
+    unlimited = [*unpacked, "training.max_length=null"]
+    one, another = (load_recipe(RECIPE, [*unlimited, *more]).memory_digest for more in ([], rows))
+    assert one != another
 
 
 @pytest.mark.parametrize(
@@ -130,4 +169,4 @@ def test_a_setting_that_takes_memory_makes_them_another_recipes(change: str) -> 
 def test_a_copy_under_another_name_has_the_figures_of_the_original(tmp_path: Path) -> None:
     copy = tmp_path / "mine.yaml"
     copy.write_text((RECIPES / f"{RECIPE}.yaml").read_text())
-    assert fit.doubt_of(load_recipe(str(copy)), "mine", L4, 1) == ""
+    assert fit.doubt_of(load_recipe(str(copy)), "mine", L4, 1, "") == ""

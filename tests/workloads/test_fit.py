@@ -1,5 +1,6 @@
 """What `make gpu-fit` computes of a step, held against what torch allocates for the same step on a CPU."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,3 +107,50 @@ def test_four_bit_weights_are_counted_as_bitsandbytes_keeps_them() -> None:
     packed, state = quantize(torch.randn(192, 640), compress_statistics=True, quant_type="nf4")
     kept = [packed, state.absmax, state.code, state.offset, state.state2.absmax, state.state2.code]
     assert nf4_bytes(192 * 640) == sum(tensor.nbytes for tensor in kept)
+
+
+def test_a_recipe_of_ones_own_is_computed_and_kept_beside_the_shipped_figures(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.training import own_fit
+    from finetune import recipe as recipes
+
+    figures_file = tmp_path / "own-fit.json"
+    monkeypatch.setattr(recipes, "OWN_FIT", figures_file)
+    path = str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji"))
+    settings = ["--set=training.packing=false", "--set=training.max_length=null"]
+    assert own_fit.main([f"--recipe={path}", *settings, "--processes=4", "--tokens=64"]) == 0
+    assert "1 processes, rows of 64 tokens: 0.02 GB computed" in capsys.readouterr().out
+    assert own_fit.main([f"--recipe={path}", "--set=training.max_length=128"]) == 0
+    figures = json.loads(figures_file.read_text())
+    digests = {
+        load_recipe(path, ["training.packing=false", "training.max_length=null"]).memory_digest: None,
+        load_recipe(path).memory_digest: 128,
+    }
+    assert {figure["digest"]: figure["points"][0]["max_length"] for figure in figures.values()} == digests
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ("lora.target_modules=nothing", "error: lora.target_modules nothing matches no module of"),
+        ("model.name=/absent", "error: model /absent is not a directory with a config.json"),
+        ("training.epochs=0", "training.epochs must be greater than 0"),
+    ],
+)
+def test_what_cannot_be_computed_is_one_line_and_code_2(
+    wrong: str,
+    problem: str,
+    tiny: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from benchmarks.training import own_fit
+    from finetune import recipe as recipes
+
+    monkeypatch.setattr(recipes, "OWN_FIT", tmp_path / "own-fit.json")
+    path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
+    assert own_fit.main([f"--recipe={path}", f"--set={wrong}"]) == 2
+    assert problem in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "own-fit.json").exists()

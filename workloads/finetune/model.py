@@ -48,22 +48,34 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
     )
 
 
+def config_in_cache(model: Model) -> Any:
+    """The model's configuration, cached or in its directory. Raises InputError if it needs its own code."""
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(model.name, revision=model.revision, local_files_only=True)
+    except ValueError as error:
+        raise _not_a_language_model(model, error) from error
+
+
 def empty_model(model: Model) -> Any:
     """The base model with shapes and no weights, by its configuration in the cache or in its directory.
 
     Raises InputError when transformers has no class for it, or has one only with the repository's own code.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
+    config = config_in_cache(model)
     try:
-        config = AutoConfig.from_pretrained(model.name, revision=model.revision, local_files_only=True)
         with torch.device("meta"):
             return AutoModelForCausalLM.from_config(config)
     except ValueError as error:
-        raise InputError(
-            f"model {model.name} cannot be loaded as a language model: {one_line(error)}"
-        ) from error
+        raise _not_a_language_model(model, error) from error
+
+
+def _not_a_language_model(model: Model, error: ValueError) -> InputError:
+    return InputError(f"model {model.name} cannot be loaded as a language model: {one_line(error)}")
 
 
 def check_layers(model: Model, lora: Lora) -> None:

@@ -28,6 +28,8 @@ from finetune.rows import conversation
 RECIPES = Path(__file__).parent / "recipes"
 # GPU memory that a step of each recipe takes, as `make gpu-fit` computed it.
 FIT = RECIPES / "fit.json"
+# The same of the user's own recipes. git ignores it.
+OWN_FIT = RECIPES / "own-fit.json"
 # Begins the name of a data file that is below the run's --storage: a stack uploads files of the user there.
 STORAGE = "storage://"
 # Every linear layer of the language model. A vision tower keeps its weights.
@@ -277,8 +279,8 @@ class Recipe(_Section):
             "training": self.training.model_dump(
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
             ),
-            # Packed sequences have one length, so the rows do not matter.
-            "rows": {} if self.training.packing else fills,
+            # No sequence of text is longer than max_length, so then the rows do not matter.
+            "rows": {} if self.training.max_length else fills,
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -1,0 +1,87 @@
+"""Computes the memory of a GPU that a step of one recipe takes, and keeps the figures in this checkout.
+
+    python -m benchmarks.training.own_fit --recipe ./my-rows.yaml --set training.batch_size=2
+
+`fit.py` says how. Exit code 2 means that the recipe cannot be trained, with one line that says why.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.training.fit import Row
+    from finetune.recipe import Recipe
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Print the figures of a recipe, and write them beside the recipes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recipe", required=True, help="name of a shipped recipe, or path of a file")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="replaces a value of it"
+    )
+    parser.add_argument("--processes", type=int, default=1, help="GPUs of the run")
+    parser.add_argument(
+        "--tokens", type=int, default=1024, help="length of a row of text for a recipe without max_length"
+    )
+    options = parser.parse_args(words)
+    # These take many seconds to import. The first one puts the packages of the containers on the path.
+    from benchmarks.training import fit
+    from ending.errors import InputError
+    from ending.recipe_file import RecipeError
+
+    try:
+        compute(fit.load_recipe(options.recipe, options.set), options)
+    except (InputError, RecipeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
+    """Print the figures of a recipe, and write them to a file that git ignores."""
+    from benchmarks.training.fit import point_of
+    from benchmarks.training.published import config_of, is_published
+    from ending.errors import InputError
+    from finetune.model import check_model, config_in_cache
+    from finetune.recipe import OWN_FIT
+
+    if is_published(recipe.model.name):
+        config = config_of(recipe.model.name)
+    else:
+        check_model(recipe.model)
+        config = config_in_cache(recipe.model)
+    # Without shards every process takes the same, so the figure is of any number of GPUs.
+    processes = options.processes if recipe.training.sharding == "fsdp2" else 1
+    if recipe.data.image and not hasattr(config, "mm_tokens_per_image"):
+        raise InputError(
+            f"pictures of {recipe.model.name} have an unknown number of tokens: only Gemma 3 is known"
+        )
+    point = point_of(options.recipe, recipe, config, row_of(recipe, options.tokens), processes)
+    figures = json.loads(OWN_FIT.read_text()) if OWN_FIT.exists() else {}
+    figures[f"{options.recipe} {recipe.memory_digest} {recipe.training.max_length}"] = {
+        "digest": recipe.memory_digest,
+        "points": [point],
+    }
+    OWN_FIT.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def row_of(recipe: "Recipe", tokens: int) -> "Row":
+    """A row as long as a row of the recipe may be. In packs the length of a row hardly matters."""
+    from benchmarks.training.fit import Row
+
+    if recipe.data.image:
+        return Row(0, 100, 256)
+    if recipe.training.packing:
+        return Row(20, 50, 30)
+    length = recipe.training.max_length or tokens
+    return Row(0, length // 2, length - length // 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
