@@ -85,6 +85,12 @@ class State:
     resources: tuple[Resource, ...] = ()
     outputs: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def project(self) -> str:
+        """The Google project of its resources, empty if none names one."""
+        google = (resource.outputs for resource in self.resources if resource.type.startswith("gcp:"))
+        return next((str(outputs["project"]) for outputs in google if outputs.get("project")), "")
+
     def of_type(self, *types: str) -> Iterator[Resource]:
         """The resources of these types."""
         return (resource for resource in self.resources if resource.type in types)

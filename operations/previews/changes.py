@@ -44,10 +44,18 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class RunChange:
-    """Runs that a job trains before and after its change. `after` is empty if the job is deleted."""
+    """Runs that a job trains before and after its change. `after` is empty if the job is deleted.
+
+    The steps say how far the runs are, and `steps` how many the first one has. They are None if the bucket
+    cannot be read. `finished` says whether the run before the change is finished.
+    """
 
     before: str
     after: str
+    before_step: int | None = None
+    steps: int | None = None
+    after_step: int | None = None
+    finished: bool = False
 
     @property
     def goes_on(self) -> bool:

@@ -89,8 +89,28 @@ def _caution(previews: Previews) -> str:
 
 
 def _ended(run: RunChange) -> str:
-    ended = f"the training of run {code(run.before)} ends where it is"
-    return f"{ended}, and run {code(run.after)} starts." if run.after else f"{ended}."
+    ended = f"the training of run {code(run.before)} ends {_place(run) or 'where it is'}"
+    if run.finished:
+        ended = f"run {code(run.before)} is finished"
+    if not run.after:
+        return f"{ended}."
+    verb = "goes on" if run.after_step else "starts"
+    start = "" if run.after_step is None else f" from step {run.after_step}"
+    return f"{ended}, and run {code(run.after)} {verb}{start}."
+
+
+def _going_on(run: RunChange) -> str:
+    if run.finished:
+        return f"Run {code(run.before)} is finished and is not trained again. Only its job is new."
+    place = f", now {_place(run)}," if _place(run) else ""
+    return f"Run {code(run.before)}{place} goes on from its newest checkpoint. Only its job is new."
+
+
+def _place(run: RunChange) -> str:
+    """Such as `at step 2 of 40`, empty if it is not known."""
+    if run.before_step is None:
+        return ""
+    return f"at step {run.before_step}" + (f" of {run.steps}" if run.steps else "")
 
 
 def _count(kind: Kind, changes: Sequence[Change]) -> str:
@@ -127,11 +147,7 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
         return f"{head}\n\nThe preview failed:\n\n{fence}text\n{visible(preview.failure)}\n{fence}"
     if not preview.changes:
         return f"{head}\n\nNothing changes."
-    runs = [
-        f"Run {code(run.before)} goes on from its newest checkpoint. Only its job is new."
-        for run in preview.runs
-        if run.goes_on
-    ]
+    runs = [_going_on(run) for run in preview.runs if run.goes_on]
     parts = (_kind(kind, preview.of(kind), detail) for kind in Kind)
     return "\n\n".join((head, *runs, *filter(None, parts)))
 

@@ -17,6 +17,7 @@ from operations.errors import OperationError
 from operations.previews import engine_report
 from operations.previews.changes import StackPreview
 from operations.previews.redaction import Redaction
+from operations.previews.run_steps import with_steps
 
 # The random end of an automatic name, which every rehearsal chooses anew.
 _AUTOMATIC: Final = re.compile(r"(?<=-)[0-9a-f]{7}(?![0-9A-Za-z])")
@@ -35,7 +36,7 @@ def deployed() -> set[str]:
 
 def in_cloud(stack: str) -> StackPreview:
     """What `pulumi up` would change in an existing stack."""
-    return replace(_run(stack, ["preview", "--json"]), against="what exists")
+    return with_steps(replace(_run(stack, ["preview", "--json"]), against="what exists"))
 
 
 def drift(stack: str) -> StackPreview:

@@ -18,7 +18,7 @@ from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.findings import cell, folding
 from operations.options import add_kubeconfig, add_shared
-from operations.state import Backend, State
+from operations.state import Backend
 from operations.status.cluster import from_kubeconfig
 from operations.status.look import look
 from operations.status.report import Health, Line, Report
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     if options.follow and options.json:
         raise OperationError("--follow shows a table again and again: leave --json out")
     state = Backend(options.stack).now()
-    project = _project(state)
+    project = state.project
     if not project:
         raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
     reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
@@ -93,9 +93,3 @@ def drawn(report: Report, now: datetime) -> RenderableType:
 def _called(lines: list[Line]) -> str:
     kind = lines[0].kind
     return f"{kind} {lines[0].name}" if len(lines) == 1 else f"{len(lines)} {kind}s"
-
-
-def _project(state: State) -> str:
-    """The stack's project, from its resources."""
-    google = (resource.outputs for resource in state.resources if resource.type.startswith("gcp:"))
-    return next((str(outputs["project"]) for outputs in google if outputs.get("project")), "")

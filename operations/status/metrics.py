@@ -14,6 +14,7 @@ from operations.errors import ODD_ANSWER, OperationError
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 # A run writes this file last, so the run is finished (workloads/finetune/checkpoint.py).
 _COMPLETE: Final = "COMPLETE.json"
+_METRICS: Final = "metrics.jsonl"
 
 Point = tuple[int, float]
 
@@ -35,10 +36,20 @@ class Progress:
     not_good: str
     written: datetime | None
 
+    @property
+    def step(self) -> int:
+        """The step that was logged last."""
+        return int(self.last["step"])
+
+    @property
+    def steps(self) -> int | None:
+        """The number of all steps, None if the training does not log it."""
+        steps = self.last.get("steps")
+        return int(steps) if steps and math.isfinite(steps) else None
+
     def line(self, now: datetime) -> str:
         """The progress in words. It leaves out what the training did not log."""
-        steps = self.last.get("steps")
-        parts = [f"step {self.last['step']:.0f}" + (f" of {steps:.0f}" if steps else "")]
+        parts = [f"step {self.step}" + (f" of {self.steps}" if self.steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
         parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
         parts += [
@@ -63,11 +74,21 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         OperationError: When the file is something else.
     """
     address = _ADDRESS.search(outputs.get("readMetrics", ""))
-    content = clients.read(*address.groups()) if address else None
-    if not address or not content or not content.strip():
+    return read_run(clients, address[1], address[2].rpartition("/")[0]) if address else None
+
+
+def bucket_of(outputs: Mapping[str, str]) -> str:
+    """The bucket of the stack's runs, empty if nothing of the stack trains."""
+    address = _ADDRESS.search(outputs.get("readMetrics", ""))
+    return address[1] if address else ""
+
+
+def read_run(clients: Clients, bucket: str, run: str) -> Progress | None:
+    """The progress of a run in a bucket. None before its first step. Raises the errors of `read`."""
+    name = f"{run}/{_METRICS}"
+    content = clients.read(bucket, name)
+    if not content or not content.strip():
         return None
-    bucket, name = address.groups()
-    run = name.rpartition("/")[0]
     lines: list[dict[str, float]] = []
     for number, text in enumerate(content.splitlines(), start=1):
         try:

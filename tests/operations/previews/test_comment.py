@@ -81,6 +81,36 @@ def test_a_run_that_ends_is_in_front_and_one_that_goes_on_with_its_stack() -> No
     assert "the training of run `old-1` ends where it is.**" in deleted
 
 
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (
+            RunChange(before="old-1", after="new-2", before_step=120, steps=300, after_step=0),
+            "the training of run `old-1` ends at step 120 of 300, and run `new-2` starts from step 0.**",
+        ),
+        (
+            RunChange(before="old-1", after="new-2", before_step=120, after_step=40),
+            "the training of run `old-1` ends at step 120, and run `new-2` goes on from step 40.**",
+        ),
+        (
+            RunChange(before="old-1", after="new-2", before_step=300, after_step=0, finished=True),
+            "run `old-1` is finished, and run `new-2` starts from step 0.**",
+        ),
+        (RunChange(before="old-1", after="", before_step=0), "the training of run `old-1` ends at step 0.**"),
+        (
+            RunChange(before="mine", after="mine", before_step=120, steps=300),
+            "Run `mine`, now at step 120 of 300, goes on from its newest checkpoint. Only its job is new.",
+        ),
+        (
+            RunChange(before="mine", after="mine", before_step=300, finished=True),
+            "Run `mine` is finished and is not trained again. Only its job is new.",
+        ),
+    ],
+)
+def test_the_step_of_a_run_is_told_where_the_bucket_can_be_read(run: RunChange, expected: str) -> None:
+    assert expected in rendered(replace(preview(SERVICE), runs=(run,)))
+
+
 def test_what_the_program_warns_of_stands_before_the_table() -> None:
     open_to_all = replace(preview(SERVICE, stack="dev"), warnings=("invokers has allUsers: @everyone",))
     text = rendered(preview(stack="a4-ray"), open_to_all)

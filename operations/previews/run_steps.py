@@ -1,0 +1,40 @@
+"""How far the runs are that a change ends or continues, as their bucket says."""
+
+from dataclasses import replace
+
+from engine.errors import EngineError
+from operations.clients import Clients
+from operations.credentials import clients_of
+from operations.errors import OperationError
+from operations.previews.changes import RunChange, StackPreview
+from operations.state import Backend
+from operations.status import metrics
+
+
+def with_steps(preview: StackPreview) -> StackPreview:
+    """The same preview with the steps of its runs.
+
+    A preview must not fail for want of them: the pipelines' identity may not read objects in a bucket.
+    """
+    if not preview.runs:
+        return preview
+    try:
+        state = Backend(preview.stack).now()
+        bucket = metrics.bucket_of(state.outputs)
+        clients = clients_of(preview.stack, state.project, None)
+        runs = tuple(_with_steps(run, clients, bucket) for run in preview.runs) if bucket else preview.runs
+    except (OperationError, EngineError):
+        return preview
+    return replace(preview, runs=runs)
+
+
+def _with_steps(run: RunChange, clients: Clients, bucket: str) -> RunChange:
+    before = metrics.read_run(clients, bucket, run.before)
+    after = metrics.read_run(clients, bucket, run.after) if run.after and not run.goes_on else None
+    return replace(
+        run,
+        before_step=before.step if before else 0,
+        steps=before.steps if before else None,
+        after_step=after.step if after else 0,
+        finished=bool(before and before.finished),
+    )
