@@ -108,7 +108,7 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     base = checkout.merge_base(ROOT, target)
     known = stack_inputs.scenarios(ROOT)
     chosen = stack_inputs.stacks_changed_by(
-        checkout.changed_files(ROOT, base), known, stack_inputs.recipe_folders()
+        checkout.changed_files(ROOT, base), known, stack_inputs.own_places()
     )
     deployed = sources.deployed() if in_cloud else set()
     against = f"{target} ({base[:12]}), rehearsed without a cloud"

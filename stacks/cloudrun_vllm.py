@@ -17,9 +17,10 @@ from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAc
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
 from stacks import training, vllm
+from stacks.image import training_image
 from stacks.platform import Name, Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, training_image, uploaded_data
+from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, uploaded_data
 from stacks.vllm import VllmSettings
 from workloads.finetune.recipe import Data
 
@@ -113,7 +114,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         pulumi.log.warn("invokers has allUsers: anyone on the internet may call the service, at your cost")
     settings.warn_of_memory()
     site = Site(settings)
-    image = training_image(site, settings, training.FINETUNE)
+    image = training_image(site, settings)
     subnet, egress = _subnet(site, settings)
     trainer = _account(site, "finetune", "Fine-tuning job of")
     server = _account(site, "serve", "vLLM service of")

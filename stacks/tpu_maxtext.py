@@ -35,6 +35,7 @@ class Settings(AwaitableSettings):
     """Settings of tpu-maxtext."""
 
     load_recipe = staticmethod(load_recipe)
+    image_folder = MAXTEXT
     package = MAXTEXT / "maxtext_driver"
     hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
         None, description="Hugging Face read token, for a gated data set or model."
@@ -155,7 +156,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         namespace="ray",
         ray_operator=True,
         nodes=StandardNodes.with_tpu_slice(settings.zone),
-        folder=MAXTEXT,
     )
     nodes = [_head_pool(site, settings, platform).ready, _slice_pool(site, settings, platform).ready]
     ray = RayClusterArgs(

@@ -4,7 +4,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -12,30 +12,27 @@ from typing import Annotated, Any, ClassVar, Final
 import pulumi
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
-from cloud import cloudbuild
 from cloud.machines import Accelerator
 from components.bucket import Bucket
 from components.capacity import CapacityType
-from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.data_files import DataFiles, DataFilesArgs
 from components.fingerprint import fingerprint
-from components.image import ContainerRepository, ContainerRepositoryArgs, Image
+from components.image import Image
 from components.namespace import Namespace
 from components.token import HuggingFaceToken, Token, TokenArgs, WandbKey
 from components.training_code import BucketCode, TrainingCode, TrainingCodeArgs
 from stacks.fit import command_for, doubt_of, is_known
+from stacks.image import ImageSettings, from_same_repository, training_image
 from stacks.platform import (
     WORKLOADS,
     BucketSettings,
     GkePlatform,
     GkeSettings,
-    ImageByDigest,
     Site,
-    StackSettings,
     StandardNodes,
     gke_platform,
 )
-from stacks.reader import REGION, Hint
+from stacks.reader import Hint
 from stacks.recipe import RECIPE, RecipeSettings
 from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
 
@@ -71,27 +68,10 @@ def _one_word(secret: SecretStr) -> SecretStr:
     return secret
 
 
-class TrainingSettings(BucketSettings, RecipeSettings):
+class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings):
     """Settings of every scenario that trains."""
 
     hf_token: Annotated[SecretStr | None, HUB_TOKEN]
-    image: ImageByDigest = Field(
-        None,
-        alias="imageUri",
-        description="Image that was built from the workload's Dockerfile. By default the stack builds it.",
-    )
-    build_region: Annotated[str | None, Hint(values="a region such as us-central1 (not a zone)")] = Field(
-        None,
-        pattern=REGION,
-        description="Region in which Cloud Build builds the image. By default the stack's region if every "
-        f"project may build there, else {cloudbuild.OPEN_REGIONS[0]}. The image itself is always kept in the "
-        "stack's region.",
-    )
-    scan_images: bool = Field(
-        False,
-        description="Whether Artifact Registry scans the image that the stack builds. Google bills every "
-        "scan.",
-    )
 
     @property
     def data_files(self) -> dict[str, Path]:
@@ -115,13 +95,6 @@ class TrainingSettings(BucketSettings, RecipeSettings):
             raise ValueError("does not begin with hf_, or has characters that no token has")
         return token
 
-    @field_validator("build_region", "scan_images")
-    @classmethod
-    def _needs_a_build(cls, value: Any, info: ValidationInfo) -> Any:
-        if value and info.data.get("image"):
-            raise ValueError("with imageUri nothing is built; remove one of the two")
-        return value
-
 
 class GemmaSettings(TrainingSettings):
     """Settings of every scenario that fine-tunes a Gemma model.
@@ -132,7 +105,7 @@ class GemmaSettings(TrainingSettings):
     """
 
     load_recipe = staticmethod(load_recipe)
-    package = FINETUNE
+    package = image_folder = FINETUNE
     gpu: ClassVar[Accelerator]
     gpus: ClassVar[int]
     hf_token: Annotated[SecretStr, HUB_TOKEN] = Field(
@@ -222,34 +195,6 @@ class AwaitableSettings(GkeTrainingSettings):
     )
 
 
-def training_image(site: Site, settings: TrainingSettings, context: Path) -> Image:
-    """The image from the settings, or one that the stack builds from `context` and names after the folder."""
-    if settings.image:
-        return settings.image
-    repository = ContainerRepository(
-        site.name,
-        ContainerRepositoryArgs(
-            project=site.project_for(ContainerRepository),
-            location=settings.region,
-            repository_id=f"images-{site.stack.replace('_', '-')}"[:63].rstrip("-"),
-            labels=site.labels,
-            vulnerability_scanning=settings.scan_images,
-        ),
-    )
-    return ImageBuild(
-        site.name,
-        ImageBuildArgs(
-            project=site.project_for(ImageBuild),
-            location=settings.region,
-            build_region=settings.build_region or cloudbuild.build_region(settings.region),
-            context=context,
-            repository=repository,
-            image_name=context.name,
-            labels=site.labels,
-        ),
-    ).image
-
-
 def tokens_of(
     site: Site,
     settings: TrainingSettings,
@@ -305,17 +250,6 @@ def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image:
     return settings.run or f"{settings.recipe_name}-{fingerprint(code.run_digest, image.fingerprint, *more)}"
 
 
-def _from_same_repository(image: Image, own: Image, settings: StackSettings) -> bool:
-    """Whether an image of the settings is in the repository of the stack's own image.
-
-    The repository that the stack creates has an output as its project.
-    """
-    if not image.repository or not own.repository:
-        return False
-    project = own.repository.project if isinstance(own.repository.project, str) else settings.project
-    return image.repository == replace(own.repository, project=project)
-
-
 def training_platform(
     site: Site,
     settings: GkeTrainingSettings,
@@ -324,7 +258,6 @@ def training_platform(
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
     nodes: StandardNodes | None = None,
-    folder: Path = FINETUNE,
     more_images: Sequence[Image] = (),
 ) -> TrainingPlatform:
     """Declares a platform, and on it the image, the bucket, the code and the tokens that are set.
@@ -332,8 +265,6 @@ def training_platform(
     For the arguments that are not listed here see `gke_platform`.
 
     Args:
-        folder: Folder with the Dockerfile. The image has the folder's name, and the service account's name
-            begins with it.
         more_images: Images of other pods.
     """
     if settings.capacity_type is CapacityType.SPOT:
@@ -342,22 +273,23 @@ def training_platform(
             "capacity.type spot: when Google takes a node back, its pods have at most 25 seconds, even with "
             "a longer grace period; a run that cannot save in that time resumes from its newest checkpoint"
         )
-    image = training_image(site, settings, folder)
+    workload = settings.image_folder.name
+    image = training_image(site, settings)
     platform = gke_platform(
         site,
         settings,
         namespace=namespace,
         # All clusters of a project share one pool of identities. With the stack's name in the account's
         # name, no pod of another stack may write to this stack's bucket.
-        account=f"{folder.name}-{site.stack.replace('_', '-')}".rstrip("-"),
-        images=[image, *(more for more in more_images if not _from_same_repository(more, image, settings))],
+        account=f"{workload}-{site.stack.replace('_', '-')}".rstrip("-"),
+        images=[image, *(more for more in more_images if not from_same_repository(more, image, settings))],
         network_policies=network_policies,
         ray_operator=ray_operator,
         nodes=nodes,
     )
     on_tpus = nodes is not None and nodes.tpu_slice
     bucket = site.bucket(
-        {folder.name: platform.account},
+        {workload: platform.account},
         settings=settings,
         # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
         hierarchical=on_tpus,

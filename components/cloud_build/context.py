@@ -5,6 +5,7 @@ import hashlib
 import io
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,24 +24,28 @@ _ALWAYS_IGNORED: Final = "**/__pycache__"
 class BuildContext:
     """The files of a folder with a Dockerfile, except those that its `.dockerignore` leaves out.
 
+    Args:
+        texts: Texts that replace those of files, by path in the folder.
+
     Attributes:
         digest: Digest of the path, content and executable bit of every file.
 
     Raises:
-        ValueError: If the folder has no Dockerfile.
+        ValueError: If the folder has no Dockerfile, or a text would replace a file that is not sent.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, texts: Mapping[str, str] | None = None) -> None:
         if not (folder / "Dockerfile").is_file():
             raise ValueError(f"{folder} has no Dockerfile to build an image from")
         ignore = folder / ".dockerignore"
         lines = ignore.read_text().splitlines() if ignore.is_file() else []
         patterns = [_ALWAYS_IGNORED, *(line for line in lines if not line.startswith("#"))]
+        paths, texts = sorted(exclude_paths(folder, patterns)), texts or {}
+        if missing := texts.keys() - paths:
+            raise ValueError(f"the build of {folder} does not get {', '.join(sorted(missing))}")
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            added = {
-                path: _add(archive, folder / path, path) for path in sorted(exclude_paths(folder, patterns))
-            }
+            added = {path: _add(archive, folder / path, path, texts.get(path)) for path in paths}
         self._tar = packed.getvalue()
         self.digest = fingerprint({path: content for path, content in added.items() if content})
 
@@ -68,22 +73,26 @@ class BuildContext:
         return target
 
 
-def _add(archive: tarfile.TarFile, file: Path, path: str) -> tuple[str, str] | None:
+def _add(archive: tarfile.TarFile, file: Path, path: str, text: str | None) -> tuple[str, str] | None:
     """Adds a file or link without owners, times and other facts that differ between machines.
 
     `archive.add` would also write hard links as links. Folders need no entry of their own.
+
+    Args:
+        text: Content in place of the file's. None for the file's own.
 
     Returns:
         The kind and the content of the entry. None for a folder.
     """
     entry = tarfile.TarInfo(path)
-    if file.is_symlink():
+    if file.is_symlink() and text is None:
         entry.type, entry.linkname = tarfile.SYMTYPE, str(file.readlink())
         archive.addfile(entry)
         return "link", entry.linkname
     if not file.is_file():
         return None
-    content, executable = file.read_bytes(), file.stat().st_mode & 0o100
+    content = file.read_bytes() if text is None else text.encode()
+    executable = file.stat().st_mode & 0o100
     entry.size = len(content)
     entry.mode = 0o755 if executable else 0o644
     archive.addfile(entry, io.BytesIO(content))

@@ -1,6 +1,7 @@
 """An image that the stack builds in Cloud Build, without Docker or gcloud on this machine."""
 
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 
 import pulumi
@@ -19,6 +20,7 @@ class ImageBuildArgs(Args):
         location: Region of the bucket with the build's source.
         build_region: Region in which the build runs.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
+        texts: Texts that replace those of files in the context, by path.
     """
 
     project: pulumi.Input[str]
@@ -28,6 +30,7 @@ class ImageBuildArgs(Args):
     repository: ContainerRepository
     image_name: str
     labels: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class ImageBuild(Component[ImageBuildArgs]):
@@ -48,7 +51,7 @@ class ImageBuild(Component[ImageBuildArgs]):
     )
 
     def _declare(self, name: str, args: ImageBuildArgs) -> None:
-        context = BuildContext(args.context)
+        context = BuildContext(args.context, args.texts)
         source, bucket = self._source(name, args, context)
         inside = pulumi.ResourceOptions(parent=self)
         account = gcp.serviceaccount.Account(

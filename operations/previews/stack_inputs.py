@@ -1,6 +1,6 @@
 """Decides which stacks a change of files can change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -24,25 +24,34 @@ def scenarios(checkout: Path = ROOT) -> dict[str, str]:
     return {stack: str(stack_file(stack, checkout).get("scenario", "")) for stack in known_stacks(checkout)}
 
 
-def recipe_folders(checkout: Path = ROOT) -> dict[str, PurePath]:
-    """The folders of recipes that stack files name by path, by stack, from the root of the checkout."""
-    recipes = {stack: str(stack_file(stack, checkout).get("recipe", "")) for stack in known_stacks(checkout)}
-    return {stack: PurePath(recipe).parent for stack, recipe in recipes.items() if recipe.endswith(".yaml")}
+def own_places(checkout: Path = ROOT) -> dict[str, set[PurePath]]:
+    """The user's files that stack files name, by stack, from the root of the checkout.
+
+    A recipe that is named by path has its files beside it, so its folder counts.
+    """
+    places: dict[str, set[PurePath]] = {}
+    for stack in known_stacks(checkout):
+        values = stack_file(stack, checkout)
+        recipe, requirements = str(values.get("recipe", "")), values.get("extraRequirements")
+        folders = [PurePath(recipe).parent] if recipe.endswith(".yaml") else []
+        places[stack] = {*folders, *([PurePath(str(requirements))] if requirements else [])}
+    return places
 
 
 def stacks_changed_by(
-    files: Iterable[str], known: Mapping[str, str], own_recipes: Mapping[str, PurePath] | None = None
+    files: Iterable[str], known: Mapping[str, str], own: Mapping[str, Collection[PurePath]] | None = None
 ) -> list[str]:
     """The stacks whose inputs are among the files, sorted by name.
 
     A stack's file is an input of that stack. A scenario's module and its folder of manifests are inputs of
-    the stacks that run the scenario. A recipe of the user's, and the files beside it, are inputs of the stack
-    that names it. Every other file of the program is an input of every stack.
+    the stacks that run the scenario. A recipe of the user's with the files beside it, and a file of
+    requirements, are inputs of the stack that names them. Every other file of the program is an input of
+    every stack.
 
     Args:
         files: Paths from the root of the repository.
         known: Scenarios by stack.
-        own_recipes: See `recipe_folders`.
+        own: Files and folders of the user's by stack. See `own_places`.
     """
     changed: set[str] = set()
     for file in files:
@@ -53,8 +62,8 @@ def stacks_changed_by(
             for stack, scenario in known.items()
             if shared or scenario in of or file == f"Pulumi.{stack}.yaml"
         }
-        folders = own_recipes or {}
-        changed |= {stack for stack, folder in folders.items() if PurePath(file).parent == folder}
+        places = {PurePath(file), PurePath(file).parent}
+        changed |= {stack for stack, named in (own or {}).items() if places.intersection(named)}
     return sorted(changed)
 
 

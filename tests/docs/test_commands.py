@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ def is_placeholder(word: str) -> bool:
 
 
 def test_no_program_is_used_that_nobody_tries() -> None:
-    tried = {"make", "pulumi", "python"}
+    tried = {"make", "pulumi", "python", "uv"}
     strange = [str(command) for command in COMMANDS if Path(command.words[0]).name not in UNTRIED | tried]
     assert not strange
 
@@ -128,6 +129,15 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
         )
     if module == "finetune" and "recipe" in options and not is_placeholder(options.recipe):
         load_recipe(options.recipe, options.overrides)
+
+
+@pytest.mark.parametrize("command", of_program("uv"), ids=str)
+def test_uv_has_the_command_and_its_options(command: Command) -> None:
+    _, *path = takewhile(lambda word: not word.startswith("-"), command.words)
+    uv = ROOT / ".venv" / "bin" / "uv"
+    done = subprocess.run([uv, *path, "--help"], capture_output=True, text=True, check=True)
+    known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", done.stdout))
+    assert {word.partition("=")[0] for word in command.words if word.startswith("-")} <= known
 
 
 # Pulumi

@@ -57,6 +57,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "buildRegion: 'us-central1-a' is not a region such as us-central1 (not a zone)",
     ),
     (
+        {"llm-stacks:extraRequirements": "workloads/finetune/requirements.txt"},
+        "extraRequirements: with imageUri nothing is built; remove one of the two",
+    ),
+    (
         {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
         "imageUri: 'us-docker.pkg.dev/p/i/finetune:latest' is not an image by digest, "
         "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
@@ -121,10 +125,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
-        "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, forceDestroy, "
-        "gcp:project, gcp:region, hfToken, imageUri, invokers, maxInstances, maxRunHours, minInstances, "
-        "recipe, recipeSet, run, scanImages, scenario, serveNotGood, servingImage, subnet, vllmArguments, "
-        "wandbKey",
+        "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, "
+        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, invokers, "
+        "maxInstances, maxRunHours, minInstances, recipe, recipeSet, run, scanImages, scenario, "
+        "serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},
@@ -279,9 +283,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucketName, buildRegion, capacity.reservation, "
-        "capacity.type, clusterName, dataset, forceDestroy, gcp:project, gcp:region, hfToken, "
-        "holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, scenario, topology, "
-        "waitForTraining, zone",
+        "capacity.type, clusterName, dataset, extraRequirements, forceDestroy, gcp:project, gcp:region, "
+        "hfToken, holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, scenario, "
+        "topology, waitForTraining, zone",
     ),
 ]
 

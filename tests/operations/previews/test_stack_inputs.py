@@ -39,17 +39,19 @@ def test_a_file_changes_the_stacks_that_are_made_of_it(files: str, stacks: list[
     assert stack_inputs.stacks_changed_by(files.split(), KNOWN) == stacks
 
 
-def test_a_recipe_of_ones_own_and_the_rows_beside_it_are_inputs_of_the_stack_that_names_it(
+def test_a_recipe_of_ones_own_its_rows_and_more_packages_are_inputs_of_the_stack_that_names_them(
     tmp_path: Path,
 ) -> None:
     for stack, recipe in (("mine", "./team/rows.yaml"), ("theirs", "gemma-3-4b-sql")):
         settings = f"config:\n  llm-stacks:scenario: a4-ray\n  llm-stacks:recipe: {recipe}\n"
+        settings += f"  llm-stacks:extraRequirements: ./packages/{stack}.txt\n"
         (tmp_path / f"Pulumi.{stack}.yaml").write_text(settings)
-    folders = stack_inputs.recipe_folders(tmp_path)
+    places = stack_inputs.own_places(tmp_path)
     known = dict.fromkeys(("mine", "theirs"), "a4-ray")
-    for file in ("team/rows.yaml", "team/rows.jsonl"):
-        assert stack_inputs.stacks_changed_by([file], known, folders) == ["mine"]
-    assert stack_inputs.stacks_changed_by(["team/more/rows.jsonl", "rows.yaml"], known, folders) == []
+    for file in ("team/rows.yaml", "team/rows.jsonl", "packages/mine.txt"):
+        assert stack_inputs.stacks_changed_by([file], known, places) == ["mine"]
+    others = ["team/more/rows.jsonl", "rows.yaml", "packages/mine.in"]
+    assert stack_inputs.stacks_changed_by(others, known, places) == []
 
 
 opened: set[str] = set()
