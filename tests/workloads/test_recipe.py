@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from ending.recipe_file import RecipeError
-from finetune.recipe import RECIPES, load_recipe
+from finetune.recipe import RECIPES, Recipe, load_recipe
 
 
 @pytest.fixture
@@ -34,6 +34,16 @@ def test_every_shipped_recipe_loads_by_its_name(name: str) -> None:
     assert load_recipe(name).model.name
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECIPES.glob("*.yaml")))
+def test_a_shipped_recipe_states_no_default_but_those_that_everybody_looks_for(name: str) -> None:
+    sections = yaml.safe_load((RECIPES / f"{name}.yaml").read_text())
+    stated = set()
+    for section, values in sections.items():
+        kind: Any = Recipe.model_fields[section].annotation
+        stated |= {key for key, value in values.items() if kind.model_fields[key].get_default() == value}
+    assert stated <= {"epochs", "learning_rate"}
+
+
 def test_a_run_of_a4_accelerate_is_sharded_and_saved_on_the_way() -> None:
     recipe = load_recipe("gemma-3-12b-text-to-sql")
     steps = (recipe.data.rows or 0) // recipe.training.batch_size // 8  # GPUs of the node
@@ -42,7 +52,7 @@ def test_a_run_of_a4_accelerate_is_sharded_and_saved_on_the_way() -> None:
 
 
 def test_a_misspelt_key_is_refused_with_the_right_one(tmp_path: Path, tree: dict[str, Any]) -> None:
-    tree["lora"]["rnak"] = tree["lora"].pop("rank")
+    tree["lora"]["rnak"] = 16
     del tree["data"]["name"], tree["model"]["name"]
     text = refused(tmp_path, tree)
     assert "unknown key lora.rnak (did you mean rank?)" in text
