@@ -19,7 +19,9 @@ _TOLD: Final = 3
 def with_packages(locked: Path, more: Path) -> str:
     """The text of an image's locked file with the packages of another one.
 
-    Comments of the other file are left out: they change no image.
+    In one file pip sees every conflict, and the Dockerfile is the same for all stacks: another Dockerfile
+    would be another image and another run for stacks without such packages. Comments of the other file are
+    left out, because they change no image.
 
     Raises:
         ValueError: If the other file is not there, is not locked with hashes or has other versions.

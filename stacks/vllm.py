@@ -30,7 +30,8 @@ CLOUD_RUN_ARGUMENTS: Final = (
 )
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
-_TOKEN: Final = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
+# As long as access tokens of the Hub are. Some names begin with hf_, too.
+_TOKEN: Final = re.compile(r"\bhf_\w{30,}")
 # Options that a stack sets itself, and options that would take a server away from its callers or its GPUs.
 _STACKS_OPTIONS: Final = {
     "--model --served-model-name --revision": "{model_key} decides what is served",

@@ -232,7 +232,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "callers and health checks use HTTP on port 8000; remove it",
     ),
     (
-        {**CLOUDRUN, "llm-stacks:vllmArguments": '["--speculative-config", "hf_AbCdEfGhIjKl"]'},
+        {**CLOUDRUN, "llm-stacks:vllmArguments": f'["--tokenizer", "hf_{"a1" * 17}"]'},
         "vllmArguments: a token is readable in the stack file; remove it, and set hfToken",
     ),
     (

@@ -91,6 +91,7 @@ def test_nodes_need_one_role_for_two_images_in_the_stacks_own_repository() -> No
         '["--speculative-config", "{\\"num_speculative_tokens\\": 3}"]',
         '["--compilation-config.level", "3", "-O3"]',
         '["--no-enforce-eager", "--seed", "-1"]',
+        '["--tokenizer=team/hf_transformers_tokenizer"]',
         "[]",
     ],
 )
