@@ -44,3 +44,22 @@ SERVICE: Final = Record(
     permissions=verbs("serviceusage.services", "enable", "get", "list"),
     role="roles/serviceusage.serviceUsageAdmin",
 )
+
+# Google's own service account of an API. Creating it a second time returns it, deleting it does nothing
+# (google-beta/services/serviceusage). Only GKE's is here, since each has an address of its own form:
+# https://docs.cloud.google.com/iam/docs/service-agents
+IDENTITY: Final = Record(
+    type="gcp:projects/serviceIdentity:ServiceIdentity",
+    api="serviceusage.googleapis.com",
+    id="projects/{project}/services/{service}",
+    outputs={
+        "email": "service-{number}@container-engine-robot.iam.gserviceaccount.com",
+        "member": "serviceAccount:service-{number}@container-engine-robot.iam.gserviceaccount.com",
+    },
+    replaced_by="project service",
+    adopts=True,
+    rules=(_service,),
+    minutes=(Minutes(create=0.3, delete=0, assumption="minutes-call"),),
+    permissions=verbs("serviceusage.services", "enable", "get"),
+    role="roles/serviceusage.serviceUsageAdmin",
+)

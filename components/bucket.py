@@ -1,15 +1,15 @@
-"""A private bucket, and the identities that may write to it or read from it."""
+"""A private bucket, or one that exists already, and the identities that may write to it or read from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
-from components.component import Args, Component
-from components.fingerprint import PartlyKnown
-from components.identity import Identity
+from components.component import A, Args, Component
+from components.fingerprint import PartlyKnown, joined
+from components.identity import Identity, ServiceAccount
 from components.remedies import DESTROY_ALL, KEEP_BUCKET
 
 # objectUser reads, writes and deletes objects. objectViewer only reads them. legacyBucketReader
@@ -17,6 +17,82 @@ from components.remedies import DESTROY_ALL, KEEP_BUCKET
 _METADATA_ROLE: Final = "roles/storage.legacyBucketReader"
 _WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _METADATA_ROLE}
 _READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
+# Google's own agent of GKE, whose address contains the project's number: assumption number-in-agent.
+_AGENT_OF: Final = "container.googleapis.com"
+
+
+class Storage(Component[A]):
+    """The place of the runs: a bucket, or a folder in one.
+
+    Attributes:
+        bucket_name: Name of the bucket, without `gs://`.
+        prefix: Start of the names of all objects, empty or with a slash at its end.
+        name_in_command: The bucket's name for the command of a job. A fixed name counts in the job's digest.
+        access: The bindings, for which a workload that uses the bucket must wait.
+        removal: The commands that remove a stack whose bucket is protected, keyed by the stack output's name.
+            The engine alone words its refusal to delete the bucket, and no hook of ours runs before it.
+    """
+
+    group = "storage"
+    apis = ("storage.googleapis.com",)
+
+    bucket_name: pulumi.Output[str]
+    prefix: str = ""
+    name_in_command: str | PartlyKnown
+    access: Sequence[pulumi.Resource]
+    removal: Mapping[str, str] = {}
+
+    @property
+    def path_in_command(self) -> str | PartlyKnown:
+        """What follows `gs://` in the command of a job."""
+        folder = self.prefix.rstrip("/")
+        return joined(self.name_in_command, "/", folder) if folder else self.name_in_command
+
+    @property
+    def uri(self) -> pulumi.Output[str]:
+        """Address of the place of the runs, without a slash at its end."""
+        return pulumi.Output.concat("gs://", self.bucket_name, f"/{self.prefix}".rstrip("/"))
+
+    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Input[str]]:
+        """A training run's name, commands that read what it has written, and those that remove the stack.
+
+        The keys are the names of the stack's outputs.
+
+        Args:
+            run: The run's folder in the place of the runs.
+            result: The folder inside the run's folder that is worth copying.
+        """
+        folder = pulumi.Output.concat(self.uri, "/", run)
+        return {
+            "run": run,
+            "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
+            "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
+            f"copy{result.capitalize()}": pulumi.Output.concat(
+                "gcloud storage cp --recursive ", folder, f"/{result} ."
+            ),
+            **self.removal,
+        }
+
+    def _granted(
+        self,
+        name: str,
+        writers: Mapping[str, Identity],
+        readers: Mapping[str, Identity],
+        project_number: pulumi.Input[str],
+    ) -> list[pulumi.Resource]:
+        """Declares the bindings. A binding has one member and leaves those of others alone."""
+        return [
+            gcp.storage.BucketIAMMember(
+                f"{name}-{user}-{what}",
+                bucket=self.bucket_name,
+                role=role,
+                member=identity.iam_member(project_number),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for users, roles in ((writers, _WRITER_ROLES), (readers, _READER_ROLES))
+            for user, identity in users.items()
+            for what, role in roles.items()
+        ]
 
 
 class BucketArgs(Args):
@@ -46,17 +122,8 @@ class BucketArgs(Args):
     bucket_name: str | None = None
 
 
-class Bucket(Component[BucketArgs]):
-    """A bucket that is never public.
-
-    Attributes:
-        bucket_name: Its name, without `gs://`.
-        name_in_command: Its name for the command of a job. A fixed name counts in the job's digest.
-        access: The bindings, for which a workload that uses the bucket must wait.
-    """
-
-    group = "storage"
-    apis = ("storage.googleapis.com",)
+class Bucket(Storage[BucketArgs]):
+    """A bucket that is never public."""
 
     def _declare(self, name: str, args: BucketArgs) -> None:
         folders = gcp.storage.BucketHierarchicalNamespaceArgs(enabled=True)
@@ -81,51 +148,55 @@ class Bucket(Component[BucketArgs]):
                 protect=not args.force_destroy,
             ),
         )
-        self._protected = not args.force_destroy
-        self.access: list[pulumi.Resource] = []
-        for users, roles in ((args.writers, _WRITER_ROLES), (args.readers, _READER_ROLES)):
-            for user, identity in users.items():
-                self._grant(f"{name}-{user}", bucket, identity, roles)
-        self.bucket_name: pulumi.Output[str] = bucket.name
+        self.bucket_name = bucket.name
         self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
+        self.access = self._granted(name, args.writers, args.readers, bucket.project_number.apply(str))
+        if not args.force_destroy:
+            self.removal = {"destroyAll": DESTROY_ALL, "destroyAllButBucket": KEEP_BUCKET}
 
-    def _grant(
-        self, name: str, bucket: gcp.storage.Bucket, identity: Identity, roles: Mapping[str, str]
-    ) -> None:
-        for what, role in roles.items():
-            binding = gcp.storage.BucketIAMMember(
-                f"{name}-{what}",
-                bucket=bucket.name,
-                role=role,
-                member=identity.iam_member(bucket.project_number.apply(str)),
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            self.access.append(binding)
 
-    @property
-    def removal(self) -> dict[str, str]:
-        """The commands that remove a stack with a protected bucket, keyed by the stack output's name.
+class ExistingBucketArgs(Args):
+    """Arguments of `ExistingBucket`.
 
-        The engine alone words its refusal to delete the bucket, and no hook of ours runs before it.
-        """
-        return {"destroyAll": DESTROY_ALL, "destroyAllButBucket": KEEP_BUCKET} if self._protected else {}
+    Args:
+        project: Project of the stack. The bucket may be in another.
+        bucket_name: Name of the bucket.
+        folder: Name of the folder with the runs of this stack.
+        writers: Identities that read and write objects, anywhere in the bucket. The key becomes part of the
+            binding's name.
+        readers: Identities that can only read objects, keyed like `writers`.
+    """
 
-    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Input[str]]:
-        """A training run's name, commands that read what it has written, and those that remove the stack.
+    project: pulumi.Input[str]
+    bucket_name: str
+    folder: str
+    writers: Mapping[str, Identity]
+    readers: Mapping[str, Identity] = field(default_factory=dict)
 
-        The keys are the names of the stack's outputs.
 
-        Args:
-            run: The run's folder in the bucket.
-            result: The folder inside the run's folder that is worth copying.
-        """
-        folder = pulumi.Output.concat("gs://", self.bucket_name, "/", run)
-        return {
-            "run": run,
-            "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
-            "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
-            f"copy{result.capitalize()}": pulumi.Output.concat(
-                "gcloud storage cp --recursive ", folder, f"/{result} ."
-            ),
-            **self.removal,
-        }
+class ExistingBucket(Storage[ExistingBucketArgs]):
+    """A folder in a bucket of somebody else's. Nothing here creates, changes or deletes the bucket.
+
+    The bucket is not read either, so a preview works without an account. `preflight` looks at it.
+    """
+
+    def _declare(self, name: str, args: ExistingBucketArgs) -> None:
+        self.bucket_name = pulumi.Output.from_input(args.bucket_name)
+        self.name_in_command = args.bucket_name
+        self.prefix = f"{args.folder}/"
+        accounts = [*args.writers.values(), *args.readers.values()]
+        pods = [account.access for account in accounts if isinstance(account, ServiceAccount)]
+        number = self._project_number(name, args.project, pods) if pods else ""
+        self.access = self._granted(name, args.writers, args.readers, number)
+
+    def _project_number(
+        self, name: str, project: pulumi.Input[str], depends_on: list[pulumi.Resource]
+    ) -> pulumi.Output[str]:
+        """The number of the stack's project, which the names of its pods' identities contain."""
+        agent = gcp.projects.ServiceIdentity(
+            f"{name}-agent",
+            project=project,
+            service=_AGENT_OF,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=depends_on),
+        )
+        return agent.email.apply(lambda address: address.partition("@")[0].rpartition("-")[2])

@@ -86,7 +86,7 @@ class RayClusterArgs(Args):
     service_account: str
     workers: RayWorkers
     tokens: Sequence[Mapping[str, Any]]
-    bucket: PartlyKnown | None = None
+    bucket: str | PartlyKnown | None = None
     depends_on: Sequence[pulumi.Resource]
 
     def filled(self, name: str) -> Manifest:
@@ -147,7 +147,7 @@ def _sidecar(limits: Mapping[str, str]) -> dict[str, str]:
     return {"gke-gcsfuse/volumes": "true", **sizes}
 
 
-def _volume(bucket: PartlyKnown) -> dict[str, Any]:
+def _volume(bucket: str | PartlyKnown) -> dict[str, Any]:
     attributes = {"bucketName": bucket, "mountOptions": _MOUNT_OPTIONS}
     return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 

@@ -45,8 +45,9 @@ class Remedy:
 
 
 # For a stack whose bucket is protected. The first command deletes the bucket too, the second keeps it. The
-# target is the bucket's logical name, so this `up` starts no run, even if code has changed.
-DESTROY_ALL: Final = "pulumi config set forceDestroy true && pulumi up --target '**-bucket' && pulumi destroy"
+# target is the bucket's logical name, so this `up` starts no run, even if code has changed. If it awaits a
+# training that has failed, it releases the bucket and then fails: so no `&&` is before `destroy`.
+DESTROY_ALL: Final = "pulumi config set forceDestroy true && pulumi up --target '**-bucket'; pulumi destroy"
 KEEP_BUCKET: Final = "pulumi destroy --exclude-protected"
 
 _LOG_IN: Final = (

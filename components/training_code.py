@@ -69,11 +69,13 @@ class BucketCodeArgs(Args):
     """Arguments of `BucketCode`.
 
     Args:
+        prefix: Start of the folder's path, empty or with a slash at its end.
         packages: Folders of Python packages, whose modules are shipped.
         recipe: The recipe's text, by its path beside the packages.
     """
 
     bucket: pulumi.Input[str]
+    prefix: str
     packages: Sequence[Path]
     recipe: Mapping[str, str]
 
@@ -91,7 +93,7 @@ class BucketCode(Component[BucketCodeArgs]):
     def _declare(self, name: str, args: BucketCodeArgs) -> None:
         files = {**package_files(*args.packages), **args.recipe}
         self.run_digest = run_digest(files)
-        self.folder = BucketFolder(bucket=args.bucket, folder=f"code/{fingerprint(files)}")
+        self.folder = BucketFolder(bucket=args.bucket, folder=f"{args.prefix}code/{fingerprint(files)}")
         self.access: list[pulumi.Resource] = [
             gcp.storage.BucketObject(
                 f"{name}-code-{_key(path)}",

@@ -13,6 +13,7 @@ from rich.console import Console
 from engine.command import ending
 from engine.project import ROOT
 from operations import findings, plan
+from operations.checks.bucket import check_bucket
 from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.data import check_data
 from operations.checks.hub import check_hub, token_of
@@ -47,6 +48,7 @@ CHECKS: Final[dict[str, Check]] = {
     "reservation": check_reservations,
     "quotas": check_quotas,
     "names": check_names,
+    "bucket": check_bucket,
     "network": check_network,
     "Hugging Face": check_hub,
     "data": check_data,

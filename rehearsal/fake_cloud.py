@@ -56,6 +56,7 @@ class FakeCloud:
         outcome: How training jobs end. Only a RayJob can be stopped, or rejected by Ray's operator.
         written_buckets: Ids of the buckets with objects that a job has written.
         silent_webhook: How many calls of Kueue's webhook get no answer yet.
+        strangers: Names of the buckets that exist and are not the stack's.
         is_slow: Whether a new API, account or definition refuses its first call.
         on_write: Called with an item of Google's that was created or updated. May raise Rejected.
         on_removal: Called with an item that is deleted.
@@ -64,6 +65,7 @@ class FakeCloud:
     outcome: Literal["Complete", "Failed", "Stopped", "Rejected"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
+    strangers: set[str] = field(default_factory=set)
     is_slow: bool = False
     on_write: Callable[[Item], None] = lambda _item: None
     on_removal: Callable[[Item], None] = lambda _item: None

@@ -35,7 +35,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "eviction": settings.capacity.pod_annotations(),
                 "recipe": settings.recipe_name,
                 "tokens": platform.tokens,
-                "bucket": platform.bucket.name_in_command,
+                "bucket": platform.bucket.path_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
                 "code": platform.code.volume,

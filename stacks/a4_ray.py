@@ -56,7 +56,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             job_name=settings.recipe_name,
             entrypoint=joined(
                 f"python -m finetune ray --recipe {settings.recipe_name} --storage gs://",
-                platform.bucket.name_in_command,
+                platform.bucket.path_in_command,
                 f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
                 *(f" {argument}" for argument in settings.limit_arguments),
             ),

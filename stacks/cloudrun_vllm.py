@@ -11,7 +11,7 @@ import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from cloud.machines import L4
-from components.bucket import Bucket
+from components.bucket import Storage
 from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudRunService, CloudRunServiceArgs
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
@@ -124,10 +124,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     packages = [training.FINETUNE, training.ENDING]
     code = BucketCode(
         site.name,
-        BucketCodeArgs(bucket=bucket.bucket_name, packages=packages, recipe=settings.recipe_file),
+        BucketCodeArgs(
+            bucket=bucket.bucket_name,
+            prefix=bucket.prefix,
+            packages=packages,
+            recipe=settings.recipe_file,
+        ),
     )
     run = run_name(settings, code, image)
-    storage = pulumi.Output.concat("gs://", bucket.bucket_name)
     job = CloudRunJob(
         site.name,
         CloudRunArgs(
@@ -137,7 +141,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             image=image.uri,
             command=[
                 *("python", "-m", "finetune", "local"),
-                *("--recipe", settings.recipe_name, "--storage", storage, "--run", run),
+                *("--recipe", settings.recipe_name, "--storage", bucket.uri, "--run", run),
                 *settings.limit_arguments,
             ],
             # Files that a container writes are in its memory, which has room for 2 GB of model.
@@ -160,7 +164,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     service = _service(
         site,
         settings,
-        run=BucketFolder(bucket=bucket.bucket_name, folder=run),
+        run=BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}"),
         account=server,
         subnet=subnet,
         depends_on=[job.finished, *egress, *bucket.access],
@@ -231,7 +235,7 @@ def _account(site: Site, purpose: str, display_name: str) -> GoogleServiceAccoun
 
 
 def _outputs(
-    settings: Settings, bucket: Bucket, job: CloudRunJob, service: CloudRunService, run: str
+    settings: Settings, bucket: Storage, job: CloudRunJob, service: CloudRunService, run: str
 ) -> dict[str, pulumi.Input[str]]:
     """The stack's outputs: the service's address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
@@ -248,9 +252,7 @@ def _outputs(
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
         **bucket.commands(run),
-        "copyModel": pulumi.Output.concat(
-            "gcloud storage cp --recursive gs://", bucket.bucket_name, f"/{run}/model ."
-        ),
+        "copyModel": pulumi.Output.concat("gcloud storage cp --recursive ", bucket.uri, f"/{run}/model ."),
     }
 
 

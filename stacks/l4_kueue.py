@@ -326,7 +326,7 @@ def _fine_tune(
                 "image": platform.image.uri,
                 "recipe": settings.recipe_name,
                 "tokens": platform.tokens,
-                "bucket": platform.bucket.name_in_command,
+                "bucket": platform.bucket.path_in_command,
                 "run": run,
                 "limitArguments": settings.limit_arguments,
                 "pods": TRAINING_PODS,

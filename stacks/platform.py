@@ -8,8 +8,9 @@ from typing import Annotated, Final
 
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
 
-from components.bucket import Bucket, BucketArgs
+from components.bucket import Bucket, BucketArgs, ExistingBucket, ExistingBucketArgs, Storage
 from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
 from components.cluster import AutopilotCluster, Cluster, ClusterArgs
 from components.component import Component
@@ -75,6 +76,23 @@ class BucketSettings(StackSettings):
         if name and (name.startswith("goog") or "google" in name):
             raise ValueError(f"{name!r} begins with goog or contains google, which Cloud Storage refuses")
         return name
+
+    bucket: Annotated[str | None, Hint(values="gs://NAME, without a folder")] = Field(
+        None,
+        pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$",
+        examples=["gs://MY_BUCKET"],
+        description="A bucket that exists, in place of one of the stack's own. The runs are in its folder "
+        "with the stack's name. `pulumi destroy` deletes neither the bucket nor a run.",
+    )
+
+    @field_validator("bucket")
+    @classmethod
+    def _excludes_one_of_its_own(cls, bucket: str | None, info: ValidationInfo) -> str | None:
+        own = [key for key in ("bucket_name", "force_destroy") if info.data.get(key)]
+        if bucket and own:
+            keys = " and ".join(map(to_camel, own))
+            raise ValueError(f"the stack then has no bucket of its own; remove {keys}, or bucket")
+        return bucket
 
 
 class RunSettings(StackSettings):
@@ -168,8 +186,20 @@ class Site:
         settings: BucketSettings,
         hierarchical: bool = False,
         soft_delete_days: int = 7,
-    ) -> Bucket:
-        """The bucket for the runs, with name and protection from the settings. See `BucketArgs`."""
+    ) -> Storage:
+        """The bucket for the runs, by the settings: the stack's own, or one that exists. See `BucketArgs`."""
+        if settings.bucket:
+            return ExistingBucket(
+                self.name,
+                ExistingBucketArgs(
+                    project=self.project_for(ExistingBucket),
+                    bucket_name=settings.bucket.removeprefix("gs://"),
+                    # Another stack's runs are in another folder.
+                    folder=pulumi.get_stack(),
+                    writers=writers,
+                    readers=readers or {},
+                ),
+            )
         return Bucket(
             self.name,
             BucketArgs(

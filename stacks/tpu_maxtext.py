@@ -169,13 +169,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         depends_on=[*platform.depends_on, *nodes],
     )
     run = run_name(settings, platform.code, platform.image, tpu_slice.topology)
+    output = f"{BUCKET_MOUNT}/{platform.bucket.prefix}".rstrip("/")
     job = RayJob(
         site.name,
         RayJobArgs(
             job_name=settings.recipe_name,
             entrypoint=" ".join(
                 [
-                    f"python -m maxtext_driver --recipe {settings.recipe_name} --output {BUCKET_MOUNT}",
+                    f"python -m maxtext_driver --recipe {settings.recipe_name} --output {output}",
                     f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology}",
                     "--accelerator TPU-V6E",
                     *settings.limit_arguments,

@@ -13,7 +13,7 @@ import pulumi
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from cloud.machines import Accelerator
-from components.bucket import Bucket
+from components.bucket import Storage
 from components.capacity import CapacityType
 from components.data_files import DataFiles, DataFilesArgs
 from components.fingerprint import fingerprint
@@ -228,18 +228,19 @@ class TrainingPlatform(GkePlatform):
         tokens: Environment variables of the containers that train.
     """
 
-    bucket: Bucket
+    bucket: Storage
     tokens: list[dict[str, Any]]
     code: TrainingCode
     image: Image
 
 
-def uploaded_data(site: Site, settings: TrainingSettings, bucket: Bucket) -> list[pulumi.Resource]:
+def uploaded_data(site: Site, settings: TrainingSettings, bucket: Storage) -> list[pulumi.Resource]:
     """Declares the upload of the rows that are on this disk, and returns the resources to wait for."""
     files = settings.data_files
     if not files:
         return []
-    return DataFiles(site.name, DataFilesArgs(bucket=bucket.bucket_name, files=files)).access
+    placed = {f"{bucket.prefix}{name}": path for name, path in files.items()}
+    return DataFiles(site.name, DataFilesArgs(bucket=bucket.bucket_name, files=placed)).access
 
 
 def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image: Image, *more: object) -> str:

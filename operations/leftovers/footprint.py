@@ -12,6 +12,7 @@ from cloud.compute import NETWORK, SUBNETWORK
 from cloud.container import CLUSTER, NODE_POOL
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
+from cloud.storage import BUCKET
 from operations.clients import last
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State
@@ -93,6 +94,8 @@ class Footprint:
         past: Resources of its earlier states. If a name was created several times, the last one.
         claimed: Resources in the states of other stacks.
         repositories: Repositories outside the stack to which it may have added role bindings.
+        borrowed_bucket: Name of the bucket in the setting `bucket`, which is never a leftover, even if an
+            earlier stack has made it. Empty without the setting.
     """
 
     stack: str
@@ -104,10 +107,12 @@ class Footprint:
     past: Mapping[Identity, Resource]
     claimed: frozenset[Identity] = frozenset()
     repositories: tuple[str, ...] = ()
+    borrowed_bucket: str = ""
 
     def belongs(self, candidate: Candidate) -> Belonging | None:
         """Why a resource is a leftover of the stack, None if it is not."""
-        if candidate.identity in self._alive:
+        is_borrowed = candidate.type == BUCKET.type and candidate.name == self.borrowed_bucket
+        if is_borrowed or candidate.identity in self._alive:
             return None
         if candidate.identity in self.past:
             return _of_state(self.past[candidate.identity], candidate)
@@ -304,6 +309,7 @@ def _footprint(
         past=past,
         claimed=frozenset(identity for identity, _ in _inside(project, others)),
         repositories=tuple(sorted(_foreign_repositories(every))),
+        borrowed_bucket=str(plan.setting("bucket") or "").removeprefix("gs://"),
     )
 
 

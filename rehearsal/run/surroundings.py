@@ -15,7 +15,7 @@ from engine.go_build import Log
 from engine.project import ROOT
 from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import BUCKET, FakeCloud, Item
+from rehearsal.fake_cloud import BUCKET, FakeCloud
 from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Machine
@@ -126,24 +126,22 @@ class Surroundings:
             "PYTHONPATH": f"{_MOUNTED}:{own.get('PYTHONPATH', '')}".rstrip(":"),
         }
 
-    def _bucket(self, bucket: str) -> Item | None:
-        return self.cloud.named(BUCKET, bucket) if self.cloud else None
-
     def _exists(self, bucket: str) -> bool:
-        return self._bucket(bucket) is not None
+        if self.cloud is None:
+            return False
+        return bucket in self.cloud.strangers or self.cloud.named(BUCKET, bucket) is not None
 
     def _refuses(self, bucket: str, token: str | None) -> int | None:
         """401 if the token names no account, 403 if the account has no role on the bucket, else None."""
-        item = self._bucket(bucket)
-        if self.cloud is None or item is None or not token:
+        if self.cloud is None or not self._exists(bucket) or not token:
             return 401
         space, slash, account = token.partition("/")
         principal = f"/ns/{space}/sa/{account}" if slash else f"serviceAccount:{token}"
         grants = [grant.inputs for grant in self.cloud.of_type(_MEMBER)]
-        members = [grant["member"] for grant in grants if item.is_named(grant["bucket"])]
+        members = [grant["member"] for grant in grants if grant["bucket"] == bucket]
         if not any(member.endswith(principal) for member in members):
             return 403
-        self.cloud.written_buckets.add(item.id)
+        self.cloud.written_buckets.add(bucket)
         return None
 
 

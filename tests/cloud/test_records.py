@@ -64,8 +64,14 @@ def test_what_a_record_refers_to_and_holds_has_a_record() -> None:
         assert set(record.holds) <= set(record.references.values())
 
 
-def test_google_takes_silently_apis_members_and_objects_and_refuses_everything_else_that_exists() -> None:
-    silent = {"gcp:projects/service:Service", "gcp:storage/bucketObject:BucketObject"}
+def test_google_takes_silently_apis_agents_members_and_objects_and_refuses_everything_else_that_exists() -> (
+    None
+):
+    silent = {
+        "gcp:projects/service:Service",
+        "gcp:projects/serviceIdentity:ServiceIdentity",
+        "gcp:storage/bucketObject:BucketObject",
+    }
     members = {record.type for record in OF_GOOGLE if record.type.lower().endswith("iammember")}
     assert {record.type for record in OF_GOOGLE if record.adopts} == silent | members
 

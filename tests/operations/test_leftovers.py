@@ -106,6 +106,16 @@ def test_what_belongs_to_others_is_not_the_stacks(
     assert names_of(clients, destroyed) == set()
 
 
+def test_the_bucket_of_the_setting_is_no_leftover_even_if_an_earlier_stack_has_made_it(
+    clients: Clients, l4_kueue: PastStack, project: Project
+) -> None:
+    (name,) = leave(project, l4_kueue, "a bucket")
+    configuration = {**l4_kueue.plan.configuration, "llm-stacks:bucket": f"gs://{name}"}
+    plan = replace(l4_kueue.plan, configuration=configuration)
+    assert names_of(clients, footprint(plan, State(), [l4_kueue.alive], [])) == set()
+    assert names_of(clients, footprint(l4_kueue.plan, State(), [l4_kueue.alive], [])) == {name}
+
+
 # Every kind, with what it is known by
 
 

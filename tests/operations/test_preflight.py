@@ -59,7 +59,7 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
     for topic in preflight.CHECKS:
         results = check(plan, topic)
         assert not {item.level for item in results} & {Level.PROBLEM, Level.UNKNOWN}, results
-        assert results or topic in ("program", "reservation", "network", "names"), topic
+        assert results or topic in ("program", "reservation", "network", "names", "bucket"), topic
 
 
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.
@@ -105,6 +105,23 @@ def in_bucket(content: bytes, size: int = 0) -> Change:
     return lambda project: project.server.plant("storage.v1", "storage.objects.get", answer)
 
 
+ON_TPUS: dict[str, Any] = {"location": "US-EAST5", "hierarchicalNamespace": {"enabled": True}}
+WEEK = {"retentionDurationSeconds": str(7 * 24 * 3600)}
+POLICY = [f"storage.buckets.{verb}IamPolicy" for verb in ("get", "set")]
+
+
+def team_bucket(allowed: list[str] = POLICY, **fields: Any) -> Change:
+    """A bucket that exists before the stack."""
+    uniform = {"uniformBucketLevelAccess": {"enabled": True}}
+    usual = {"location": "US-CENTRAL1", "locationType": "region", "iamConfiguration": uniform}
+
+    def change(project: GoodProject) -> None:
+        existing("storage.v1", "storage.buckets.get", **{**usual, **fields})(project)
+        project.server.plant("storage.v1", "storage.buckets.testIamPermissions", {"permissions": [*allowed]})
+
+    return change
+
+
 OK, WARNING, PROBLEM, UNKNOWN = Level.FINE, Level.WARNING, Level.PROBLEM, Level.UNKNOWN
 CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     ("dev", "project"): [
@@ -140,6 +157,31 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (failing("storage.v1", "storage.buckets.get", REFUSED), PROBLEM, "my-bucket belongs to some"),
         (existing("secretmanager.v1", SECRET, labels={"stack": "dev"}), WARNING, "leftovers --stack dev"),
         (existing("secretmanager.v1", SECRET), PROBLEM, "secret dev-hugging-face-token is there already and"),
+    ],
+    ("a4-ray bucket=gs://team", "bucket"): [
+        (team_bucket(), OK, "the runs go to gs://team/a4-ray/"),
+        (team_bucket(location="EU", locationType="multi-region"), WARNING, "in several regions (eu)"),
+        (team_bucket(location="EUROPE-WEST4"), WARNING, "in europe-west4 and the machines are in us-cent"),
+        (team_bucket(iamConfiguration={}), PROBLEM, "update gs://team --uniform-bucket-level-access"),
+        (team_bucket(allowed=[]), PROBLEM, "missing on bucket team: storage.buckets.getIamPolicy, storage"),
+        (failing("storage.v1", "storage.buckets.get", REFUSED), PROBLEM, "you may not look at bucket team"),
+        (
+            failing("storage.v1", "storage.buckets.get", NOT_FOUND),
+            PROBLEM,
+            "there is no bucket team\ngcloud storage buckets create gs://team --project my-project "
+            "--location us-central1 --uniform-bucket-level-access",
+        ),
+    ],
+    # Pods write to this one as to a disk.
+    (f"tpu-maxtext imageUri={IMAGE} bucket=gs://team", "bucket"): [
+        (team_bucket(**ON_TPUS), OK, "the runs go to gs://team/tpu-maxtext/"),
+        (team_bucket(location="us-east5"), PROBLEM, "created with --enable-hierarchical-namespace"),
+        (team_bucket(**ON_TPUS, softDeletePolicy=WEEK), WARNING, "bills deleted checkpoints for 7 days"),
+        (
+            failing("storage.v1", "storage.buckets.get", NOT_FOUND),
+            PROBLEM,
+            "--uniform-bucket-level-access --enable-hierarchical-namespace",
+        ),
     ],
     ("cloudrun-vllm subnet=shared", "network"): [
         (nothing, OK, "has room and a way out"),

@@ -13,7 +13,7 @@ def operations() -> dict[str, list[str]]:
     """What is printed of each operation on a stack."""
     lines: list[str] = []
     printed = {}
-    with Rehearsal("a4-ray", events=OperationLog(lines.append)) as rehearsal:
+    with Rehearsal("a4-ray", {"forceDestroy": "true"}, events=OperationLog(lines.append)) as rehearsal:
         for operation in (rehearsal.up, rehearsal.refresh, rehearsal.destroy):
             operation()
             printed[operation.__name__] = lines[:]

@@ -125,7 +125,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
-        "capacity.reservation: unknown key; this scenario has bucketName, buildRegion, "
+        "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildRegion, "
         "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, invokers, "
         "maxInstances, maxRunHours, minInstances, recipe, recipeSet, run, scanImages, scenario, "
         "serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
@@ -282,7 +282,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has bucketName, buildRegion, capacity.reservation, "
+        "workers: unknown key; this scenario has bucket, bucketName, buildRegion, capacity.reservation, "
         "capacity.type, clusterName, dataset, extraRequirements, forceDestroy, gcp:project, gcp:region, "
         "hfToken, holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, scenario, "
         "topology, waitForTraining, zone",

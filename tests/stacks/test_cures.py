@@ -118,6 +118,6 @@ def test_the_release_of_the_bucket_changes_nothing_else() -> None:
         assert rehearsal.release()
         changes = [(step, name) for step, name in rehearsal.last.steps if step != "same"]
         assert changes == [("update", "a4-accelerate-bucket")]
-        assert f"{lines[-1]} && pulumi destroy" == DESTROY_ALL
+        assert f"{lines[-1]}; pulumi destroy" == DESTROY_ALL
         # Now `pulumi destroy` alone does it, and the other command would not keep the bucket.
         assert not [name for name in plans.outputs(rehearsal) if name.startswith("destroy")]

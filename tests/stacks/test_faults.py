@@ -91,6 +91,7 @@ def test_the_next_up_or_destroy_repairs_every_failure(
         rehearsal.refresh()
         repeat_until_it_succeeds(rehearsal, rehearsal.up)
         assert rehearsal.preview().changed == 0
+        rehearsal.release()
         add_faults(rehearsal, faults, "deletion")
         repeat_until_it_succeeds(rehearsal, rehearsal.destroy)
         # A resource whose creation had no answer is not in the state. One with an automatic name stays.

@@ -151,6 +151,7 @@ def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) 
 
 def test_a_scenario_without_runs_or_a_bucket_has_no_settings_of_them() -> None:
     """A server that took `maxRunHours` would be told that it ends by itself."""
-    assert not {"maxRunHours", "run", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
+    assert not {"maxRunHours", "run", "bucket", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
     assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"maxRunHours", "run"}
-    assert {*keys_of(BucketSettings)} - {*keys_of(StackSettings)} == {"bucketName", "forceDestroy"}
+    of_buckets = {*keys_of(BucketSettings)} - {*keys_of(StackSettings)}
+    assert of_buckets == {"bucket", "bucketName", "forceDestroy"}

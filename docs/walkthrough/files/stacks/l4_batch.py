@@ -38,7 +38,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     platform = gke_platform(site, settings, namespace="batch", account=account, images=[settings.image])
     bucket = site.bucket({"batch": platform.account}, settings=settings, hierarchical=True)
     # The same image is the same run: its folder in the bucket.
-    run = settings.image.fingerprint
+    run = f"{bucket.prefix}{settings.image.fingerprint}"
     job = BatchJob(
         site.name,
         BatchJobArgs(

@@ -1,0 +1,107 @@
+"""A bucket that exists before the stack: the setting `bucket`."""
+
+import json
+import re
+
+import pytest
+
+from cloud.record import PROJECT_NUMBER
+from rehearsal.fake_cloud import BUCKET, Item
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.stacks.configuration import problems
+
+WITH_BUCKET = plans.stacks_with("bucket")
+NAME = "bucket-of-the-team"
+SETTINGS = {"bucket": f"gs://{NAME}", "imageUri": plans.IMAGE}
+OBJECT = "gcp:storage/bucketObject:BucketObject"
+
+
+@pytest.mark.parametrize("stack", WITH_BUCKET)
+def test_the_stack_makes_no_bucket_and_only_adds_its_own_accounts_to_that_one(stack: str) -> None:
+    plan = plans.shipped(stack, bucket=f"gs://{NAME}", imageUri=plans.IMAGE)
+    own = plans.shipped(stack, imageUri=plans.IMAGE)
+    assert not [bucket.name for bucket in plans.of_type(plan, ":Bucket") if "components" not in bucket.type]
+    on_bucket = [resource for resource in plans.resources_of(plan) if resource.inputs.get("bucket") == NAME]
+    # A member beside those of others. A binding or a policy would replace them.
+    assert {resource.type for resource in on_bucket} <= {
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        OBJECT,
+    }
+    roles = {resource.name: role for resource, role in plans.roles(plan)}
+    assert roles == {resource.name: role for resource, role in plans.roles(own)}
+    # Nothing protects the stack, so `pulumi destroy` goes through.
+    assert not [resource.name for resource in plan.resources if resource.options.get("protect")]
+
+
+@pytest.mark.parametrize("stack", WITH_BUCKET)
+def test_everything_that_the_stack_writes_is_in_the_folder_with_its_name(stack: str) -> None:
+    plan = plans.shipped(stack, bucket=f"gs://{NAME}", imageUri=plans.IMAGE)
+    names = [str(item.inputs["name"]) for item in plans.of_type(plan, ":BucketObject")]
+    assert all(name.startswith(f"{stack}/") for name in names)
+    training = json.dumps(plans.training(plan).inputs)
+    places = {place.rstrip("/") for place in re.findall(r"gs://[\w./-]+|--output [\w./-]+", training)}
+    assert places == {f"--output /data/{stack}" if stack == "tpu-maxtext" else f"gs://{NAME}/{stack}"}
+    assert not re.findall(rf"only-dir=(?!{stack}/)", plans.text(plan))
+
+
+def test_two_stacks_of_one_scenario_do_not_meet_in_one_bucket() -> None:
+    """The rehearsal may give a stack any name that has no file."""
+    places = set()
+    for stack in ("cloudrun-vllm", "dev"):
+        settings = {"forceDestroy": "false", **SETTINGS}
+        with Rehearsal(stack, settings) as rehearsal:
+            plan = rehearsal.preview()
+        places.add(tuple(re.findall(r"gs://[\w./-]+", json.dumps(plans.training(plan).inputs))))
+    assert places == {(f"gs://{NAME}/cloudrun-vllm",), (f"gs://{NAME}/dev",)}
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(WITH_BUCKET, quick=["a4-accelerate", "cloudrun-vllm"]))
+def test_destroy_leaves_the_bucket_and_what_was_in_it(stack: str) -> None:
+    with Rehearsal(stack, SETTINGS) as rehearsal:
+        theirs = [
+            Item(OBJECT, f"{NAME}-rows", "rows", {"bucket": NAME, "name": "rows.jsonl", "content": "{}"}, {}),
+            Item(BUCKET, NAME, "theirs", {"name": NAME}, {"name": NAME}),
+        ]
+        for item in theirs:
+            rehearsal.cloud.add(item)
+        rehearsal.up()
+        members = [item.inputs for item in rehearsal.cloud.items if "IAMMember" in item.type]
+        assert [member for member in members if member.get("bucket") == NAME]
+        assert rehearsal.preview().changed == 0
+        outputs = plans.outputs(rehearsal)
+        assert (
+            outputs["readMetrics"] == f"gcloud storage cat gs://{NAME}/{stack}/{outputs['run']}/metrics.jsonl"
+        )
+        assert not [name for name in outputs if name.startswith("destroy")]
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == theirs
+
+
+def test_the_pods_of_the_stacks_own_project_are_meant_wherever_the_bucket_is() -> None:
+    with Rehearsal("a4-accelerate", SETTINGS) as rehearsal:
+        rehearsal.up()
+        members = [str(item.inputs["member"]) for item in rehearsal.cloud.items if "bucket" in item.inputs]
+    assert members
+    pool = f"principal://iam.googleapis.com/projects/{PROJECT_NUMBER}/locations/global/workloadIdentityPools/"
+    assert all(member.startswith(pool) for member in members)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"bucketName": "mine"}, "the stack then has no bucket of its own; remove bucketName, or bucket"),
+        ({"forceDestroy": "true"}, "has no bucket of its own; remove forceDestroy, or bucket"),
+        ({"bucketName": "mine", "forceDestroy": "true"}, "remove bucketName and forceDestroy, or bucket"),
+        ({"bucket": NAME}, "gs://NAME, without a folder"),
+        ({"bucket": f"gs://{NAME}/runs"}, "gs://NAME, without a folder"),
+        ({"bucket": "gs://Team"}, "gs://NAME, without a folder"),
+        ({"bucket": ""}, "gs://NAME, without a folder"),
+    ],
+)
+def test_a_wrong_bucket_is_one_message(settings: dict[str, str], words: str) -> None:
+    values: dict[str, str | None] = {
+        f"llm-stacks:{key}": value for key, value in {"bucket": f"gs://{NAME}", **settings}.items()
+    }
+    (message,) = problems(values)
+    assert message.startswith("bucket: ") and words in message
