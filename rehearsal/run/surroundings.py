@@ -26,11 +26,14 @@ from rehearsal.run.stand_ins.metadata import MetadataServer
 
 _CHANGES: Final = Path(__file__).with_name("on_a_cpu")
 _MOUNTED: Final = "/.host/on_a_cpu"
+# vLLM built for CPUs, and a server that only answers probes.
+REAL_SERVER: Final = ROOT / "rehearsal/run/vllm-cpu"
+_SMALL_SERVER: Final = ROOT / "rehearsal/run/vllm"
 # Folders with Dockerfiles, by the last part of an image's name.
 _IMAGES: Final = {
     "finetune": ROOT / "workloads/finetune",
     "maxtext": ROOT / "workloads/maxtext",
-    "vllm-openai": ROOT / "rehearsal/run/vllm",
+    "vllm-openai": _SMALL_SERVER,
 }
 _PROJECT, _EMAIL = "rehearsal-project", "default"
 _MEMBER: Final = "gcp:storage/bucketIAMMember:BucketIAMMember"
@@ -43,6 +46,7 @@ class Surroundings:
     Args:
         models: The Hub's repositories, `models/ORG/NAME` and `datasets/ORG/NAME`. Missing ones are made.
         log: Receives a line before a step that takes long.
+        real_server: Whether vLLM is the real one, which takes minutes to start, and not the small server.
 
     Attributes:
         cloud: The fake cloud. Without one, every bucket refuses access.
@@ -53,8 +57,9 @@ class Surroundings:
         folder: Folder with the pods' logs, in `logs`, and the buckets, in `buckets`.
     """
 
-    def __init__(self, models: Path, log: Log = print) -> None:
+    def __init__(self, models: Path, log: Log = print, *, real_server: bool = False) -> None:
         self._models, self._log = models, log
+        self._sources = {**_IMAGES, "vllm-openai": REAL_SERVER} if real_server else _IMAGES
         self._lock = threading.Lock()
         self._images: dict[str, Image] = {}
         self.cloud: FakeCloud | None = None
@@ -110,11 +115,11 @@ class Surroundings:
 
     def _image(self, reference: str) -> Image:
         name = reference.rpartition("/")[2].partition("@")[0].partition(":")[0]
-        if name not in _IMAGES:
-            raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(_IMAGES)}")
+        if name not in self._sources:
+            raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(self._sources)}")
         with self._lock:  # pods start at the same time
             if name not in self._images:
-                self._images[name] = lay_out(_IMAGES[name], self.folder / "images")
+                self._images[name] = lay_out(self._sources[name], self.folder / "images")
         return self._images[name]
 
     def _environment(self, pod: Object, own: Mapping[str, str]) -> dict[str, str]:

@@ -220,7 +220,7 @@ def _text_config(tokenizer: Any) -> dict[str, Any]:
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
         "head_dim": 32,
-        "max_position_embeddings": 1024,
+        "max_position_embeddings": 32768,  # as the 1B. A server refuses a longer request than this
         # Large enough that answers are not uniform and a lost update shows in the loss.
         "initializer_range": 0.2,
         # One layer of each kind of Gemma 3. The second has no window, and could attend to a whole pack.

@@ -13,7 +13,7 @@ from engine.project import ROOT
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text())
 LOCKED = sorted(
     path.with_suffix(".txt")
-    for folder in (".", "workloads/finetune", "workloads/maxtext")
+    for folder in (".", "workloads/finetune", "workloads/maxtext", "rehearsal/run/vllm-cpu")
     for path in (ROOT / folder).glob("*.in")
 )
 # Options that Renovate 44 accepts in the header of a locked file. It gives up on any other option.
@@ -97,12 +97,23 @@ def test_the_engine_its_sdk_and_the_providers_move_together() -> None:
     assert {rule_of(package) for package in (*required, *sdks)} == {"pulumi"}
 
 
-@pytest.mark.parametrize(("package", "group"), [("sigs.k8s.io/kueue", "kueue"), ("ray", "ray")])
+@pytest.mark.parametrize(
+    ("package", "group"), [("sigs.k8s.io/kueue", "kueue"), ("ray", "ray"), ("vllm/vllm-openai", "vllm")]
+)
 def test_a_pin_moves_with_what_is_of_the_same_release(package: str, group: str) -> None:
-    """The Kueue that the tests run, and the Ray of the image."""
+    """The Kueue and the vLLM that the tests run, and the Ray of the image."""
     assert package in {match["depName"] for match in matches_in("stacks/pins.py")}
     assert "sigs.k8s.io/kueue v" in (ROOT / "tools/kueue/go.mod").read_text()
     assert rule_of(package) == group
+
+
+def test_the_tests_run_the_vllm_of_the_pinned_image() -> None:
+    (image,) = [match for match in matches_in("stacks/pins.py") if match["depName"] == "vllm/vllm-openai"]
+    (version,) = re.findall(r"^v([\d.]+)", image["currentValue"])
+    folder = ROOT / "rehearsal/run/vllm-cpu"
+    for file in ("requirements.in", "requirements.txt"):
+        assert re.findall(r"^vllm-cpu==([\d.]+)", (folder / file).read_text(), re.MULTILINE) == [version]
+    assert rule_of("vllm-cpu") == rule_of("vllm/vllm-openai")
 
 
 def test_what_else_is_pinned_has_a_manager() -> None:

@@ -1,0 +1,102 @@
+"""The stacks that serve: their containers as the program declares them, on tiny models."""
+
+import base64
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from cloud.run import SERVICE
+from rehearsal.control_plane.api import Api, Object
+from rehearsal.pods.pod import Pod
+from rehearsal.run.instance import Instance
+from rehearsal.run.surroundings import Surroundings
+from rehearsal.session import Rehearsal
+from tests import plans
+
+ADAPTER: Final = "sql"
+_FOLDER: Final = "/adapter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A stack that serves.
+
+    Args:
+        stack: Its name.
+        run: The run of tuned.py that is served, `emoji` or `sql`.
+        weights: The weights under the name that the stack prints, `merged` or `base`.
+        adapter: The name under which the run's adapter is served too, empty if it is not.
+        start: Starts the server in these surroundings. The last argument is the folder of the run.
+    """
+
+    stack: str
+    run: str
+    weights: str
+    adapter: str
+    start: Callable[[Rehearsal, Surroundings, Path], Pod]
+
+
+def _on_cloud_run(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
+    """An instance of the service. The run is in the bucket's folder that it mounts."""
+    (service,) = rehearsal.cloud.of_type(SERVICE.type)
+    template = service.inputs["template"]
+    (volume,) = template["volumes"]
+    options = dict(option.partition("=")[::2] for option in volume["gcs"]["mountOptions"])
+    shutil.copytree(run, around.buckets.folder / volume["gcs"]["bucket"] / options["only-dir"])
+    port = template["containers"][0]["ports"]["containerPort"]
+    return Instance("server", template, {"PORT": port}, "Always", rehearsal.cloud, around.machine)
+
+
+def _on_gke(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
+    """A pod of the Deployment, with a model from the Hub and also the run's adapter."""
+    (deployment,) = rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")
+    template = deployment.inputs["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    adapter = ["--enable-lora", f"--lora-modules={ADAPTER}={_FOLDER}"]
+    spec = {**template["spec"], "containers": [{**container, "args": [*container["args"], *adapter]}]}
+    names = {"name": "server", "namespace": deployment.inputs["metadata"]["namespace"]}
+    metadata = {**template["metadata"], **names, "uid": uuid.uuid4().hex}
+    mounts = {**around.machine.mounts, _FOLDER: run / "adapter"}
+    machine = replace(around.machine, mounts=mounts)
+    pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": spec}, machine)
+    pod.connected.set()  # network policies are tested elsewhere
+    return pod
+
+
+class _Secrets(Api):
+    """The part of an API server that a pod needs, from the fake cloud."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._cloud = rehearsal.cloud
+
+    def get(self, tree: Mapping[str, Any]) -> Object | None:
+        for secret in self._cloud.of_type("kubernetes:core/v1:Secret"):
+            if secret.inputs["metadata"]["name"] == tree["metadata"]["name"]:
+                texts = secret.inputs["stringData"]
+                return {
+                    "data": {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+                }
+        return None
+
+    def patch(self, tree: Mapping[str, Any], change: Mapping[str, Any], subresource: str = "") -> Object:
+        return {**tree, **change}
+
+    def delete(self, tree: Mapping[str, Any], *, ended: bool = False) -> None:
+        """Does nothing: the test knows that the pod has ended."""
+
+
+def served_name(shape: Shape) -> str:
+    """The model's name in the question that the stack prints for its user."""
+    return plans.outputs(plans.standing(shape.stack))["ask"].partition('"model": "')[2].partition('"')[0]
+
+
+SHAPES: Final = {
+    shape.stack: shape
+    for shape in (
+        Shape(stack="cloudrun-vllm", run="emoji", weights="merged", adapter="", start=_on_cloud_run),
+        Shape(stack="l4-kueue", run="sql", weights="base", adapter=ADAPTER, start=_on_gke),
+    )
+}

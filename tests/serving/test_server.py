@@ -1,0 +1,58 @@
+"""The real vLLM serves what the stacks give it: it starts, answers as trained, and loses no request."""
+
+import pytest
+
+from tests.serving.visits import Visit
+
+
+def test_it_is_healthy_and_has_the_name_that_the_stack_prints(visit: Visit) -> None:
+    assert visit.health == 200
+    assert visit.name in visit.names
+
+
+def test_its_greedy_answers_are_those_of_transformers(visit: Visit) -> None:
+    expected = visit.expected[visit.shape.weights]
+    assert visit.answers[visit.name] == [answer["text"] for answer in expected]
+
+
+def test_a_trained_answer_has_several_tokens(visit: Visit) -> None:
+    """Otherwise equal answers would prove little."""
+    for answer in visit.expected["merged"]:
+        assert len(set(answer["tokens"])) > 2
+
+
+def test_an_adapter_on_its_base_answers_as_the_merged_model_and_as_peft(visit: Visit) -> None:
+    if not visit.shape.adapter:
+        pytest.skip("this stack serves the merged model")
+    texts = {
+        weights: [answer["text"] for answer in visit.expected[weights]] for weights in ("merged", "adapter")
+    }
+    assert texts["merged"] == texts["adapter"] == visit.answers[visit.shape.adapter]
+    assert visit.answers[visit.shape.adapter] != visit.answers[visit.name]
+
+
+def test_contents_may_have_parts(visit: Visit) -> None:
+    assert visit.in_parts == visit.answers[visit.name]
+
+
+def test_an_unknown_model_and_a_prompt_that_is_too_long_are_refused(visit: Visit) -> None:
+    status, message = visit.unknown
+    assert (status, message) == (404, "The model `somebody/else` does not exist.")
+    status, message = visit.too_long
+    assert status == 400
+    assert "maximum context length" in message
+
+
+@pytest.mark.parametrize("metric", ["vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"])
+def test_it_has_the_metrics_of_an_autoscaler(metric: str, visit: Visit) -> None:
+    names = {line.partition("{")[0] for line in visit.metrics.splitlines()}
+    assert metric in names
+
+
+def test_requests_in_flight_at_its_end_are_answered(visit: Visit) -> None:
+    """Sixteen clients ask on and on while the platform ends the server."""
+    before = [request for request in visit.last if 0 < request.began < visit.sigterm]
+    in_flight = [request for request in before if request.ended > visit.sigterm]
+    assert in_flight
+    assert all(request.whole for request in before)
+    assert visit.exit_code == 0

@@ -1,0 +1,108 @@
+"""Fine-tunes tiny models and asks the results by transformers and peft. Runs in .venv-training.
+
+python tuned.py DIRECTORY makes in the directory:
+
+- hub/: the Hub's models and data sets, as `rehearsal.run.tiny` makes them
+- emoji/, sql/: a finished run of a recipe, with its adapter and its merged model
+- answers.json: prompts of the recipe's rows with the greedy answers, by recipe and by who answers
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "workloads")]
+
+# Cloud Run serves the model of the first. The model of the second also takes pictures.
+RECIPES = {"emoji": "gemma-3-1b-emoji", "sql": "gemma-3-4b-sql"}
+# Enough to learn the few rows by heart. A model that knows its answer is not swayed by how a library rounds.
+EPOCHS = 40
+PROMPTS = 6
+TOKENS = 24
+
+
+def main(folder: Path) -> None:
+    """Make everything, and print how the answers differ."""
+    from finetune.__main__ import main as finetune
+    from rehearsal.run.tiny import (
+        hide_progress_bars,
+        make_data,
+        make_hub,
+        make_model,
+        make_recipe,
+        make_text_model,
+        make_texts,
+    )
+
+    hide_progress_bars()
+    hub = folder / "hub"
+    make_data(hub / "data", rows=4)
+    make_texts(hub, rows=40)
+    make_model(hub / "model")
+    make_text_model(hub / "text-model")
+    make_hub(hub)
+    answers = {}
+    for name, shipped in RECIPES.items():
+        recipe = make_recipe(folder / f"{name}.yaml", hub, shipped, epochs=EPOCHS, result="model")
+        run = ["--storage", str(folder), "--run", name]
+        if code := finetune(["local", "--recipe", str(recipe), *run]):
+            raise SystemExit(code)
+        answers[name] = asked(folder / name, hub / ("text-model" if name == "emoji" else "model"), recipe)
+    (folder / "answers.json").write_text(json.dumps(answers))
+
+
+def asked(run: Path, base: Path, recipe: Path) -> dict[str, Any]:
+    """Prompts of the recipe's rows and the answers: of the merged model, of the adapter, of the base."""
+    from peft import PeftModel
+
+    prompts = prompts_of(recipe)
+    merged, bare = load(run / "model"), load(base)
+    answers: dict[str, Any] = {"prompts": prompts}
+    answers["merged"] = [answer(merged, run / "model", prompt) for prompt in prompts]
+    answers["base"] = [answer(bare, base, prompt) for prompt in prompts]
+    tuned = PeftModel.from_pretrained(bare, str(run / "adapter")).eval()
+    answers["adapter"] = [answer(tuned, base, prompt) for prompt in prompts]
+    return answers
+
+
+def prompts_of(file: Path) -> list[str]:
+    """The first messages of rows that the recipe trains on."""
+    from finetune.data import load_conversations
+    from finetune.recipe import load_recipe
+
+    recipe = load_recipe(str(file))
+    rows, _ = load_conversations(recipe.data, recipe.training.rows_seed)
+    return [row["prompt"][0]["content"] for row in rows.select(range(PROMPTS))]
+
+
+def load(folder: Path) -> Any:
+    """A model in bf16, as the server loads it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    pictures = (folder / "preprocessor_config.json").exists() or (folder / "processor_config.json").exists()
+    kind = AutoModelForImageTextToText if pictures else AutoModelForCausalLM
+    return kind.from_pretrained(folder, dtype=torch.bfloat16).eval()
+
+
+def answer(model: Any, folder: Path, prompt: str) -> dict[str, Any]:
+    """The greedy answer to a prompt, as text and as tokens."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}],
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+    )
+    reply = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)[
+        0, inputs["input_ids"].shape[1] :
+    ]
+    return {"text": tokenizer.decode(reply, skip_special_tokens=True), "tokens": reply.tolist()}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

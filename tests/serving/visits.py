@@ -1,0 +1,182 @@
+"""A client's visit to a server: everything it asks between the server's start and its end."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from rehearsal.control_plane.api import until
+from rehearsal.pods.pod import Pod
+from rehearsal.run.surroundings import Surroundings
+from tests import plans
+from tests.serving.shapes import Shape, served_name
+
+_PORT: Final = 8000
+_START: Final = 1500.0  # seconds. On two idle cores it takes one or two minutes
+_CLIENTS: Final = 16
+# Long enough to be in the middle of it, and far shorter than the time that a server has for its last answers.
+_LAST_TOKENS: Final = 100
+
+
+@dataclass(kw_only=True)
+class Request:
+    """A streamed request, with times in seconds.
+
+    Attributes:
+        began: When its first token came, 0 if none did.
+        whole: Whether the answer ended as an answer ends, not with an error.
+    """
+
+    began: float = 0.0
+    ended: float = 0.0
+    whole: bool = False
+
+
+@dataclass(kw_only=True)
+class Visit:
+    """What a client has seen of a server.
+
+    Args:
+        shape: The server's stack.
+        name: The name of the model, as the stack prints it.
+        expected: Prompts and answers by transformers and peft: tuned.py.
+
+    Attributes:
+        health: The status of /health.
+        names: The names of the models.
+        answers: The answers to the prompts by the name of the model.
+        in_parts: The answers to the prompts as contents with parts.
+        unknown, too_long: Status and message for an unknown model, and for a prompt that is too long.
+        metrics: The text of /metrics.
+        last: The requests of sixteen clients, from before the server's end until it answers no more.
+        sigterm: When SIGTERM was sent to it.
+        exit_code: How it ended.
+    """
+
+    shape: Shape
+    name: str
+    expected: Mapping[str, Any]
+    health: int = 0
+    names: list[str] = field(default_factory=list)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    in_parts: list[str] = field(default_factory=list)
+    unknown: tuple[int, str] = (0, "")
+    too_long: tuple[int, str] = (0, "")
+    metrics: str = ""
+    last: list[Request] = field(default_factory=list)
+    sigterm: float = 0.0
+    exit_code: int | None = None
+
+
+def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
+    """Starts the server of a stack, asks it, ends it as the platform does."""
+    rehearsal = plans.standing(shape.stack)
+    around.cloud = rehearsal.cloud
+    around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}
+    expected = json.loads((tuned / "answers.json").read_text())[shape.run]
+    visit = Visit(shape=shape, name=served_name(shape), expected=expected)
+    pod = shape.start(rehearsal, around, tuned / shape.run)
+    try:
+        log = around.machine.log(pod.tree, pod.tree["spec"]["containers"][0]["name"])
+        until(lambda: f"a ready server: {log.read_text()[-3000:]}", lambda: _is_ready(pod, log), _START)
+        _ask(visit, f"http://{pod.address}:{_PORT}")
+        _end(visit, pod)
+    finally:
+        pod.close()
+    return visit
+
+
+def _status(pod: Pod) -> Mapping[str, Any]:
+    return next(iter((pod.tree.get("status") or {}).get("containerStatuses") or ()), {})
+
+
+def _is_ready(pod: Pod, log: Path) -> bool:
+    status = _status(pod)
+    assert not status.get("restartCount"), f"the server ended before it was ready: {log.read_text()}"
+    return bool(status.get("ready"))
+
+
+def _ask(visit: Visit, address: str) -> None:
+    def post(model: str, content: object, tokens: int = 24) -> tuple[int, Any]:
+        messages = [{"role": "user", "content": content}]
+        question = {"model": model, "messages": messages, "temperature": 0, "max_tokens": tokens}
+        answer = urllib3.request("POST", f"{address}/v1/chat/completions", json=question, timeout=300)
+        return answer.status, answer.json()
+
+    def text(model: str, content: object) -> str:
+        status, answer = post(model, content)
+        assert status == 200, answer
+        return answer["choices"][0]["message"]["content"]
+
+    prompts = visit.expected["prompts"]
+    visit.health = urllib3.request("GET", f"{address}/health").status
+    visit.names = [model["id"] for model in urllib3.request("GET", f"{address}/v1/models").json()["data"]]
+    for model in filter(None, (visit.name, visit.shape.adapter)):
+        visit.answers[model] = [text(model, prompt) for prompt in prompts]
+    visit.in_parts = [text(visit.name, [{"type": "text", "text": prompt}]) for prompt in prompts]
+    for attribute, model, content in (
+        ("unknown", "somebody/else", prompts[0]),
+        ("too_long", visit.name, "soft " * 10_000),
+    ):
+        status, answer = post(model, content)
+        setattr(visit, attribute, (status, answer["error"]["message"]))
+    visit.metrics = urllib3.request("GET", f"{address}/metrics").data.decode()
+
+
+def _end(visit: Visit, pod: Pod) -> None:
+    """Ends the pod as its platform does, while sixteen clients ask one question after the other."""
+    container = pod.tree["spec"]["containers"][0]["name"]
+    process = pod.process(container)
+    send = process.signal
+
+    def signal_and_note(number: signal.Signals) -> None:
+        if number == signal.SIGTERM:
+            visit.sigterm = time.monotonic()
+        send(number)
+
+    process.signal = signal_and_note
+    clients = [threading.Thread(target=_ask_on, args=(visit, pod.address)) for _ in range(_CLIENTS)]
+    for client in clients:
+        client.start()
+    until(lambda: "answers", lambda: sum(request.whole for request in list(visit.last)) >= _CLIENTS)
+    pod.leave(float(pod.tree["spec"]["terminationGracePeriodSeconds"]))
+    pod.thread.join()
+    for client in clients:
+        client.join()
+    visit.exit_code = _status(pod)["state"]["terminated"]["exitCode"]
+
+
+def _ask_on(visit: Visit, address: str) -> None:
+    """Asks until a request fails after SIGTERM."""
+    question = {
+        "model": visit.name,
+        "messages": [{"role": "user", "content": "soft wool"}],
+        "max_tokens": _LAST_TOKENS,
+        "ignore_eos": True,
+        "stream": True,
+    }
+    while True:
+        visit.last.append(request := Request())
+        with suppress(HTTPError, OSError):
+            _follow(request, f"http://{address}:{_PORT}/v1/chat/completions", question)
+        request.ended = time.monotonic()
+        if visit.sigterm and not request.whole:
+            return
+
+
+def _follow(request: Request, url: str, question: Mapping[str, Any]) -> None:
+    answer = urllib3.request(
+        "POST", url, json=question, preload_content=False, retries=False, timeout=urllib3.Timeout(60)
+    )
+    for line in answer:
+        if b'"choices"' in line and not request.began:
+            request.began = time.monotonic()
+        request.whole |= b'"finish_reason":"length"' in line
