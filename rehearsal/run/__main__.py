@@ -13,12 +13,12 @@ from rehearsal import interruption
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.display import OperationLog, head, say
 from rehearsal.lifecycle import RESULTS
-from rehearsal.pods import network
+from rehearsal.pods import image, network
 from rehearsal.run.demonstration import share
 from rehearsal.run.recording import Recording
 from rehearsal.run.report import TrainingLog, refused_connections, training_end
 from rehearsal.run.stage import CloudRunStage, Stage
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.run.surroundings import REAL_SERVER, Surroundings
 
 _ON_CLOUD_RUN: Final = "cloudrun-vllm"
 
@@ -68,7 +68,8 @@ def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbo
     """The stage of a stack. A stack on Cloud Run needs no control plane."""
     output: dict[str, Any] = {"progress": say} if verbose else {"events": OperationLog(say)}
     head("models and control plane")
-    around = started.enter_context(Surroundings(folder / "hub", say))
+    is_real = not image.missing(REAL_SERVER)
+    around = started.enter_context(Surroundings(folder / "hub", say, real_server=is_real))
     if scenario == _ON_CLOUD_RUN:
         return started.enter_context(CloudRunStage(stack, {}, around, log=say, **output))
     say("starting a Kubernetes control plane, a quarter of a minute")

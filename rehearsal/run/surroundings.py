@@ -119,8 +119,16 @@ class Surroundings:
             raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(self._sources)}")
         with self._lock:  # pods start at the same time
             if name not in self._images:
+                if name == "vllm-openai":
+                    self._log(self._server())
                 self._images[name] = lay_out(self._sources[name], self.folder / "images")
         return self._images[name]
+
+    def _server(self) -> str:
+        """Which server runs in place of vLLM's image."""
+        if self._sources["vllm-openai"] == REAL_SERVER:
+            return "vLLM is the real one, built for CPUs: .venv-serving"
+        return "vLLM is a small server that answers the probes. For the real one: make .venv-serving/.ready"
 
     def _environment(self, pod: Object, own: Mapping[str, str]) -> dict[str, str]:
         return {

@@ -143,10 +143,15 @@ def _end(visit: Visit, pod: Pod) -> None:
         send(number)
 
     process.signal = signal_and_note
-    clients = [threading.Thread(target=_ask_on, args=(visit, pod.address)) for _ in range(_CLIENTS)]
+    clients = [
+        threading.Thread(target=_ask_on, args=(visit, pod.address), daemon=True) for _ in range(_CLIENTS)
+    ]
     for client in clients:
         client.start()
-    until(lambda: "answers", lambda: sum(request.whole for request in list(visit.last)) >= _CLIENTS)
+    until(
+        lambda: "answers to sixteen clients",
+        lambda: sum(request.whole for request in list(visit.last)) >= _CLIENTS,
+    )
     pod.leave(float(pod.tree["spec"]["terminationGracePeriodSeconds"]))
     pod.thread.join()
     for client in clients:
