@@ -1,6 +1,7 @@
 """The stacks that serve: their containers as the program declares them, on tiny models."""
 
 import base64
+import json
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ class Shape:
 
     Args:
         stack: Its name.
+        settings: Settings over those of its file.
         run: The run of tuned.py that is served, `emoji` or `sql`.
         weights: The weights under the name that the stack prints, `merged` or `base`.
         adapter: The name under which the run's adapter is served too, empty if it is not.
@@ -33,6 +35,7 @@ class Shape:
     """
 
     stack: str
+    settings: Mapping[str, str]
     run: str
     weights: str
     adapter: str
@@ -51,17 +54,14 @@ def _on_cloud_run(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
 
 
 def _on_gke(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
-    """A pod of the Deployment, with a model from the Hub and also the run's adapter."""
+    """A pod of the Deployment. It serves a model from the Hub, and in its settings also the run's adapter."""
     (deployment,) = rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")
     template = deployment.inputs["spec"]["template"]
-    (container,) = template["spec"]["containers"]
-    adapter = ["--enable-lora", f"--lora-modules={ADAPTER}={_FOLDER}"]
-    spec = {**template["spec"], "containers": [{**container, "args": [*container["args"], *adapter]}]}
     names = {"name": "server", "namespace": deployment.inputs["metadata"]["namespace"]}
     metadata = {**template["metadata"], **names, "uid": uuid.uuid4().hex}
     mounts = {**around.machine.mounts, _FOLDER: run / "adapter"}
     machine = replace(around.machine, mounts=mounts)
-    pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": spec}, machine)
+    pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": template["spec"]}, machine)
     pod.connected.set()  # network policies are tested elsewhere
     return pod
 
@@ -88,15 +88,30 @@ class _Secrets(Api):
         """Does nothing: the test knows that the pod has ended."""
 
 
-def served_name(shape: Shape) -> str:
+def served_name(rehearsal: Rehearsal) -> str:
     """The model's name in the question that the stack prints for its user."""
-    return plans.outputs(plans.standing(shape.stack))["ask"].partition('"model": "')[2].partition('"')[0]
+    return plans.outputs(rehearsal)["ask"].partition('"model": "')[2].partition('"')[0]
 
 
+_LORA: Final = ["--enable-lora", f"--lora-modules={ADAPTER}={_FOLDER}"]
 SHAPES: Final = {
     shape.stack: shape
     for shape in (
-        Shape(stack="cloudrun-vllm", run="emoji", weights="merged", adapter="", start=_on_cloud_run),
-        Shape(stack="l4-kueue", run="sql", weights="base", adapter=ADAPTER, start=_on_gke),
+        Shape(
+            stack="cloudrun-vllm",
+            settings={},
+            run="emoji",
+            weights="merged",
+            adapter="",
+            start=_on_cloud_run,
+        ),
+        Shape(
+            stack="l4-kueue",
+            settings={"vllmArguments": json.dumps(_LORA)},
+            run="sql",
+            weights="base",
+            adapter=ADAPTER,
+            start=_on_gke,
+        ),
     )
 }

@@ -12,7 +12,7 @@ def test_it_is_healthy_and_has_the_name_that_the_stack_prints(visit: Visit) -> N
 
 def test_its_greedy_answers_are_those_of_transformers(visit: Visit) -> None:
     expected = visit.expected[visit.shape.weights]
-    assert visit.answers[visit.name] == [answer["text"] for answer in expected]
+    assert visit.answers[visit.name] == [answer["tokens"] for answer in expected]
 
 
 def test_a_trained_answer_has_several_tokens(visit: Visit) -> None:
@@ -24,10 +24,10 @@ def test_a_trained_answer_has_several_tokens(visit: Visit) -> None:
 def test_an_adapter_on_its_base_answers_as_the_merged_model_and_as_peft(visit: Visit) -> None:
     if not visit.shape.adapter:
         pytest.skip("this stack serves the merged model")
-    texts = {
-        weights: [answer["text"] for answer in visit.expected[weights]] for weights in ("merged", "adapter")
-    }
-    assert texts["merged"] == texts["adapter"] == visit.answers[visit.shape.adapter]
+    merged, adapter = (
+        [answer["tokens"] for answer in visit.expected[weights]] for weights in ("merged", "adapter")
+    )
+    assert visit.answers[visit.shape.adapter] == adapter == merged
     assert visit.answers[visit.shape.adapter] != visit.answers[visit.name]
 
 

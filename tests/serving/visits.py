@@ -16,14 +16,16 @@ from urllib3.exceptions import HTTPError
 from rehearsal.control_plane.api import until
 from rehearsal.pods.pod import Pod
 from rehearsal.run.surroundings import Surroundings
+from rehearsal.session import Rehearsal
 from tests import plans
+from tests.once import kept_open
 from tests.serving.shapes import Shape, served_name
 
 _PORT: Final = 8000
 _START: Final = 1500.0  # seconds. On two idle cores it takes one or two minutes
 _CLIENTS: Final = 16
 # Long enough to be in the middle of it, and far shorter than the time that a server has for its last answers.
-_LAST_TOKENS: Final = 100
+_LAST_TOKENS: Final = 250
 
 
 @dataclass(kw_only=True)
@@ -31,10 +33,13 @@ class Request:
     """A streamed request, with times in seconds.
 
     Attributes:
+        sent: When it was sent.
         began: When its first token came, 0 if none did.
+        ended: When its answer or its connection ended, 0 before that.
         whole: Whether the answer ended as an answer ends, not with an error.
     """
 
+    sent: float
     began: float = 0.0
     ended: float = 0.0
     whole: bool = False
@@ -52,8 +57,8 @@ class Visit:
     Attributes:
         health: The status of /health.
         names: The names of the models.
-        answers: The answers to the prompts by the name of the model.
-        in_parts: The answers to the prompts as contents with parts.
+        answers: The tokens of the greedy answers to the prompts, by the name of the model.
+        in_parts: The same to the prompts as contents with parts.
         unknown, too_long: Status and message for an unknown model, and for a prompt that is too long.
         metrics: The text of /metrics.
         last: The requests of sixteen clients, from before the server's end until it answers no more.
@@ -66,8 +71,8 @@ class Visit:
     expected: Mapping[str, Any]
     health: int = 0
     names: list[str] = field(default_factory=list)
-    answers: dict[str, list[str]] = field(default_factory=dict)
-    in_parts: list[str] = field(default_factory=list)
+    answers: dict[str, list[list[int]]] = field(default_factory=dict)
+    in_parts: list[list[int]] = field(default_factory=list)
     unknown: tuple[int, str] = (0, "")
     too_long: tuple[int, str] = (0, "")
     metrics: str = ""
@@ -78,11 +83,12 @@ class Visit:
 
 def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     """Starts the server of a stack, asks it, ends it as the platform does."""
-    rehearsal = plans.standing(shape.stack)
+    rehearsal = kept_open.enter_context(Rehearsal(shape.stack, {"imageUri": plans.IMAGE, **shape.settings}))
+    rehearsal.up()
     around.cloud = rehearsal.cloud
     around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}
     expected = json.loads((tuned / "answers.json").read_text())[shape.run]
-    visit = Visit(shape=shape, name=served_name(shape), expected=expected)
+    visit = Visit(shape=shape, name=served_name(rehearsal), expected=expected)
     pod = shape.start(rehearsal, around, tuned / shape.run)
     try:
         log = around.machine.log(pod.tree, pod.tree["spec"]["containers"][0]["name"])
@@ -108,20 +114,22 @@ def _ask(visit: Visit, address: str) -> None:
     def post(model: str, content: object, tokens: int = 24) -> tuple[int, Any]:
         messages = [{"role": "user", "content": content}]
         question = {"model": model, "messages": messages, "temperature": 0, "max_tokens": tokens}
+        # The text would leave out a character whose last token is missing.
+        question["return_token_ids"] = True
         answer = urllib3.request("POST", f"{address}/v1/chat/completions", json=question, timeout=300)
         return answer.status, answer.json()
 
-    def text(model: str, content: object) -> str:
+    def tokens_of(model: str, content: object) -> list[int]:
         status, answer = post(model, content)
         assert status == 200, answer
-        return answer["choices"][0]["message"]["content"]
+        return answer["choices"][0]["token_ids"]
 
     prompts = visit.expected["prompts"]
     visit.health = urllib3.request("GET", f"{address}/health").status
     visit.names = [model["id"] for model in urllib3.request("GET", f"{address}/v1/models").json()["data"]]
     for model in filter(None, (visit.name, visit.shape.adapter)):
-        visit.answers[model] = [text(model, prompt) for prompt in prompts]
-    visit.in_parts = [text(visit.name, [{"type": "text", "text": prompt}]) for prompt in prompts]
+        visit.answers[model] = [tokens_of(model, prompt) for prompt in prompts]
+    visit.in_parts = [tokens_of(visit.name, [{"type": "text", "text": prompt}]) for prompt in prompts]
     for attribute, model, content in (
         ("unknown", "somebody/else", prompts[0]),
         ("too_long", visit.name, "soft " * 10_000),
@@ -148,15 +156,16 @@ def _end(visit: Visit, pod: Pod) -> None:
     ]
     for client in clients:
         client.start()
-    until(
-        lambda: "answers to sixteen clients",
-        lambda: sum(request.whole for request in list(visit.last)) >= _CLIENTS,
-    )
+    until(lambda: "sixteen answers that have begun", lambda: _in_progress(visit) == _CLIENTS, _START)
     pod.leave(float(pod.tree["spec"]["terminationGracePeriodSeconds"]))
     pod.thread.join()
     for client in clients:
         client.join()
     visit.exit_code = _status(pod)["state"]["terminated"]["exitCode"]
+
+
+def _in_progress(visit: Visit) -> int:
+    return sum(bool(request.began and not request.ended) for request in list(visit.last))
 
 
 def _ask_on(visit: Visit, address: str) -> None:
@@ -169,7 +178,7 @@ def _ask_on(visit: Visit, address: str) -> None:
         "stream": True,
     }
     while True:
-        visit.last.append(request := Request())
+        visit.last.append(request := Request(sent=time.monotonic()))
         with suppress(HTTPError, OSError):
             _follow(request, f"http://{address}:{_PORT}/v1/chat/completions", question)
         request.ended = time.monotonic()
