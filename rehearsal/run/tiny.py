@@ -242,19 +242,21 @@ def _save_as_published(model: Any, tokenizer: Any, path: Path) -> None:
 
 def make_tokenizer() -> Any:
     """The tokenizer of both models."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=512,
+        vocab_size=365,
         special_tokens=SPECIAL_TOKENS,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator([WORDS] * 20, trainer)
+    # As in Gemma's vocabulary, where vLLM looks them up for a model that takes pictures.
+    tokenizer.add_tokens([AddedToken("\n" * count, normalized=False) for count in (1, 2, 3, 4)])
     bos = ("<bos>", tokenizer.token_to_id("<bos>"))
     tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[bos])
     return PreTrainedTokenizerFast(

@@ -17,7 +17,7 @@ from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
 
-ADAPTER: Final = "sql"
+ADAPTER: Final = "emoji"
 _FOLDER: Final = "/adapter"
 
 
@@ -29,15 +29,14 @@ class Shape:
         stack: Its name.
         settings: Settings over those of its file.
         run: The run of tuned.py that is served, `emoji` or `sql`.
-        weights: The weights under the name that the stack prints, `merged` or `base`.
-        adapter: The name under which the run's adapter is served too, empty if it is not.
+        adapter: The name under which the run's adapter is served beside its base. Empty if the merged model
+            is served.
         start: Starts the server in these surroundings. The last argument is the folder of the run.
     """
 
     stack: str
     settings: Mapping[str, str]
     run: str
-    weights: str
     adapter: str
     start: Callable[[Rehearsal, Surroundings, Path], Pod]
 
@@ -101,15 +100,13 @@ SHAPES: Final = {
             stack="cloudrun-vllm",
             settings={},
             run="emoji",
-            weights="merged",
             adapter="",
             start=_on_cloud_run,
         ),
         Shape(
             stack="l4-kueue",
-            settings={"vllmArguments": json.dumps(_LORA)},
-            run="sql",
-            weights="base",
+            settings={"servingModel": "google/gemma-3-1b-it", "vllmArguments": json.dumps(_LORA)},
+            run="emoji",
             adapter=ADAPTER,
             start=_on_gke,
         ),

@@ -10,9 +10,10 @@ def test_it_is_healthy_and_has_the_name_that_the_stack_prints(visit: Visit) -> N
     assert visit.name in visit.names
 
 
-def test_its_greedy_answers_are_those_of_transformers(visit: Visit) -> None:
-    expected = visit.expected[visit.shape.weights]
-    assert visit.answers[visit.name] == [answer["tokens"] for answer in expected]
+def test_a_merged_model_answers_as_it_does_by_transformers(visit: Visit) -> None:
+    if visit.shape.adapter:
+        pytest.skip("this stack serves the adapter")
+    assert visit.answers[visit.name] == [answer["tokens"] for answer in visit.expected["merged"]]
 
 
 def test_a_trained_answer_has_several_tokens(visit: Visit) -> None:

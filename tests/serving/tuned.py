@@ -3,8 +3,8 @@
 python tuned.py DIRECTORY makes in the directory:
 
 - hub/: the Hub's models and data sets, as `rehearsal.run.tiny` makes them
-- emoji/, sql/: a finished run of a recipe, with its adapter and its merged model
-- answers.json: prompts of the recipe's rows with the greedy answers, by recipe and by who answers
+- emoji/: a finished run of a recipe, with its adapter and its merged model
+- answers.json: prompts of the recipe's rows with the greedy answers, by run and by who answers
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "workloads")]
 
-# Cloud Run serves the model of the first. The model of the second also takes pictures.
-RECIPES = {"emoji": "gemma-3-1b-emoji", "sql": "gemma-3-4b-sql"}
+# The recipe of each run, and its model in the folder of the Hub.
+RUNS = {"emoji": ("gemma-3-1b-emoji", "text-model")}
 # Enough to learn the few rows by heart. A model that knows its answer is not swayed by how a library rounds.
 EPOCHS = 40
 PROMPTS = 6
@@ -44,12 +44,12 @@ def main(folder: Path) -> None:
     make_text_model(hub / "text-model")
     make_hub(hub)
     answers = {}
-    for name, shipped in RECIPES.items():
+    for name, (shipped, model) in RUNS.items():
         recipe = make_recipe(folder / f"{name}.yaml", hub, shipped, epochs=EPOCHS, result="model")
         run = ["--storage", str(folder), "--run", name]
         if code := finetune(["local", "--recipe", str(recipe), *run]):
             raise SystemExit(code)
-        answers[name] = asked(folder / name, hub / ("text-model" if name == "emoji" else "model"), recipe)
+        answers[name] = asked(folder / name, hub / model, recipe)
     (folder / "answers.json").write_text(json.dumps(answers))
 
 

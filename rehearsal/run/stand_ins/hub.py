@@ -105,7 +105,7 @@ class Hub(LoopbackServer):
             return 404, {}, {"X-Error-Code": "RevisionNotFound"}
         directory = repository.commits[commit]
         if action != "resolve":
-            return 200, _described(name, commit, directory, action, body), {}
+            return _described(match, commit, directory, body)
         if repository.gated and name not in self.tokens.get(token or "", ()):
             return 403 if token else 401, {}, {"X-Error-Code": "GatedRepo"}
         return _content(directory / file, {"X-Repo-Commit": commit})
@@ -136,17 +136,25 @@ def _push(repository: Repository, what: str, name: str, body: bytes) -> Any:
     return {"success": True, "commitOid": oid, "commitUrl": f"https://huggingface.co/{name}/commit/{oid}"}
 
 
-def _described(name: str, commit: str, directory: Path, what: str | None, body: bytes) -> Any:
-    files = {
-        str(file.relative_to(directory)): file for file in sorted(directory.rglob("*")) if file.is_file()
-    }
-    asked = json.loads(body)["paths"] if what == "paths-info" else files
-    entries = [
+def _entries(directory: Path, folder: str = "") -> list[dict[str, Any]]:
+    files = [file for file in sorted((directory / folder).rglob("*")) if file.is_file()]
+    paths = {str(file.relative_to(directory)): file for file in files}
+    return [
         {"type": "file", "path": path, "rfilename": path, "size": file.stat().st_size, "oid": _digest(file)}
-        for path, file in files.items()
-        if path in asked
+        for path, file in paths.items()
     ]
-    return entries if what in ("tree", "paths-info") else {"id": name, "sha": commit, "siblings": entries}
+
+
+def _described(match: re.Match[str], commit: str, directory: Path, body: bytes) -> Answer:
+    _, name, action, _, folder = match.groups()
+    if action == "tree":
+        if not (directory / (folder or "")).is_dir():
+            return 404, {}, {"X-Error-Code": "EntryNotFound"}
+        return 200, _entries(directory, folder or ""), {}
+    if action == "paths-info":
+        paths = json.loads(body)["paths"]
+        return 200, [entry for entry in _entries(directory) if entry["path"] in paths], {}
+    return 200, {"id": name, "sha": commit, "siblings": _entries(directory)}, {}
 
 
 def _digest(file: Path) -> str:
