@@ -44,8 +44,8 @@ class ImageSettings(StackSettings):
         str | None, Hint(values="the path of a requirements file with exact versions and hashes")
     ] = Field(
         None,
-        description="Packages that the image gets besides its own. Another package or version is another "
-        "image and another run.",
+        description="File of packages that the image gets besides its own, which `docs/training/packages.md` "
+        "says how to lock. Another package or version is another image and another run.",
     )
 
     @property
