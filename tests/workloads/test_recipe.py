@@ -113,6 +113,23 @@ def test_a_placeholder_without_a_column_is_refused(tmp_path: Path, tree: dict[st
     assert "data.fields.product is not used in data.prompt" in text
 
 
+def test_a_placeholder_is_the_name_of_its_column_by_default(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    text = 'model: {name: m/m}\ndata:\n  name: d/d\n  prompt: "Answer: {question}"\n  reply: answer\n'
+    path.write_text(text)
+    data = load_recipe(str(path)).data
+    assert data.fields == {"question": "question"}
+    assert data.columns == ["question", "answer"]
+
+
+@pytest.mark.parametrize("placeholder", ["row.title", "rows[0]", "0", ""])
+def test_a_placeholder_that_is_no_name_is_refused(tmp_path: Path, placeholder: str) -> None:
+    text = 'model: {name: m/m}\ndata:\n  name: d/d\n  prompt: "Answer: {%s}"\n  reply: answer\n'
+    assert f"data.prompt uses {{{placeholder}}}, which data.fields does not name" in message(
+        tmp_path, text % placeholder
+    )
+
+
 def test_an_empty_text_is_refused(tmp_path: Path, tree: dict[str, Any]) -> None:
     tree["data"]["name"] = "  "
     assert "data.name is empty" in refused(tmp_path, tree)
@@ -235,5 +252,13 @@ def test_an_unknown_recipe_is_refused_with_a_near_name() -> None:
         RecipeError, match=r"no recipe 'gemma-3-4b-vison' \(did you mean gemma-3-4b-vision\?\)"
     ):
         load_recipe("gemma-3-4b-vison")
-    with pytest.raises(RecipeError, match=r"recipe file .*absent\.yaml does not exist"):
+    with pytest.raises(RecipeError, match=r"recipe file .*absent\.yaml does not exist$"):
         load_recipe("/nowhere/absent.yaml")
+
+
+def test_a_path_without_its_ending_is_refused_with_the_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").touch()
+    with pytest.raises(RecipeError, match=rf"mine does not exist \(did you mean {tmp_path}/mine\.yaml\?\)"):
+        load_recipe(f"{tmp_path}/mine")
+    with pytest.raises(RecipeError, match=r"any other is given by its path, such as \./mine\.yaml"):
+        load_recipe("mine")

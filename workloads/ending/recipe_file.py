@@ -22,14 +22,16 @@ def find(name_or_path: str, shipped: Path) -> Path:
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         path = Path(name_or_path)
         if not path.is_file():
-            raise RecipeError(f"recipe file {path} does not exist")
+            file = path.with_name(f"{path.name}.yaml")
+            hint = f" (did you mean {file}?)" if file.is_file() else ""
+            raise RecipeError(f"recipe file {path} does not exist{hint}")
         return path
     path = shipped / f"{name_or_path}.yaml"
     if not path.is_file():
         known = sorted(recipe.stem for recipe in shipped.glob("*.yaml"))
         raise RecipeError(
             f"there is no recipe {name_or_path!r}{did_you_mean(name_or_path, known)}; "
-            f"shipped are {', '.join(known)}, any other is given by its path"
+            f"shipped are {', '.join(known)}, any other is given by its path, such as ./{name_or_path}.yaml"
         )
     return path
 

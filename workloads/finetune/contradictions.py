@@ -1,9 +1,10 @@
 """Settings of a recipe that are right one by one and make no sense together."""
 
+import re
 import string
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ending.recipe_file import did_you_mean
 from finetune.layers import adapter_problems
@@ -11,17 +12,41 @@ from finetune.layers import adapter_problems
 if TYPE_CHECKING:
     from finetune.recipe import Data, Recipe
 
+_PLACEHOLDER = re.compile(r"[^\d.\[\]][^.\[\]]*")
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
+
+
+def with_fields(tree: Any) -> Any:
+    """The tree of a data section in which every placeholder of the prompt names its column.
+
+    Without fields, a placeholder is the column's own name.
+    """
+    if not isinstance(tree, dict) or tree.get("fields") or not isinstance(prompt := tree.get("prompt"), str):
+        return tree
+    try:
+        names = _placeholders(prompt)
+    except ValueError:
+        return tree
+    # Other placeholders, such as {row.title} or {0}, are no names of columns.
+    if not all(_PLACEHOLDER.fullmatch(name) for name in names):
+        return tree
+    return {**tree, "fields": {name: name for name in sorted(names)}}
+
+
+def _placeholders(prompt: str) -> set[str]:
+    """Raises ValueError when the prompt is no template."""
+    return {name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None}
 
 
 def placeholder_problems(data: "Data") -> list[str]:
     """Placeholders of the prompt that no column fills, and columns that fill none."""
     try:
-        used = {name for _, name, _, _ in string.Formatter().parse(data.prompt) if name is not None}
+        used = _placeholders(data.prompt)
     except ValueError as error:
         return [f"data.prompt is not a valid template: {error} (write {{{{ and }}}} for braces)"]
     unnamed = [
-        f"data.prompt uses {{{name}}}, which data.fields does not name{did_you_mean(name, data.fields)}"
+        f"data.prompt uses {{{name}}}, which data.fields does not name{did_you_mean(name, data.fields)}; "
+        f"write data.fields.{name}: COLUMN"
         for name in sorted(used - set(data.fields))
     ]
     return unnamed + [

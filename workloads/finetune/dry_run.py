@@ -1,5 +1,7 @@
 """The figures of a run, computed without training and without its weights."""
 
+import logging
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
@@ -55,6 +57,9 @@ def print_plan(recipe: Recipe, processes: int) -> None:
     """Print the plan of a run. Writes only the download cache. Raises InputError where the run would."""
     from ending.hub import commits
 
+    # Warnings of libraries, which the user can do nothing about.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", category=FutureWarning)
     recipe = recipe.at(commits(recipe.sources, None))
     for line in make_plan(recipe, processes).lines(recipe, processes):
         print(line)

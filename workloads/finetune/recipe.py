@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from ending.recipe_file import checked, find, load, parsed
-from finetune.contradictions import contradictions, placeholder_problems
+from finetune.contradictions import contradictions, placeholder_problems, with_fields
 from finetune.rows import conversation
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -125,10 +125,17 @@ class Data(_Source):
     )
     reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
     fields: dict[str, str] = Field(
-        {}, description="Placeholders of prompt, and the column that fills each of them."
+        {},
+        description="Placeholders of prompt, and the column that fills each of them. By default a "
+        "placeholder is the name of its column.",
     )
     system: Text | None = Field(None, description="A system message before every prompt.")
     prompt: MaybeText = Field("", description="The user's message, with {placeholders} that fields names.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_columns(cls, tree: Any) -> Any:
+        return with_fields(tree)
 
     @property
     def title(self) -> str:
