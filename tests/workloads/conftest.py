@@ -4,7 +4,6 @@ import math
 import os
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.once import once
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
@@ -136,19 +137,29 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[str]:
+def warm(request: pytest.FixtureRequest) -> str:
     """A Python program that runs another, its first argument, which finds torch imported: warm.py."""
     import warm
 
-    # Beside Ray's sockets, for the same reason.
-    os.environ["WARM"] = f"{os.environ['RAY_TMPDIR']}/warm"
+    # Under xdist the processes of the tests share one, which ends with the process that started them.
+    shared = hasattr(request.config, "workerinput")
+    os.environ["WARM_UNTIL"] = str(os.getppid() if shared else os.getpid())
+    os.environ["WARM"] = once("warm", start_warm)
+    return warm.__file__
+
+
+def start_warm() -> str:
+    """Start the process that programs are forked from. Returns its socket."""
+    import warm
+
+    # As short as that of Ray's sockets, and there when this process ends before the others.
+    address = f"{tempfile.mkdtemp(prefix='warm-', dir='/tmp')}/socket"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(os.environ["WARM"])
+        listener.bind(address)
         listener.listen()
-        server = subprocess.Popen([sys.executable, "-u", warm.__file__], stdin=listener.fileno())
-    yield warm.__file__
-    server.kill()
-    server.wait()
+        files = [(os.POSIX_SPAWN_DUP2, listener.fileno(), 0)]
+        os.posix_spawn(sys.executable, [sys.executable, "-u", warm.__file__], os.environ, file_actions=files)
+    return address
 
 
 @pytest.fixture(autouse=True)

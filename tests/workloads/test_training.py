@@ -86,7 +86,7 @@ def test_the_loss_does_not_depend_on_how_a_step_is_cut_into_accumulation(tiny: P
 
 
 def test_loader_processes_change_nothing_but_the_speed(tiny: Path, tmp_path: Path, undisturbed: Path) -> None:
-    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, loader_processes=0)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, loader_processes=2)
     assert train(recipe, tmp_path, "mine") == 0
     assert losses(tmp_path / "mine") == pytest.approx(losses(undisturbed), abs=TOLERANCE)
 

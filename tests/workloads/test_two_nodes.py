@@ -43,7 +43,8 @@ def recipe(tiny: Path, store: Path) -> Path:
 
     It has data loaders, which must not end before their trainer has saved.
     """
-    return make_recipe(store / "recipe.yaml", tiny, "gemma-3-4b-sql", accumulation_steps=1, packing=False)
+    more = {"accumulation_steps": 1, "packing": False, "loader_processes": 2}
+    return make_recipe(store / "recipe.yaml", tiny, "gemma-3-4b-sql", **more)
 
 
 @pytest.fixture(scope="module")

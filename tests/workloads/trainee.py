@@ -20,7 +20,8 @@ def make(directory: Path) -> None:
 
     make_texts(directory)
     make_model(directory / "model")
-    few = {"batch_size": 2, "accumulation_steps": 1, "packing": False, "save_every_steps": 5}
+    few = {"batch_size": 2, "accumulation_steps": 1, "save_every_steps": 5}
+    few |= {"packing": False, "loader_processes": 2}
     make_recipe(directory / "recipe.yaml", directory, RECIPE, **few)
 
 
