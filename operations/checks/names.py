@@ -46,7 +46,7 @@ def check_names(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         if existing.labels.get("stack") == own.get("stack"):
             yield warning(
                 f"{what}, with the label of this stack",
-                f"fine if the stack is up; else something was left behind: "
+                f"fine if the stack is up; otherwise something was left behind: "
                 f"python -m operations leftovers --stack {plan.stack}",
             )
         else:
