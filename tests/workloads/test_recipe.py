@@ -1,5 +1,6 @@
 """Recipes: what is read and what is rejected. No library of training is imported."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,19 @@ def test_a_shipped_recipe_states_no_default_but_those_that_everybody_looks_for(n
         kind: Any = Recipe.model_fields[section].annotation
         stated |= {key for key, value in values.items() if kind.model_fields[key].get_default() == value}
     assert stated <= {"epochs", "learning_rate"}
+
+
+def test_a_default_that_is_written_out_trains_the_same_run(tmp_path: Path, tree: dict[str, Any]) -> None:
+    """The names of runs and the figures of `make gpu-fit` come from digests of the recipe."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    short = load_recipe(str(path))
+    tree["lora"] |= {"dropout": 0, "rank": 16}
+    tree["training"] |= {"weight_decay": 0, "warmup_steps": 0, "gradient_checkpointing": False}
+    path.write_text(yaml.safe_dump(tree))
+    long = load_recipe(str(path))
+    assert json.dumps(short.to_dict()) == json.dumps(long.to_dict())
+    assert short.memory_digest == long.memory_digest
 
 
 def test_a_run_of_a4_accelerate_is_sharded_and_saved_on_the_way() -> None:

@@ -86,7 +86,9 @@ class Lora(_Section):
 
     rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
     alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
-    dropout: float = Field(0, ge=0, lt=1, description="Share of the adapter's inputs that a step leaves out.")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step leaves out."
+    )
     target_modules: Text = Field(
         _LANGUAGE_MODEL_LAYERS,
         description="Layers that get an adapter: a regular expression over full module names. By default "
@@ -176,9 +178,9 @@ class Training(_Section):
         "cosine", description="How the learning rate changes from the first step to the last."
     )
     warmup_steps: float = Field(
-        0, ge=0, description="Steps in which the learning rate rises. Below 1 it is a share of all steps."
+        0.0, ge=0, description="Steps in which the learning rate rises. Below 1 it is a share of all steps."
     )
-    weight_decay: float = Field(0, ge=0, description="AdamW's weight decay.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay.")
     optimizer: Literal["adamw_torch_fused", "adamw_torch"] = Field(
         "adamw_torch_fused", description="The optimizer, as transformers calls it."
     )
