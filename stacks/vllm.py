@@ -33,7 +33,7 @@ _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
 # As long as access tokens of the Hub are. Some names begin with hf_, too.
 _TOKEN: Final = re.compile(r"\bhf_\w{30,}")
 # Options that a stack sets itself, and options that would take a server away from its callers or its GPUs.
-_STACKS_OPTIONS: Final = {
+STACKS_OPTIONS: Final = {
     "--model --served-model-name --revision": "{model_key} decides what is served",
     "--port --host --uds --ssl-keyfile --ssl-certfile --headless": "callers and health checks use HTTP on "
     f"port {PORT}",
@@ -120,7 +120,7 @@ class VllmSettings(StackSettings):
     def _reason_against(cls, option: str) -> str:
         """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
         name = option.partition(".")[0].replace("_", "-")
-        for options, reason in _STACKS_OPTIONS.items():
+        for options, reason in STACKS_OPTIONS.items():
             if any(full_name.startswith(name) for full_name in options.split()):
                 return reason.format(model_key=cls.model_key, callers=cls.callers)
         return ""

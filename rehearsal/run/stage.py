@@ -20,6 +20,18 @@ from rehearsal.session import Rehearsal
 TIMEOUT: Final = 600.0
 
 
+def images_of(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The images of this machine that stand for images of the settings, by the reference.
+
+    Args:
+        settings: Values by full key.
+    """
+    values = {key.rpartition(":")[2]: str(value) for key, value in settings.items()}
+    trainer = "maxtext" if values.get("scenario") == "tpu-maxtext" else "finetune"
+    names = {"imageUri": trainer, "servingImage": "vllm-openai"}
+    return {values[key]: name for key, name in names.items() if key in values}
+
+
 class Stage:
     """A stack on a control plane with `runs_pods`. It is a context.
 
@@ -56,6 +68,7 @@ class Stage:
         """Creates an empty stack. The Hub accepts its token."""
         around = self.around
         around.cloud = self.stack.cloud
+        around.images = images_of(self.stack.configuration.plain)
         around.hub.tokens = {text: set() for text in self.stack.configuration.secret.values()}
         with ExitStack() as started:
             started.callback(around.clear)

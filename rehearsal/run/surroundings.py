@@ -52,6 +52,7 @@ class Surroundings:
         cloud: The fake cloud. Without one, every bucket refuses access.
         account_of: The service account of a pod by the pod's address. It is `NAMESPACE/SERVICE_ACCOUNT`, or
             an account of Google's.
+        images: Names of images that this machine has, by the references that stand for them.
         hub: The Hub.
         buckets: Cloud Storage.
         folder: Folder with the pods' logs, in `logs`, and the buckets, in `buckets`.
@@ -62,6 +63,7 @@ class Surroundings:
         self._sources = {**_IMAGES, "vllm-openai": REAL_SERVER} if real_server else _IMAGES
         self._lock = threading.Lock()
         self._images: dict[str, Image] = {}
+        self.images: Mapping[str, str] = {}
         self.cloud: FakeCloud | None = None
         self.account_of: Callable[[str], str | None] = lambda _address: None
 
@@ -114,7 +116,8 @@ class Surroundings:
         )
 
     def _image(self, reference: str) -> Image:
-        name = reference.rpartition("/")[2].partition("@")[0].partition(":")[0]
+        last_part = reference.rpartition("/")[2].partition("@")[0].partition(":")[0]
+        name = self.images.get(reference, last_part)
         if name not in self._sources:
             raise RehearsalError(f"no image {reference}: pods run with images of {', '.join(self._sources)}")
         with self._lock:  # pods start at the same time
