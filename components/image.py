@@ -57,8 +57,8 @@ class Image:
         reference = _URI.fullmatch(text)
         if not reference:
             raise ValueError(
-                f"{text!r} is not an image by digest, REGISTRY/IMAGE@sha256:64 hex digits; "
-                "a tag may point to another image tomorrow"
+                f"{text!r} is not an image by digest, REGISTRY/IMAGE@sha256:64 hex digits; a tag may point "
+                "to another image tomorrow; `docker buildx imagetools inspect IMAGE:TAG` prints the digest"
             )
         place = _ARTIFACT_REGISTRY.fullmatch(text)
         return cls(

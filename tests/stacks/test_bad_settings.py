@@ -63,12 +63,14 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {"llm-stacks:imageUri": "us-docker.pkg.dev/p/i/finetune:latest"},
         "imageUri: 'us-docker.pkg.dev/p/i/finetune:latest' is not an image by digest, "
-        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
+        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow; `docker "
+        "buildx imagetools inspect IMAGE:TAG` prints the digest",
     ),
     (
         {"llm-stacks:imageUri": f"https://us-docker.pkg.dev/p/i/finetune@sha256:{'a' * 64}"},
         f"imageUri: 'https://us-docker.pkg.dev/p/i/finetune@sha256:{'a' * 64}' is not an image by digest, "
-        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow",
+        "REGISTRY/IMAGE@sha256:64 hex digits; a tag may point to another image tomorrow; `docker "
+        "buildx imagetools inspect IMAGE:TAG` prints the digest",
     ),
     (
         {"llm-stacks:capacity.type": "reserved"},
@@ -216,7 +218,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**L4_KUEUE, "llm-stacks:servingImage": "vllm/vllm-openai:latest"},
         "servingImage: 'vllm/vllm-openai:latest' is not an image by digest, REGISTRY/IMAGE@sha256:64 hex "
-        "digits; a tag may point to another image tomorrow",
+        "digits; a tag may point to another image tomorrow; `docker "
+        "buildx imagetools inspect IMAGE:TAG` prints the digest",
     ),
     (
         {**L4_KUEUE, "llm-stacks:vllmArguments": "[4096]"},
