@@ -235,10 +235,11 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=GOOGLE,
-        sentence=r'Preview failed: resource "[^"]*" cannot be deleted',
-        action="nothing was deleted, because the bucket holds what the runs have written. "
-        f"`{KEEP_BUCKET}` keeps the bucket. `{DESTROY_ALL}` deletes it too. Do not unprotect it in the "
-        "state: `pulumi destroy` then deletes everything else first and fails at the bucket",
+        sentence=r'Preview failed: resource "[^"]*" cannot be deleted|unable to replace resource "',
+        action="nothing was changed, because the bucket holds what the runs have written. To end the stack, "
+        f"`{KEEP_BUCKET}` keeps the bucket and `{DESTROY_ALL}` deletes it too. Do not unprotect it in the "
+        "state: `pulumi destroy` then deletes everything else first and fails at the bucket. If `pulumi up` "
+        "says this, a setting would replace the bucket: take the setting back",
     ),
     Remedy(
         package=GOOGLE,

@@ -284,6 +284,12 @@ TEXTS: Final = (
     ),
     (
         "gcp:storage/bucket:Bucket",
+        'unable to replace resource "urn:pulumi:s::p::gcp:storage/bucket:Bucket::b"\nas it is currently '
+        "marked for protection. To unprotect the resource, remove the `protect` flag",
+        "`pulumi destroy --exclude-protected` keeps the bucket",
+    ),
+    (
+        "gcp:storage/bucket:Bucket",
         "Error trying to delete bucket a-bucket containing objects without force_destroy set to true",
         "the bucket holds objects",
     ),

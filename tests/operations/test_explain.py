@@ -59,7 +59,7 @@ def test_the_refusal_to_destroy_a_protected_bucket_is_answered_with_both_ways_ou
     )
     ran = command("explain", "--stack", "mine", str(file))
     assert (ran.status, len(ran.out.splitlines())) == (0, 1)
-    assert ran.out.startswith("mine-bucket: nothing was deleted")
+    assert ran.out.startswith("mine-bucket: nothing was changed")
     assert DESTROY_ALL in ran.out and KEEP_BUCKET in ran.out
 
 

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from documentation.pages import page_of
+from engine.project import known_stacks
+from operations.previews.stack_inputs import stack_file
 from tests import plans
 from tests.stacks.invariants.life import Life
 
@@ -32,6 +34,20 @@ def test_a_bucket_is_protected_without_force_destroy(life: Life) -> None:
     ]
     assert {bucket.name for bucket in buckets} <= {resource.name for resource in protected}
     assert life.survived is (True if protected else None)
+
+
+def test_what_a_run_has_written_can_be_restored_for_a_week_unless_checkpoints_are_large(
+    stack: str, life: Life
+) -> None:
+    days = 0 if stack == "tpu-maxtext" else 7
+    buckets = [bucket for bucket in life.plan.resources if bucket.options.get("protect")]
+    kept = [bucket.inputs["softDeletePolicy"]["retentionDurationSeconds"] for bucket in buckets]
+    assert set(kept) <= {days * 24 * 3600}
+
+
+def test_only_the_stack_for_development_deletes_its_bucket() -> None:
+    deleting = [stack for stack in known_stacks() if stack_file(stack).get("forceDestroy")]
+    assert deleting == ["dev"]
 
 
 def test_everything_is_destroyed_with_it(life: Life) -> None:
