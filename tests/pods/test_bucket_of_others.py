@@ -3,7 +3,7 @@
 from rehearsal.run.stage import Stage
 from tests import plans
 from tests.pods.conftest import Play
-from tests.pods.test_own_rows import COMPLETE, content, runs
+from tests.pods.test_own_rows import content, ends_well, runs
 
 NAME = "bucket-of-the-team"
 
@@ -17,7 +17,7 @@ def test_a_run_is_in_its_stacks_folder_and_outlives_the_stack_beside_what_was_th
     (bucket / "rows.jsonl").write_text('{"a": "b"}\n')
     before = content(bucket)
     stage.stack.up()
-    assert stage.waits_for("the end of the run", stage.outcome) in COMPLETE
+    assert ends_well(stage, "only")
     (run,) = runs(stage)
     assert run.parent == bucket / "a4-accelerate"
     trained = content(bucket)
