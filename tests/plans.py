@@ -19,6 +19,8 @@ from tests.once import kept_open, once
 
 # With the setting `imageUri` a stack builds no image. tests/stacks/test_run_images.py tests image builds.
 IMAGE: Final = f"us-docker.pkg.dev/rehearsal-project/images/finetune@sha256:{'a' * 64}"
+# Nothing is built, and a bucket may be replaced: the engine refuses to replace one that is protected.
+STANDING_SETTINGS: Final = {"imageUri": IMAGE, "forceDestroy": "true"}
 
 
 # Stacks with the name of their scenario. Every other stack runs one of these scenarios with other settings.
@@ -110,8 +112,8 @@ def _empty(stack: str) -> Rehearsal:
 
 @cache
 def standing(stack: str) -> Rehearsal:
-    """A stack that is up, with an image from the settings. Tests share it: do not change it."""
-    rehearsal = kept_open.enter_context(Rehearsal(stack, known_settings(stack, imageUri=IMAGE)))
+    """A stack that is up, with `STANDING_SETTINGS`. Tests share it: do not change it."""
+    rehearsal = kept_open.enter_context(Rehearsal(stack, known_settings(stack, **STANDING_SETTINGS)))
     rehearsal.up()
     _standing_plans[rehearsal] = standing_plan(rehearsal)
     return rehearsal
@@ -121,7 +123,7 @@ def standing(stack: str) -> Rehearsal:
 def planned_next(stack: str, **settings: str) -> Plan:
     """The plan of the next `up` of the stack that is up, with or without other settings."""
     rehearsal = standing(stack)
-    rehearsal.configure({**known_settings(stack, imageUri=IMAGE), **keys(settings)})
+    rehearsal.configure({**known_settings(stack, **STANDING_SETTINGS), **keys(settings)})
     return rehearsal.preview()
 
 
