@@ -149,18 +149,26 @@ def findings_of(data: Any, title: str, first: FirstRows) -> Iterator[Finding]:
             left_out.append(number)
         elif not shown:
             shown = f"row {number} of {title} without the chat template: {_rendered(turns)}"
-    if first.whole and not shown:
-        yield problem(f"{title}: a run can use no row, since every one has an empty text", "fill the texts")
-        return
-    if left_out:
+    yield from _counted(data, title, first, left_out)
+    if shown:
+        yield fine(shown)
+
+
+def _counted(data: Any, title: str, first: FirstRows, left_out: Sequence[int]) -> Iterator[Finding]:
+    """Whether enough rows are left, and which rows a run leaves out."""
+    usable, wanted = len(first.rows) - len(left_out), (data.rows or 1) + data.test_rows
+    if first.whole and len(data.files) == 1 and usable < wanted:
+        yield problem(
+            f"{title} has {usable} usable rows, and the recipe takes {wanted}",
+            "write more rows, fill texts that are empty, or lower data.rows and data.test_rows",
+        )
+    elif left_out:
         count = f"{len(left_out)} of {'all' if first.whole else 'the first'} {len(first.rows)} rows"
         numbers = ", ".join(map(str, left_out[:5])) + (", ..." if len(left_out) > 5 else "")
         yield warning(
             f"{title}: a run leaves out {count}, since a text is empty: {numbers} (the first is 0)",
             "fill the texts that are empty",
         )
-    if shown:
-        yield fine(shown)
 
 
 def _rendered(turns: Sequence[dict[str, str]]) -> str:

@@ -77,7 +77,7 @@ def test_a_long_text_is_cut(look: Any) -> None:
             "1 of all 2 rows, since a text is empty: 1",
         ),
         (lines(LAMP, {"title": "Clock"}), Level.WARNING, "1 of all 2 rows, since a text is empty: 1"),
-        (lines({"title": "Clock", "text": ""}), Level.PROBLEM, "a run can use no row"),
+        (lines({"title": "Clock", "text": ""}), Level.PROBLEM, "has 0 usable rows, and the recipe takes"),
         (lines(LAMP, ["Clock"]), Level.PROBLEM, "row 1 (the first is 0) is no object with columns"),
         (lines(LAMP) + b'{"title": "Clo', Level.PROBLEM, "row 1 (the first is 0) is no JSON"),
         (lines(LAMP) + b'{"title": "\xff"}', Level.PROBLEM, "line 2 is not UTF-8"),
@@ -92,6 +92,13 @@ def test_a_row_that_a_run_cannot_use_is_named_with_file_and_number(
     assert finding[0] is level
     assert finding[1].startswith("rows.jsonl") and text in finding[1]
     assert "\n" not in finding[1]
+
+
+def test_fewer_rows_than_the_recipe_takes_are_a_problem(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.RECIPE", f"{RECIPE}  test_rows: 2\n")
+    first, _shown = look(lines(LAMP, CLOCK, {"title": "Desk", "text": ""}))
+    assert first == (Level.PROBLEM, "rows.jsonl has 2 usable rows, and the recipe takes 3")
+    assert look(lines(LAMP, CLOCK, LAMP))[0][0] is Level.FINE
 
 
 @pytest.mark.parametrize(
