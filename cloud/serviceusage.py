@@ -48,7 +48,7 @@ SERVICE: Final = Record(
 # Google's own service account of an API. Creating it a second time returns it, deleting it does nothing
 # (google-beta/services/serviceusage). Only GKE's is here, since each has an address of its own form:
 # https://docs.cloud.google.com/iam/docs/service-agents
-IDENTITY: Final = Record(
+_IDENTITY: Final = Record(
     type="gcp:projects/serviceIdentity:ServiceIdentity",
     api="serviceusage.googleapis.com",
     id="projects/{project}/services/{service}",
