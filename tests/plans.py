@@ -1,5 +1,6 @@
 """Plans of the stacks, shared by all tests, and questions that tests ask about a plan."""
 
+import gc
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -105,15 +106,23 @@ def previewed(stack: str, overrides: Mapping[str, str]) -> Plan:
     return rehearsal.preview()
 
 
+def open_to_the_end(rehearsal: Rehearsal) -> Rehearsal:
+    """Start a rehearsal that is open until the process of the tests ends."""
+    kept_open.enter_context(rehearsal)
+    # A rehearsal that closes collects garbage, in half a second for the objects of all tests. Not at the end.
+    kept_open.callback(gc.freeze)
+    return rehearsal
+
+
 @cache
 def _empty(stack: str) -> Rehearsal:
-    return kept_open.enter_context(Rehearsal(stack))
+    return open_to_the_end(Rehearsal(stack))
 
 
 @cache
 def standing(stack: str) -> Rehearsal:
     """A stack that is up, with `STANDING_SETTINGS`. Tests share it: do not change it."""
-    rehearsal = kept_open.enter_context(Rehearsal(stack, known_settings(stack, **STANDING_SETTINGS)))
+    rehearsal = open_to_the_end(Rehearsal(stack, known_settings(stack, **STANDING_SETTINGS)))
     rehearsal.up()
     _standing_plans[rehearsal] = standing_plan(rehearsal)
     return rehearsal

@@ -18,7 +18,6 @@ from rehearsal.pods.pod import Pod
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.once import kept_open
 from tests.serving.shapes import Shape, served_name
 
 _PORT: Final = 8000
@@ -83,7 +82,7 @@ class Visit:
 
 def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     """Starts the server of a stack, asks it, ends it as the platform does."""
-    rehearsal = kept_open.enter_context(Rehearsal(shape.stack, {"imageUri": plans.IMAGE, **shape.settings}))
+    rehearsal = plans.open_to_the_end(Rehearsal(shape.stack, {"imageUri": plans.IMAGE, **shape.settings}))
     rehearsal.up()
     around.cloud = rehearsal.cloud
     around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}

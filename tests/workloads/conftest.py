@@ -1,5 +1,6 @@
 """Fixtures of the workload tests: no network, temporary directories only, one tiny model."""
 
+import gc
 import math
 import os
 import signal
@@ -28,6 +29,8 @@ sys.path[:0] = [str(WORKLOADS), str(HERE)]
 # Set before pytest collects: torch reads it when it is imported, and some files import torch at their top.
 # No tiny model gains by a second thread, which waits busily and took most of the CPU time of these tests.
 os.environ["OMP_NUM_THREADS"] = "1"
+# torch and transformers are half a million objects that stay. The default looks for garbage among them often.
+gc.set_threshold(100_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -57,6 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def serve(listener: socket.socket) -> None:
     """Run a program for each connection. Returns in the program's process, at its end."""
+    gc.disable()
     # Nothing here may start a thread: a fork has only one.
     for module in IMPORTED:
         import_module(module)
@@ -65,6 +66,7 @@ def serve(listener: socket.socket) -> None:
     import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("gemma3")
     # Otherwise a program goes through all of it again at its end, which takes two seconds.
     gc.freeze()
+    gc.enable()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     ended = os.pidfd_open(int(os.environ["WARM_UNTIL"]))
     while ended not in select.select([listener, ended], [], [])[0]:
