@@ -9,8 +9,9 @@ from typing import Final
 
 from engine.project import ROOT
 
-# The packages that the program imports from its own checkout.
-PACKAGES: Final = ("cloud", "components", "stacks", "workloads")
+# The packages that the program imports from its own checkout. The last three are the readers of recipes, which
+# `workloads` puts on the path as containers do.
+PACKAGES: Final = ("cloud", "components", "stacks", "workloads", "ending", "finetune", "maxtext_driver")
 
 
 @contextmanager
@@ -20,7 +21,8 @@ def using(checkout: Path) -> Generator[None]:
         yield
         return
     path, modules = list(sys.path), _unload()
-    sys.path.insert(0, str(checkout))
+    # Ours would hide the other checkout's readers of recipes, which are appended to the path.
+    sys.path[:] = [str(checkout), *(entry for entry in path if entry != str(ROOT / "workloads"))]
     try:
         yield
     finally:
