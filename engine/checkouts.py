@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.project import ROOT
 
-# The packages that the program imports from its own checkout. The last three are the readers of recipes, which
-# `workloads` puts on the path as containers do.
+# The packages that the program imports from its own checkout. The last three are the readers of recipes.
+# `workloads` puts them on the path, as containers do.
 PACKAGES: Final = ("cloud", "components", "stacks", "workloads", "ending", "finetune", "maxtext_driver")
 
 

@@ -91,16 +91,15 @@ def answer(model: Any, folder: Path, prompt: str) -> dict[str, Any]:
     """The greedy answer to a prompt, as text and as tokens."""
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    inputs = tokenizer.apply_chat_template(
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    inputs: Any = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}],
         add_generation_prompt=True,
         return_dict=True,
         return_tensors="pt",
     )
-    reply = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)[
-        0, inputs["input_ids"].shape[1] :
-    ]
+    prompt_length = inputs["input_ids"].shape[1]
+    reply = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)[0, prompt_length:]
     return {"text": tokenizer.decode(reply, skip_special_tokens=True), "tokens": reply.tolist()}
 
 
