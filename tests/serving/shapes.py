@@ -17,7 +17,7 @@ from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
 
-ADAPTER: Final = "emoji"
+ADAPTER: Final = "sql"
 _FOLDER: Final = "/adapter"
 
 
@@ -105,8 +105,8 @@ SHAPES: Final = {
         ),
         Shape(
             stack="l4-kueue",
-            settings={"servingModel": "google/gemma-3-1b-it", "vllmArguments": json.dumps(_LORA)},
-            run="emoji",
+            settings={"vllmArguments": json.dumps(_LORA)},
+            run="sql",
             adapter=ADAPTER,
             start=_on_gke,
         ),

@@ -3,7 +3,7 @@
 python tuned.py DIRECTORY makes in the directory:
 
 - hub/: the Hub's models and data sets, as `rehearsal.run.tiny` makes them
-- emoji/: a finished run of a recipe, with its adapter and its merged model
+- emoji/, sql/: a finished run of a recipe, with its adapter and its merged model
 - answers.json: prompts of the recipe's rows with the greedy answers, by run and by who answers
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "workloads")]
 
-# The recipe of each run, and its model in the folder of the Hub.
-RUNS = {"emoji": ("gemma-3-1b-emoji", "text-model")}
+# Recipe, model in the folder of the Hub, and learning rate. The second model also takes pictures.
+RUNS = {"emoji": ("gemma-3-1b-emoji", "text-model", 0.005), "sql": ("gemma-3-4b-sql", "model", 0.02)}
 # Enough to learn the few rows by heart. A model that knows its answer is not swayed by how a library rounds.
 EPOCHS = 40
 PROMPTS = 6
@@ -44,8 +44,9 @@ def main(folder: Path) -> None:
     make_text_model(hub / "text-model")
     make_hub(hub)
     answers = {}
-    for name, (shipped, model) in RUNS.items():
-        recipe = make_recipe(folder / f"{name}.yaml", hub, shipped, epochs=EPOCHS, result="model")
+    for name, (shipped, model, rate) in RUNS.items():
+        changes = {"epochs": EPOCHS, "learning_rate": rate, "accumulation_steps": 1, "result": "model"}
+        recipe = make_recipe(folder / f"{name}.yaml", hub, shipped, **changes)
         run = ["--storage", str(folder), "--run", name]
         if code := finetune(["local", "--recipe", str(recipe), *run]):
             raise SystemExit(code)
@@ -89,10 +90,10 @@ def load(folder: Path) -> Any:
 
 def answer(model: Any, folder: Path, prompt: str) -> dict[str, Any]:
     """The greedy answer to a prompt, as text and as tokens."""
-    from transformers import AutoTokenizer
+    from finetune.model import load_processor
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    inputs: Any = tokenizer.apply_chat_template(
+    tokenizer = load_processor(str(folder), pictures=False)
+    inputs = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}],
         add_generation_prompt=True,
         return_dict=True,

@@ -22,6 +22,7 @@ from tests.serving.shapes import Shape, served_name
 
 _PORT: Final = 8000
 _START: Final = 1500.0  # seconds. On two idle cores it takes one or two minutes
+_ANSWERS: Final = 120.0  # until sixteen clients are in the middle of an answer
 _CLIENTS: Final = 16
 # Long enough to be in the middle of it, and far shorter than the time that a server has for its last answers.
 _LAST_TOKENS: Final = 250
@@ -155,7 +156,7 @@ def _end(visit: Visit, pod: Pod) -> None:
     ]
     for client in clients:
         client.start()
-    until(lambda: "sixteen answers that have begun", lambda: _in_progress(visit) == _CLIENTS, _START)
+    until(lambda: "sixteen answers that have begun", lambda: _in_progress(visit) == _CLIENTS, _ANSWERS)
     pod.leave(float(pod.tree["spec"]["terminationGracePeriodSeconds"]))
     pod.thread.join()
     for client in clients:
@@ -168,7 +169,7 @@ def _in_progress(visit: Visit) -> int:
 
 
 def _ask_on(visit: Visit, address: str) -> None:
-    """Asks until a request fails after SIGTERM."""
+    """Asks until a request fails, as it does after SIGTERM."""
     question = {
         "model": visit.name,
         "messages": [{"role": "user", "content": "soft wool"}],
@@ -176,13 +177,13 @@ def _ask_on(visit: Visit, address: str) -> None:
         "ignore_eos": True,
         "stream": True,
     }
-    while True:
+    is_answered = True
+    while is_answered:
         visit.last.append(request := Request(sent=time.monotonic()))
         with suppress(HTTPError, OSError):
             _follow(request, f"http://{address}:{_PORT}/v1/chat/completions", question)
         request.ended = time.monotonic()
-        if visit.sigterm and not request.whole:
-            return
+        is_answered = request.whole
 
 
 def _follow(request: Request, url: str, question: Mapping[str, Any]) -> None:
