@@ -152,6 +152,7 @@ def make_model(path: Path) -> None:
         image_token_index=token("<image_soft_token>"),
     )
     _save_as_published(Gemma3ForConditionalGeneration(config), tokenizer, path)
+    _name_as_published(path / "model.safetensors")
     pictures = Gemma3ImageProcessor(size={"height": IMAGE_SIDE, "width": IMAGE_SIDE})
     Gemma3Processor(
         image_processor=pictures,
@@ -240,6 +241,18 @@ def _save_as_published(model: Any, tokenizer: Any, path: Path) -> None:
         tokenizer.convert_tokens_to_ids(name) for name in ("<eos>", "<end_of_turn>")
     ]
     model.save_pretrained(path)
+
+
+def _name_as_published(file: Path) -> None:
+    """Give the weights for pictures the names of the published model, by which vLLM knows them.
+
+    transformers keeps the names of a model that it has loaded. A new model gets shorter names.
+    """
+    from safetensors.torch import load_file, save_file
+
+    new, published = "vision_tower.", "vision_tower.vision_model."
+    weights = {name.replace(new, published): tensor for name, tensor in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
 
 
 def make_tokenizer() -> Any:
