@@ -169,7 +169,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         depends_on=[*platform.depends_on, *nodes],
     )
     run = run_name(settings, platform.code, platform.image, tpu_slice.topology)
-    output = f"{BUCKET_MOUNT}/{platform.bucket.prefix}".rstrip("/")
+    folder = platform.bucket.prefix.rstrip("/")
+    output = f"{BUCKET_MOUNT} --folder {folder}" if folder else BUCKET_MOUNT
     job = RayJob(
         site.name,
         RayJobArgs(

@@ -47,6 +47,18 @@ def test_a_bucket_that_is_not_mounted_is_told_before_anything_is_written(
     assert not (tmp_path / "data").exists()
 
 
+def test_the_folder_of_a_stack_is_created_in_a_bucket_and_never_without_one(tmp_path: Path) -> None:
+    run_folder = RunFolder(tmp_path, "mine", "my-stack")
+    assert run_folder.path == tmp_path / "my-stack" / "mine"
+    assert run_folder.output.is_dir()
+    # A second start of the run, and the workers, which get the whole path.
+    assert RunFolder(tmp_path, "mine", "my-stack").path == run_folder.path
+    assert RunFolder(run_folder.output, "mine").path == run_folder.path
+    with pytest.raises(InputError, match="is not a directory; mount the bucket there"):
+        RunFolder(tmp_path / "data", "mine", "my-stack")
+    assert not (tmp_path / "data").exists()
+
+
 class Clock:
     """Seconds that pass in pauses. `at` has the actions after some of them, by number."""
 

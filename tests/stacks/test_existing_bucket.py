@@ -40,8 +40,8 @@ def test_everything_that_the_stack_writes_is_in_the_folder_with_its_name(stack: 
     names = [str(item.inputs["name"]) for item in plans.of_type(plan, ":BucketObject")]
     assert all(name.startswith(f"{stack}/") for name in names)
     training = json.dumps(plans.training(plan).inputs)
-    places = {place.rstrip("/") for place in re.findall(r"gs://[\w./-]+|--output [\w./-]+", training)}
-    assert places == {f"--output /data/{stack}" if stack == "tpu-maxtext" else f"gs://{NAME}/{stack}"}
+    places = {place.rstrip("/") for place in re.findall(r"gs://[\w./-]+|--folder [\w./-]+", training)}
+    assert places == {f"--folder {stack}" if stack == "tpu-maxtext" else f"gs://{NAME}/{stack}"}
     assert not re.findall(rf"only-dir=(?!{stack}/)", plans.text(plan))
 
 

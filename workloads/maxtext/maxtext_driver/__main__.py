@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
 
         print_plan(recipe, chips)
         return Exit.FINISHED
-    run = RunFolder(options.output, options.run)
+    run = RunFolder(options.output, options.run, options.folder)
     if code := dry_run(arguments):
         return code
     from maxtext_driver.ray_driver import run_on_ray
@@ -96,6 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_common_options(parser, "steps=200")
     parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
+    parser.add_argument("--folder", default="", help="the folder in it with the runs, created if missing")
     parser.add_argument("--workers", type=count, help="processes: one for each host of the slice")
     parser.add_argument("--topology", help="chips of the TPU slice as rows x columns, for example 4x4")
     parser.add_argument(

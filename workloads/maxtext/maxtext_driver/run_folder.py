@@ -60,17 +60,22 @@ class Placement:
 class RunFolder:
     """The directory of one run."""
 
-    def __init__(self, output: Path, run: str):
-        """Raises InputError when a directory cannot have the name, or `output` is not a directory."""
+    def __init__(self, output: Path, run: str, folder: str = ""):
+        """Create `folder` in `output` if it is missing. Stacks that share a bucket have a folder each.
+
+        Raises InputError when a directory cannot have the name, or `output` is not a directory.
+        """
         if not RUN_NAME.fullmatch(run):
             raise InputError(f"--run must be at most 63 letters, digits, '.', '_' or '-', not {run!r}")
         self.name = run
-        self.output = output.resolve()
+        self.output = output.resolve() / folder
         self.path = self.output / run
         self.weights, self.exported = self.path / "weights", self.path / "hugging-face"
         self.writer = Writer(self, run)
         if not self.first_access(output.is_dir):
             raise InputError(f"--output {output} is not a directory; mount the bucket there, or create it")
+        if folder:
+            self.first_access(lambda: self.output.mkdir(exist_ok=True))
 
     def first_access(self, action: Callable[[], T]) -> T:
         """Run `action`, and wait for a bucket that does not answer yet: rights and identity may be new.
