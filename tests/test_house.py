@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,11 @@ def imported_packages(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module or "")
     return {name.partition(".")[0] for name in names}
+
+
+def test_the_test_files_of_one_suite_have_names_of_their_own() -> None:
+    """pytest imports a test file by its name alone, and ends at the second file with that name."""
+    apart = {"control_plane", "maxtext", "pods", "serving", "workloads"}
+    files = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]
+    names = Counter(file.name for file in files if file.parts[0] not in apart)
+    assert [name for name, count in names.items() if count > 1] == []
