@@ -9,5 +9,6 @@ try:
 except stacks.SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
+stacks.say_what_becomes_of_the_run(outputs)
 for name, value in outputs.items():
     pulumi.export(name, value)

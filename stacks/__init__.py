@@ -66,6 +66,16 @@ def _require_credentials(config: ConfigReader) -> None:
         raise pulumi.RunError(str(error)) from None
 
 
+def say_what_becomes_of_the_run(outputs: Outputs) -> None:
+    """Prints that another run than that of the last `up` begins. `pulumi preview` and `up` show it."""
+    stack = "/".join((pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack()))
+    # A StackReference would do the same, but as a resource, which every `refresh` would call changed.
+    state = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value or {}
+    before, after = state.get("outputs", {}).get("run"), outputs.get("run")
+    if before and before != after:
+        pulumi.log.info(f"run {before} ends where it is, and run {after} starts from step 0")
+
+
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """The facts about a configuration that a rehearsal asks the program for.
 

@@ -91,7 +91,8 @@ def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], checkout: Pa
     assert run("rehearsal", name).splitlines()[-1] == rename(last_line("l4-batch"), name)
     # Its job trains nothing, and its page says which output shows the log.
     state = json.loads((checkout / ".rehearsal" / name / "state.json").read_text())
-    outputs = next(resource["outputs"] for resource in state["deployment"]["resources"])
+    resources = state["deployment"]["resources"]
+    outputs = next(item["outputs"] for item in resources if item["type"] == "pulumi:pulumi:Stack")
     (log,) = (output for output, command in outputs.items() if " logs " in command)
     assert "raining" not in log and f"`{log}`" in (checkout / "docs/stacks" / f"{name}.md").read_text()
 

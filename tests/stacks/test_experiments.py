@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.plan import messages
 from engine.project import ROOT
 from rehearsal.session import Rehearsal
 from tests import plans
@@ -73,6 +74,16 @@ def test_other_values_of_the_recipe_are_another_run(stack: str) -> None:
     shipped = plans.shipped(stack, imageUri=plans.IMAGE)
     plan = plans.shipped(stack, imageUri=plans.IMAGE, recipeSet=value)
     assert plans.runs(plan).isdisjoint(plans.runs(shipped))
+
+
+def test_a_preview_says_which_run_ends_and_which_begins() -> None:
+    (old_run,) = plans.runs(plans.standing_plan(plans.standing("a4-ray")))
+    plan = plans.planned_next("a4-ray", recipeSet='{"training": {"learning_rate": 1e-4}}')
+    (new_run,) = plans.runs(plan)
+    text = f"run {old_run} ends where it is, and run {new_run} starts from step 0"
+    assert text in messages(json.loads(plan.report), "info")
+    unchanged = plans.planned_next("a4-ray")
+    assert not any("ends where it is" in line for line in messages(json.loads(unchanged.report), "info"))
 
 
 def test_the_pods_train_with_the_values_of_the_stack() -> None:
