@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 
@@ -104,6 +105,8 @@ def run(arguments: list[str], environment: dict[str, str], directory: str, files
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
+    # The imports have cached the temporary folder of this process, which the program does not share.
+    tempfile.tempdir = None
     os.chdir(directory)
     sys.argv = arguments
     runpy.run_path(arguments[0], run_name="__main__")
