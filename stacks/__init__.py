@@ -67,13 +67,22 @@ def _require_credentials(config: ConfigReader) -> None:
 
 
 def say_what_becomes_of_the_run(outputs: Outputs) -> None:
-    """Prints that another run than that of the last `up` begins. `pulumi preview` and `up` show it."""
+    """Prints that the stack trains another run than after the last `up`, in a preview too."""
     stack = "/".join((pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack()))
     # A StackReference would do the same, but as a resource, which every `refresh` would call changed.
-    state = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value or {}
+    try:
+        state = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": stack}).value or {}
+    except Exception as error:
+        # A backend may name stacks otherwise, such as a bucket in the layout of old versions of Pulumi. The
+        # SDK raises no class of its own, and a sentence is worth no failed `up`.
+        pulumi.log.debug(f"the run of the last up is not known: {error}")
+        return
     before, after = state.get("outputs", {}).get("run"), outputs.get("run")
     if before and before != after:
-        pulumi.log.info(f"run {before} ends where it is, and run {after} starts from step 0")
+        pulumi.log.info(
+            f"run {before} is no longer trained and keeps its checkpoints; run {after} goes on from its "
+            "newest checkpoint, or starts from step 0 if it has none"
+        )
 
 
 def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

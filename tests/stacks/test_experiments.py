@@ -80,10 +80,18 @@ def test_a_preview_says_which_run_ends_and_which_begins() -> None:
     (old_run,) = plans.runs(plans.standing_plan(plans.standing("a4-ray")))
     plan = plans.planned_next("a4-ray", recipeSet='{"training": {"learning_rate": 1e-4}}')
     (new_run,) = plans.runs(plan)
-    text = f"run {old_run} ends where it is, and run {new_run} starts from step 0"
+    text = (
+        f"run {old_run} is no longer trained and keeps its checkpoints; run {new_run} goes on from its "
+        "newest checkpoint, or starts from step 0 if it has none"
+    )
     assert text in messages(json.loads(plan.report), "info")
     unchanged = plans.planned_next("a4-ray")
-    assert not any("ends where it is" in line for line in messages(json.loads(unchanged.report), "info"))
+    assert not any("no longer trained" in line for line in messages(json.loads(unchanged.report), "info"))
+
+
+def test_a_backend_that_does_not_know_the_last_run_ends_no_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulumi.get_organization", lambda: "a/name/that/no/backend/takes")
+    assert plans.previewed("a4-ray", {"imageUri": plans.IMAGE}).changed
 
 
 def test_the_pods_train_with_the_values_of_the_stack() -> None:

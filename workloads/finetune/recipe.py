@@ -86,9 +86,7 @@ class Lora(_Section):
 
     rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
     alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
-    dropout: float = Field(
-        0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step leaves out."
-    )
+    dropout: float = Field(0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step drops.")
     target_modules: Text = Field(
         _LANGUAGE_MODEL_LAYERS,
         description="Layers that get an adapter: a regular expression over full module names. By default "
