@@ -11,7 +11,8 @@ from datasets import Dataset, Features, Image, Value
 from PIL import Image as Picture
 from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
 
-from finetune.recipe import RECIPES, Data, load_recipe
+from finetune.recipe import RECIPES, load_recipe
+from finetune.sections import Data
 from rehearsal.run import tiny
 
 SEED = 3

@@ -11,7 +11,7 @@ import yaml
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from finetune.recipe import Evaluation
+from finetune.sections import Evaluation
 from rehearsal.run.tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 TOKENS = 6

@@ -16,7 +16,7 @@ from finetune.checkpoint import MARKER
 from finetune.driver import Request
 from finetune.merge import verify_model
 from finetune.model import load_model, load_processor
-from finetune.recipe import Model
+from finetune.sections import Model
 from finetune.storage import Folder
 
 PROMPT = [{"role": "user", "content": "Translate to emoji: soft wool"}]

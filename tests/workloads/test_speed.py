@@ -68,7 +68,7 @@ def test_rows_that_are_not_packed_are_refused_rather_than_mixed(tiny: Path) -> N
     import torch
 
     from finetune.model import load_model
-    from finetune.recipe import Model
+    from finetune.sections import Model
 
     base = Model(name=str(tiny / "text-model"), quantization="none", precision="fp32")
     model = load_model(base, torch.device("cpu"), packed=True)
@@ -146,7 +146,7 @@ def layer(request: pytest.FixtureRequest, tiny: Path) -> Any:
     from peft import get_peft_model
 
     from finetune.model import load_model, lora_config
-    from finetune.recipe import Lora, Model
+    from finetune.sections import Lora, Model
 
     base = load_model(
         Model(name=str(tiny / "text-model"), quantization=request.param, precision="bf16"),

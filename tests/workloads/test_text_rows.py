@@ -209,7 +209,7 @@ def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
 
 def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(tiny: Path) -> None:
     """What the first look at a data set does not reach ends the run in the same way."""
-    from finetune.recipe import Data
+    from finetune.sections import Data
 
     own = tiny / "late"
     own.mkdir()

@@ -10,7 +10,8 @@ from ending.recipe_file import did_you_mean
 from finetune.layers import adapter_problems
 
 if TYPE_CHECKING:
-    from finetune.recipe import Data, Recipe
+    from finetune.recipe import Recipe
+    from finetune.sections import Data
 
 _PLACEHOLDER = re.compile(r"[^\d.\[\]][^.\[\]]*")
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}

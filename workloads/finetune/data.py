@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
 from finetune.data_files import at_hand
-from finetune.recipe import Data
 from finetune.rows import is_complete, to_conversations
+from finetune.sections import Data
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ending.errors import InputError
 from ending.files import written_whole
-from finetune.recipe import Data
+from finetune.sections import Data
 from finetune.storage import Folder
 
 # The folder of a file that a stack uploaded. An object that comes back after a `destroy` has another

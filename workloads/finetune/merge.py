@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ending.errors import InputError
 from finetune.checkpoint import RunFolder
 from finetune.model import MODEL_FILES, check_model, fetch_model, load_model, load_processor
-from finetune.recipe import Model
+from finetune.sections import Model
 from finetune.storage import Folder
 
 if TYPE_CHECKING:

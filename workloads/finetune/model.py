@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
-from finetune.recipe import Lora, Model
+from finetune.sections import Lora, Model
 
 if TYPE_CHECKING:
     import torch

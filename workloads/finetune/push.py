@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ending.errors import InputError, PassingError, one_line
 from finetune.checkpoint import RunFolder
-from finetune.recipe import Training
+from finetune.sections import Training
 
 PUSHED = "pushed.json"
 

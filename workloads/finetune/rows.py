@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from finetune.recipe import Data
+    from finetune.sections import Data
 
 # The roles of a conversation, in order.
 ROLES = re.compile("(system )?(user assistant )+")

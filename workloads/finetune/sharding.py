@@ -14,7 +14,7 @@ from torch.distributed.fsdp import FSDPModule
 from transformers import Trainer
 
 from finetune.model import verify_adapter
-from finetune.recipe import Training
+from finetune.sections import Training
 
 
 def is_sharded(training: Training) -> bool:

@@ -1,0 +1,242 @@
+"""The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+from finetune.contradictions import with_fields
+from finetune.rows import conversation
+
+# Every linear layer of the language model. A vision tower keeps its weights.
+_LANGUAGE_MODEL_LAYERS = (
+    r"(?!.*vision).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+)
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+# A text that may be left out: then it is empty.
+MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Source(Section):
+    """A model or a data set, from the Hugging Face Hub or a directory."""
+
+    name: Text = Field(description="A Hugging Face id or a directory.")
+    revision: Text | None = Field(
+        None,
+        description="Branch, tag or commit on the Hub. A run keeps the commit with which it began.",
+    )
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the name is an id of the Hub and not a directory."""
+        return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
+
+
+class Model(_Source):
+    """The base model, and how its weights are held."""
+
+    kind: ClassVar = "model"
+
+    quantization: Literal["nf4", "none"] = Field(
+        "none", description="nf4 holds the base model's weights in 4 bits, which takes less memory."
+    )
+    precision: Literal["bf16", "fp32"] = Field(
+        "bf16", description="Number format of weights and activations."
+    )
+
+
+class Lora(Section):
+    """The adapter."""
+
+    rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
+    alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step drops.")
+    target_modules: Text = Field(
+        _LANGUAGE_MODEL_LAYERS,
+        description="Layers that get an adapter: a regular expression over full module names. By default "
+        "every linear layer of the language model.",
+    )
+
+
+class Data(_Source):
+    """The rows, and the columns from which a conversation is made."""
+
+    kind: ClassVar = "dataset"
+
+    name: MaybeText = Field(
+        "", description="A Hugging Face id or a directory. Leave it out when you name files."
+    )
+    config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
+    files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
+        [],
+        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE, or paths, "
+        "which begin at the recipe's folder. A stack uploads files of your disk to its bucket.",
+    )
+    split: Text = Field("train", description="The split that rows are drawn from.")
+    rows: PositiveInt | None = Field(None, description="Rows to draw for training. By default all.")
+    test_rows: NonNegativeInt = Field(
+        0,
+        description="Rows to hold out for evaluation, besides those for training. The training's seed draws "
+        "both.",
+    )
+    image: Text | None = Field(
+        None, description="Column with the pictures. Leave it out for conversations of text."
+    )
+    messages: Text | None = Field(
+        None,
+        description="Column of whole conversations, lists of role and content, in place of reply and prompt. "
+        "Every reply is trained.",
+    )
+    reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
+    fields: dict[str, str] = Field(
+        {},
+        description="Placeholders of prompt, and the column that fills each of them. By default a "
+        "placeholder is the name of its column.",
+    )
+    system: Text | None = Field(None, description="A system message before every prompt.")
+    prompt: MaybeText = Field("", description="The user's message, with {placeholders} that fields names.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_columns(cls, tree: Any) -> Any:
+        return with_fields(tree)
+
+    @property
+    def title(self) -> str:
+        """The data set's name, or its files, for messages."""
+        return self.name or ", ".join(self.files)
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that hold text."""
+        return [self.messages] if self.messages else [*self.fields.values(), self.reply]
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column the data set must have."""
+        return [*self.texts, *([self.image] if self.image else [])]
+
+    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, str]]:
+        """The turns of a row, empty if the run leaves it out. Raises ValueError if the run ends at it."""
+        return conversation(self, row)
+
+
+class Training(Section):
+    """Length, batch, optimizer, and what is saved on the way. Steps are optimizer steps."""
+
+    epochs: PositiveInt = Field(1, description="How often the run sees every row.")
+    batch_size: PositiveInt = Field(
+        1, description="Rows per process and forward pass. With packing it counts sequences."
+    )
+    accumulation_steps: PositiveInt = Field(1, description="Forward passes per optimizer step.")
+    packing: bool = Field(
+        False, description="Whether rows of text are laid end to end in sequences of max_length tokens."
+    )
+    max_length: PositiveInt | None = Field(
+        None, description="Greatest number of tokens of a sequence. Longer rows of text are left out."
+    )
+    learning_rate: PositiveFloat = Field(2e-4, description="The highest learning rate of the schedule.")
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = Field(
+        "cosine", description="How the learning rate changes from the first step to the last."
+    )
+    warmup_steps: float = Field(
+        0.0, ge=0, description="Steps in which the learning rate rises. Below 1 it is a share of all steps."
+    )
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay.")
+    optimizer: Literal["adamw_torch_fused", "adamw_torch"] = Field(
+        "adamw_torch_fused", description="The optimizer, as transformers calls it."
+    )
+    max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm at most.")
+    gradient_checkpointing: bool = Field(
+        True, description="Whether activations are computed twice to take less memory."
+    )
+    sharding: Literal["none", "fsdp2"] = Field(
+        "none", description="fsdp2 shards the base model over the processes."
+    )
+    seed: NonNegativeInt = Field(42, description="Seed of everything that is random.")
+    data_seed: NonNegativeInt | None = Field(
+        None, description="Seed that draws the rows and orders them. By default seed."
+    )
+    loader_processes: NonNegativeInt = Field(1, description="Processes that prepare batches, per process.")
+    log_every_steps: PositiveInt = Field(5, description="Steps from one line of metrics to the next.")
+    report_to: list[Text] = Field(
+        [],
+        description="Trackers as transformers calls them: tensorboard, wandb, or others that the image has.",
+    )
+    evaluate_every_steps: PositiveInt | None = Field(
+        None,
+        description="Steps from one evaluation of the test rows to the next. By default there is one, at the "
+        "end.",
+    )
+    load_best_model_at_end: bool = Field(
+        False, description="Publish the adapter whose evaluation had the lowest loss, not the last one."
+    )
+    early_stopping_patience: PositiveInt | None = Field(
+        None, description="Evaluations in a row without a lower loss after which the run ends."
+    )
+    save_every_steps: PositiveInt = Field(25, description="Steps from one checkpoint to the next.")
+    checkpoints_to_keep: PositiveInt = Field(2, description="The newest checkpoints that stay in the bucket.")
+    result: Literal["adapter", "model"] = Field(
+        "adapter",
+        description="adapter publishes the adapter. model also publishes the base model with the adapter "
+        "merged into it.",
+    )
+    push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
+    hub_model_id: Text | None = Field(
+        None, description="The Hub's repository for the result. It is made if there is none."
+    )
+    hub_private_repo: bool = Field(True, description="Whether a repository that is made is private.")
+
+    @property
+    def rows_seed(self) -> int:
+        """The seed that draws the rows and orders them."""
+        return self.seed if self.data_seed is None else self.data_seed
+
+
+class Evaluation(Section):
+    """Answers to held-out rows, judged at the end of a run."""
+
+    judge: Literal["sql", "emoji", "text"] = Field(
+        "text",
+        description="How an answer is compared with the row's reply. sql runs both queries in tables of the "
+        "row's own schema. emoji and text count the emoji or words that both have.",
+    )
+    rows: NonNegativeInt = Field(0, description="Greatest number of test rows to answer. By default none.")
+    max_new_tokens: PositiveInt = Field(256, description="Greatest number of tokens of an answer.")
+    every_steps: PositiveInt | None = Field(
+        None,
+        description="Steps from one answering of the test rows to the next. By default only the end has one.",
+    )
+    good: dict[Literal["execution_accuracy", "exact", "overlap"], Annotated[float, Field(ge=0, le=1)]] = (
+        Field(
+            {},
+            description="Lowest figures of a good run. No service serves a complete run below them.",
+        )
+    )
+
+    def not_good(self, figures: Mapping[str, float]) -> str | None:
+        """The figures that are below those of a good run, or None."""
+        low = [name for name, least in self.good.items() if figures[name] < least]
+        return ", ".join(f"{name} {figures[name]:.6g} is below {self.good[name]:g}" for name in low) or None
