@@ -114,7 +114,8 @@ class Text(Tutorial):
             messages = self._messages(row)
             template = self._tokenizer.apply_chat_template
             before = template(messages[:1], tokenize=False, add_generation_prompt=True)
-            reply = template(messages, tokenize=False).removeprefix(before)
+            # Without the newline behind the end of the turn, which the model does not write.
+            reply = template(messages, tokenize=False).removeprefix(before).rstrip()
             prompt, answer = (
                 self._tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, reply)
             )
@@ -211,7 +212,7 @@ class Product(Tutorial):
             template = self._processor.apply_chat_template
             texts = [
                 template(messages[:-1], tokenize=False, add_generation_prompt=True),
-                template(messages, tokenize=False),
+                template(messages, tokenize=False).rstrip(),
             ]
             prompt, whole = (
                 self._processor(

@@ -164,32 +164,18 @@ def test_a_data_set_may_have_configurations(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_every_reply_of_a_conversation_is_trained_and_nothing_else(chats: Recipe) -> None:
-    """As trl marks them by the template that it has for training Gemma 3."""
-    from pathlib import Path
-
-    import trl
-
     from finetune.model import load_processor
 
     tokenizer = load_processor(chats.model.name, pictures=False)
     rows, _ = load_conversations(chats.data, 42)
     tokens = to_tokens(rows, tokenizer, None)
-    marked = (Path(trl.__file__).parent / "chat_templates" / "gemma3_training.jinja").read_text()
-    for row, ids, labels in zip(rows, tokens["input_ids"], tokens["labels"], strict=True):
-        expected = tokenizer.apply_chat_template(
-            [*row["prompt"], *row["completion"]],
-            chat_template=marked,
-            return_dict=True,
-            return_assistant_tokens_mask=True,
+    for ids, labels in zip(tokens["input_ids"], tokens["labels"], strict=True):
+        assert all(label in (token, NOT_TRAINED) for token, label in zip(ids, labels, strict=True))
+        assert tokenizer.decode(ids).count("<start_of_turn>model\n") == labels.count(
+            tokenizer.convert_tokens_to_ids("<end_of_turn>")
         )
-        assert ids == expected["input_ids"]
-        trained = [
-            token if mark else NOT_TRAINED
-            for token, mark in zip(ids, expected["assistant_masks"], strict=True)
-        ]
-        assert labels == trained
     assert tokenizer.decode([token for token in tokens["labels"][0] if token != NOT_TRAINED]) == (
-        "warm light<end_of_turn>\nsoft wool<end_of_turn>\n"
+        "warm light<end_of_turn>soft wool<end_of_turn>"
     )
 
 

@@ -64,7 +64,7 @@ def test_only_the_reply_is_trained(trainer: Any, rows: Any) -> None:
     for number, row in enumerate((0, 4)):
         labels = batch["labels"][number]
         reply = rows[row]["completion"][0]["content"]
-        assert decoded(trainer, labels[labels != -100]) == f"{reply}<end_of_turn>\n"
+        assert decoded(trainer, labels[labels != -100]) == f"{reply}<end_of_turn>"
 
 
 def test_neither_picture_nor_padding_is_trained(trainer: Any, rows: Any) -> None:

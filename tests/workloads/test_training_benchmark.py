@@ -97,8 +97,10 @@ def test_who_knows_trl_trains_the_same_adapter_at_the_same_rate_on_the_same_rows
     batches, padded = [*ours.get_train_dataloader()], [*theirs.get_train_dataloader()]
     # The same rows in as many steps are the same tokens per step. A shared prefix counts in each row.
     assert len(padded) == len(batches)
-    assert replies(padded, tokenizer) == replies(batches, tokenizer)
-    assert count_labels(padded) == count_labels(batches)
+    trained = replies(padded, tokenizer)
+    assert trained == replies(batches, tokenizer)
+    # trl alone also trains the newline behind the end of a turn, which the model never writes.
+    assert count_labels(padded) == count_labels(batches) + len(trained)
     assert len(replies(padded[:1], tokenizer)) > 1
 
 

@@ -18,6 +18,7 @@ from trl.data_utils import prepare_multimodal_messages
 from ending.files import write_or_say
 from finetune import sql
 from finetune.callbacks import ShowProgress
+from finetune.chat_template import read_answers
 from finetune.checkpoint import RunFolder
 from finetune.model import load_processor
 from finetune.recipe import Recipe
@@ -91,9 +92,8 @@ class Answers(TrainerCallback):
         with torch.autocast(model.device.type, torch.bfloat16, self._recipe.model.precision == "bf16"):
             tokens = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
         base.set_attn_implementation(attention)
-        return self._processor.batch_decode(
-            tokens[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-        )
+        prompt_length = inputs["input_ids"].shape[1]
+        return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])
 
     def _judged(self, row: dict[str, Any], raw: dict[str, Any], reply: str) -> dict[str, Any]:
         kind, wanted = self._recipe.evaluation.judge, row["completion"][-1]["content"]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
+from finetune.chat_template import ChatTemplate
 from finetune.data import check_data, load_conversations
 from finetune.model import MODEL_FILES, check_model, empty_model, fetch_model, load_processor, lora_config
 from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -103,7 +104,10 @@ def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]
     """The labels of each row, from the trainer's collator. It alone knows how many tokens a picture takes."""
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
-    collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
+    collate = PictureBatch(
+        ChatTemplate(processor.tokenizer),
+        DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True),
+    )
     for row in rows:
         yield collate([row])["labels"][0].tolist()
 

@@ -21,6 +21,7 @@ from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from finetune.answers import Answers
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
+from finetune.chat_template import ChatTemplate
 from finetune.checkpoint import RunFolder, SavedCheckpoint, best_at
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
@@ -37,7 +38,7 @@ from finetune.model import (
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
 from finetune.trackers import name_run
 
 
@@ -216,6 +217,8 @@ def assemble(
     )
     if recipe.training.packing:
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
+    if recipe.data.image:
+        trainer.data_collator = PictureBatch(ChatTemplate(processor.tokenizer), trainer.data_collator)
     if is_sharded(recipe.training):
         shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
