@@ -15,6 +15,7 @@ from googleapiclient.http import HttpRequest
 from cloud.client import CALL_ERRORS, client, is_on_the_way
 from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
+from cloud.identity_token import identity_token
 from operations.errors import ODD_ANSWER, CallError, OperationError
 
 # For one answer. Lists come in pages.
@@ -146,6 +147,24 @@ class Clients:
         except ODD_ANSWER as error:
             raise OperationError(f"the answer to a request for a token {_oddity(error)}") from None
         return str(self._credentials.token or "")
+
+    def identity_token(self, audience: str) -> str:
+        """A token that tells a server who calls. Empty without credentials.
+
+        Args:
+            audience: Address of the server.
+
+        Raises:
+            OperationError: When there is none.
+        """
+        try:
+            return identity_token(self._credentials, audience)
+        except DefaultCredentialsError as error:
+            raise OperationError(str(error)) from None
+        except GoogleAuthError as error:
+            raise OperationError(_not_accepted(error)) from None
+        except ODD_ANSWER as error:
+            raise OperationError(f"the answer to a request for a token {_oddity(error)}") from None
 
     def _request(self, api: str, method: str, arguments: Mapping[str, Any]) -> HttpRequest:
         if api not in self._apis:

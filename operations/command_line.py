@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",
+    "ask": "operations.serving.ask",
     "explain": "operations.explain",
 }
 

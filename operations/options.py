@@ -35,3 +35,23 @@ def add_set(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a setting that overrides the stack file, such as capacity.type=spot; may be repeated",
     )
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """`--stack`, and the options that reach the stack's server of a model."""
+    parser.add_argument("--stack", required=True, help="name of the stack, such as l4-kueue")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        default="",
+        help="a model of the server; by default the trained one",
+    )
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        default="",
+        help="reach the server at this address, for example at a port that you forward; with http:// no "
+        "identity token is sent",
+    )
+    parser.add_argument("--endpoint", metavar="URL", help="a server that answers in place of Google")
+    add_kubeconfig(parser)

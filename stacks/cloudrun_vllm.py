@@ -1,10 +1,6 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
-import json
-import shlex
-from collections import defaultdict
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Final
 
 import pulumi
@@ -16,13 +12,12 @@ from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudR
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
-from stacks import training, vllm
+from stacks import questions, training, vllm
 from stacks.image import training_image
 from stacks.platform import Name, Site
 from stacks.reader import Hint
 from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, uploaded_data
 from stacks.vllm import VllmSettings
-from workloads.finetune.recipe import Data
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -49,15 +44,6 @@ _VLLM_ENVIRONMENT: Final = {
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
     "VLLM_NO_USAGE_STATS": "1",
 }
-# Fills the placeholders of a prompt, and asks a model whose rows are conversations in a bucket.
-_EXAMPLE: Final = "I ate a banana for breakfast"
-# Prints the text of a chat answer. Prints any other answer completely, and fails.
-_SHOW_ANSWER: Final = (
-    "python3 -c 'import json, sys; text = sys.stdin.read(); "
-    'answer = json.loads(text) if text.startswith("{") else {}; '
-    'sys.exit(text or "no answer") if "choices" not in answer else '
-    'print(answer["choices"][0]["message"]["content"])\''
-)
 
 
 class Settings(GemmaSettings, VllmSettings):
@@ -239,38 +225,11 @@ def _outputs(
 ) -> dict[str, pulumi.Input[str]]:
     """The stack's outputs: the service's address, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
-    question = {"model": settings.recipe_name, "messages": _example_messages(settings.trained_recipe.data)}
     return {
         "url": service.url,
-        "ask": pulumi.Output.concat(
-            "curl --silent --show-error ",
-            service.url,
-            '/v1/chat/completions --header "Authorization: Bearer $(gcloud auth print-identity-token)" ',
-            f"--header 'Content-Type: application/json' --data {shlex.quote(json.dumps(question))} ",
-            f"| {_SHOW_ANSWER}",
-        ),
+        **questions.outputs(settings.trained_recipe.data),
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
         **bucket.commands(run),
         "copyModel": pulumi.Output.concat("gcloud storage cp --recursive ", bucket.uri, f"/{run}/model ."),
     }
-
-
-def _example_messages(data: Data) -> list[dict[str, str]]:
-    """A question to the model in the form of the rows that it was trained on."""
-    text = data.prompt.format_map(defaultdict(lambda: _EXAMPLE)) if data.prompt else _first_question(data)
-    messages = [{"role": "user", "content": text}]
-    return [{"role": "system", "content": data.system}, *messages] if data.system else messages
-
-
-def _first_question(data: Data) -> str:
-    """The user's first message in the rows on this disk."""
-    file = Path(data.files[0]) if data.files else None
-    if not file or file.suffix != ".jsonl" or not file.is_file():
-        return _EXAMPLE
-    try:
-        with file.open(encoding="utf-8") as rows:
-            conversation = json.loads(rows.readline())[data.messages]
-        return next((turn["content"] for turn in conversation if turn["role"] == "user"), _EXAMPLE)
-    except (ValueError, LookupError, TypeError):
-        return _EXAMPLE  # the training says what is wrong with the row

@@ -15,7 +15,7 @@ from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from components.token import HuggingFaceToken
-from stacks import pins, vllm
+from stacks import pins, questions, vllm
 from stacks.platform import Site, StandardNodes
 from stacks.reader import Hint
 from stacks.training import (
@@ -206,17 +206,12 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = _server(site, settings, platform, queue, nodes)
     run = run_name(settings, platform.code, platform.image, TRAINING_PODS * GPUS_PER_POD)
     job = _fine_tune(site, settings, platform, queue, nodes, run)
-    message = '{"role": "user", "content": "Why is the sky blue?"}'
-    question = f'{{"model": "{settings.serving_model.partition("@")[0]}", "messages": [{message}]}}'
     return {
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         "watchQueue": f"{platform.namespace.kubectl} get workloads --watch",
         **server.commands(),
-        "ask": (
-            "curl --fail-with-body http://127.0.0.1:8000/v1/chat/completions "
-            f"--header 'Content-Type: application/json' --data '{question}'"
-        ),
+        **questions.outputs(),
         **job.commands("watchTraining"),
         **platform.bucket.commands(run),
     }

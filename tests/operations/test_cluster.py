@@ -1,8 +1,6 @@
 """The way to a cluster: GKE's address, its own authority, the operator's token."""
 
 import base64
-import datetime
-import ipaddress
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,37 +8,15 @@ from typing import Any
 
 import google.auth.credentials
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from operations.clients import Clients
 from operations.errors import CallError, OperationError
 from operations.status.cluster import from_google
 from rehearsal.loopback import LoopbackServer, Request
+from tests.operations.certificate import certify
 from tests.operations.google_server import GoogleServer
 
 TOKEN = "ya29.planted-in-a-test"
-
-
-def certify(file: Path) -> bytes:
-    """Writes the key and the self-signed certificate of an API server, and returns the certificate."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=True
-        )
-        .sign(key, hashes.SHA256())
-        .public_bytes(serialization.Encoding.PEM)
-    )
-    forms = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    file.write_bytes(key.private_bytes(*forms) + certificate)
-    return certificate
 
 
 class Tls(LoopbackServer):

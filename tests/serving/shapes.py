@@ -15,7 +15,6 @@ from rehearsal.pods.pod import Pod
 from rehearsal.run.instance import Instance
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
-from tests import plans
 
 ADAPTER: Final = "sql"
 _FOLDER: Final = "/adapter"
@@ -29,6 +28,7 @@ class Shape:
         stack: Its name.
         settings: Settings over those of its file.
         run: The run of tuned.py that is served, `emoji` or `sql`.
+        form: What the recipe puts before a question, and `ask` does too.
         adapter: The name under which the run's adapter is served beside its base. Empty if the merged model
             is served.
         start: Starts the server in these surroundings. The last argument is the folder of the run.
@@ -37,6 +37,7 @@ class Shape:
     stack: str
     settings: Mapping[str, str]
     run: str
+    form: str
     adapter: str
     start: Callable[[Rehearsal, Surroundings, Path], Pod]
 
@@ -87,9 +88,12 @@ class _Secrets(Api):
         """Does nothing: the test knows that the pod has ended."""
 
 
-def served_name(rehearsal: Rehearsal) -> str:
-    """The model's name in the question that the stack prints for its user."""
-    return plans.outputs(rehearsal)["ask"].partition('"model": "')[2].partition('"')[0]
+def served_name(pod: Pod) -> str:
+    """The model's name by the command line of its server."""
+    container = pod.tree["spec"]["containers"][0]
+    words = [*container["command"], *(container.get("args") or ())]
+    before = "--served-model-name" if "--served-model-name" in words else "serve"
+    return words[words.index(before) + 1]
 
 
 _LORA: Final = ["--enable-lora", f"--lora-modules={ADAPTER}={_FOLDER}"]
@@ -100,6 +104,7 @@ SHAPES: Final = {
             stack="cloudrun-vllm",
             settings={},
             run="emoji",
+            form="Translate to emoji: ",
             adapter="",
             start=_on_cloud_run,
         ),
@@ -107,6 +112,7 @@ SHAPES: Final = {
             stack="l4-kueue",
             settings={"vllmArguments": json.dumps(_LORA)},
             run="sql",
+            form="",
             adapter=ADAPTER,
             start=_on_gke,
         ),

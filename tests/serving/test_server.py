@@ -5,7 +5,7 @@ import pytest
 from tests.serving.visits import Visit
 
 
-def test_it_is_healthy_and_has_the_name_that_the_stack_prints(visit: Visit) -> None:
+def test_it_is_healthy_and_has_the_name_that_the_stack_gives_it(visit: Visit) -> None:
     assert visit.health == 200
     assert visit.name in visit.names
 
@@ -42,6 +42,14 @@ def test_an_unknown_model_and_a_prompt_that_is_too_long_are_refused(visit: Visit
     status, message = visit.too_long
     assert status == 400
     assert "maximum context length" in message
+
+
+def test_the_command_prints_what_the_trained_model_answers(visit: Visit) -> None:
+    """`python -m operations ask`: it asks an adapter before its base, and prints the answer alone."""
+    weights = "adapter" if visit.shape.adapter else "merged"
+    expected = [answer["text"] for answer in visit.expected[weights]]
+    assert [(typed.returncode, typed.stderr) for typed in visit.typed] == [(0, "")] * len(expected)
+    assert [typed.stdout.removesuffix("\n") for typed in visit.typed] == expected
 
 
 @pytest.mark.parametrize("metric", ["vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"])

@@ -1,22 +1,29 @@
 """A client's visit to a server: everything it asks between the server's start and its end."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from engine.project import ROOT
 from rehearsal.control_plane.api import until
 from rehearsal.pods.pod import Pod
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.operations.forwarding_cluster import ForwardingCluster, plant_server
 from tests.serving.shapes import Shape, served_name
 
 _PORT: Final = 8000
@@ -53,7 +60,7 @@ class Visit:
 
     Args:
         shape: The server's stack.
-        name: The name of the model, as the stack prints it.
+        name: The name of the model.
         expected: Prompts and answers by transformers and peft: tuned.py.
 
     Attributes:
@@ -63,6 +70,7 @@ class Visit:
         in_parts: The same to the prompts as contents with parts.
         unknown, too_long: Status and message for an unknown model, and for a prompt that is too long.
         metrics: The text of /metrics.
+        typed: What `python -m operations ask` prints for the prompts.
         last: The requests of sixteen clients, from before the server's end until it answers no more.
         sigterm: When SIGTERM was sent to it.
         exit_code: How it ended.
@@ -78,6 +86,7 @@ class Visit:
     unknown: tuple[int, str] = (0, "")
     too_long: tuple[int, str] = (0, "")
     metrics: str = ""
+    typed: list[CompletedProcess[str]] = field(default_factory=list)
     last: list[Request] = field(default_factory=list)
     sigterm: float = 0.0
     exit_code: int | None = None
@@ -90,12 +99,13 @@ def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     around.cloud = rehearsal.cloud
     around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}
     expected = json.loads((tuned / "answers.json").read_text())[shape.run]
-    visit = Visit(shape=shape, name=served_name(rehearsal), expected=expected)
     pod = shape.start(rehearsal, around, tuned / shape.run)
+    visit = Visit(shape=shape, name=served_name(pod), expected=expected)
     try:
         log = around.machine.log(pod.tree, pod.tree["spec"]["containers"][0]["name"])
         until(lambda: f"a ready server: {log.read_text()[-3000:]}", lambda: _is_ready(pod, log), _START)
         _ask(visit, f"http://{pod.address}:{_PORT}")
+        visit.typed = [*_typed(visit, rehearsal, pod)]
         _end(visit, pod)
     finally:
         pod.close()
@@ -139,6 +149,32 @@ def _ask(visit: Visit, address: str) -> None:
         status, answer = post(model, content)
         setattr(visit, attribute, (status, answer["error"]["message"]))
     visit.metrics = urllib3.request("GET", f"{address}/metrics").data.decode()
+
+
+def _typed(visit: Visit, rehearsal: Rehearsal, pod: Pod) -> Iterator[CompletedProcess[str]]:
+    """Asks with the operator's command: through the port of a pod, or at the address of an instance."""
+    template = next(iter(rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")), None)
+    labels = template.inputs["spec"]["selector"]["matchLabels"] if template else {}
+    pods = f"/api/v1/namespaces/{pod.tree['metadata']['namespace']}/pods"
+    environment = os.environ | {"PULUMI_BACKEND_URL": f"file://{rehearsal.backend}"}
+    command = [sys.executable, "-m", "operations", "ask", "--stack", visit.shape.stack]
+    with (
+        ForwardingCluster({f"{pods}/server:{_PORT}": (pod.address, _PORT)}) as cluster,
+        TemporaryDirectory() as folder,
+    ):
+        plant_server(cluster, pods, "server", **labels)
+        reach = ["--kubeconfig", str(cluster.kubeconfig(Path(folder)))]
+        reach = reach if labels else ["--url", f"http://{pod.address}:{_PORT}"]
+        for prompt in visit.expected["prompts"]:
+            question = prompt.removeprefix(visit.shape.form)
+            yield subprocess.run(
+                [*command, *reach, question],
+                env=environment,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
 
 
 def _end(visit: Visit, pod: Pod) -> None:

@@ -19,11 +19,12 @@ from engine.project import ROOT
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import Item
 from rehearsal.session import Rehearsal
-from stacks import cloudrun_vllm
+from stacks import questions
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, load, problems
 
 STACK = "cloudrun-vllm"
+MERGED = '{"training.result": "model"}'
 JOB, EXECUTION, SERVICE = (f"{STACK}-{what}" for what in ("job", "execution", "service"))
 
 
@@ -273,19 +274,20 @@ def test_what_concerns_the_service_alone_does_not_run_the_job(
 # The outputs
 
 
-def test_the_curl_command_asks_for_the_model_that_is_served(standing: Rehearsal) -> None:
-    outputs = plans.outputs(standing)
-    served = container(revision(plans.standing_plan(standing)))["commands"]
+def ask(rehearsal: Rehearsal) -> tuple[list[str], dict[str, str]]:
+    """The words of the command `ask` after the stack, and the form in which it asks."""
+    outputs = plans.outputs(rehearsal)
     words = shlex.split(outputs["ask"])
-    assert words[0] == "curl"
-    assert f"{outputs['url']}/v1/chat/completions" in words
-    assert "Authorization: Bearer $(gcloud auth print-identity-token)" in words
-    asked = json.loads(words[words.index("--data") + 1])
-    assert asked["model"] == served[served.index("--served-model-name") + 1]
-    assert asked["messages"] == [
-        {"role": "user", "content": "Translate to emoji: I ate a banana for breakfast"}
-    ]
-    assert all(outputs.values())
+    assert words[:6] == [".venv/bin/python", "-m", "operations", "ask", "--stack", STACK]
+    return words[6:], json.loads(outputs["questionForm"])
+
+
+def test_the_command_asks_in_the_form_of_the_recipe(standing: Rehearsal) -> None:
+    assert ask(standing) == (
+        ["I ate a banana for breakfast"],
+        {"system": "", "prompt": "Translate to emoji: {text}"},
+    )
+    assert all(plans.outputs(standing).values())
 
 
 def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
@@ -293,12 +295,9 @@ def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE, "recipe": str(recipe)}) as rehearsal:
         rehearsal.up()
         served = container(revision(plans.standing_plan(rehearsal)))["commands"]
-        words = shlex.split(plans.outputs(rehearsal)["ask"])
+        asked = ask(rehearsal)
     assert served[served.index("--served-model-name") + 1] == "my-rows"
-    assert json.loads(words[words.index("--data") + 1]) == {
-        "model": "my-rows",
-        "messages": [{"role": "user", "content": "A lamp for reading"}],
-    }
+    assert asked == (["A lamp for reading"], {"system": "", "prompt": ""})
 
 
 @pytest.mark.parametrize(
@@ -309,8 +308,7 @@ def test_a_row_that_is_no_conversation_is_left_for_the_training_to_report(row: s
     (tmp_path / "my-rows.yaml").write_text(recipe)
     (tmp_path / "my-rows.jsonl").write_text(f"{row}\n")
     settings = load({**CLOUDRUN, "llm-stacks:recipe": str(tmp_path / "my-rows.yaml")})
-    (message,) = cloudrun_vllm._example_messages(settings.trained_recipe.data)
-    assert message == {"role": "user", "content": "I ate a banana for breakfast"}
+    assert questions.first_question(settings.trained_recipe.data) == "I ate a banana for breakfast"
 
 
 def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
@@ -320,31 +318,13 @@ def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
         "recipe: gemma-3-4b-sql publishes the adapter alone, and the service serves a merged model; set it "
         "with `pulumi config set --path 'recipeSet[\"training.result\"]' model`"
     )
-    assert load({**sql, "llm-stacks:recipeSet": '{"training.result": "model"}'}).recipe == "gemma-3-4b-sql"
+    assert load({**sql, "llm-stacks:recipeSet": MERGED}).recipe == "gemma-3-4b-sql"
 
 
-ANSWER = '{"choices": [{"message": {"content": "\\ud83c\\udf4c \\"for\\" breakfast"}}]}'
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "out", "err"),
-    [
-        (ANSWER, 0, '\N{BANANA} "for" breakfast\n', ""),
-        ('{"error": {"message": "no such model"}}', 1, "", '{"error": {"message": "no such model"}}\n'),
-        ("<title>403 Forbidden</title>", 1, "", "<title>403 Forbidden</title>\n"),
-        ("", 1, "", "no answer\n"),
-    ],
-    ids=["answer", "error", "no JSON", "nothing"],
-)
-def test_ask_prints_the_answer_alone_and_every_error(
-    body: str, status: int, out: str, err: str, standing: Rehearsal, tmp_path: Path
+def test_the_command_has_a_place_for_each_other_field_of_a_prompt(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command as a shell runs it, with a stand-in for curl."""
-    (tmp_path / "body").write_text(body)
-    for program, text in (("curl", f"cat {tmp_path}/body"), ("gcloud", "echo token")):
-        (tmp_path / program).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / program).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
-    command = ["bash", "-c", plans.outputs(standing)["ask"]]
-    ran = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (status, out, err)
+    monkeypatch.setattr("pulumi.get_stack", lambda: "a-stack")
+    sql = load({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-4b-sql", "llm-stacks:recipeSet": MERGED})
+    command = questions.outputs(sql.trained_recipe.data)["ask"]
+    assert str(command).endswith(" --stack a-stack --field=schema=SCHEMA 'I ate a banana for breakfast'")

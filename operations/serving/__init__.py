@@ -1,0 +1,1 @@
+"""The commands that talk to a stack's model: `ask` and `bench`."""

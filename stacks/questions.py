@@ -1,0 +1,49 @@
+"""The outputs of a stack that serves a model: how to ask it."""
+
+import json
+import shlex
+from pathlib import Path
+from string import Formatter
+from typing import Final
+
+import pulumi
+
+from workloads.finetune.recipe import Data
+
+_QUESTION: Final = "Why is the sky blue?"
+# Fills the placeholder of a prompt, and asks a model whose rows are conversations in a bucket.
+_EXAMPLE: Final = "I ate a banana for breakfast"
+
+
+def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
+    """The command that asks the model, and the form in which the command asks.
+
+    Args:
+        data: The rows that the served model was trained on. None for a model that the stack has not trained.
+    """
+    if not data:
+        return {"ask": _command(_QUESTION)}
+    names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(data.prompt or "") if name))
+    question = _EXAMPLE if data.prompt else first_question(data)
+    return {
+        "ask": _command(*(f"--field={name}={name.upper()}" for name in names[:-1]), question),
+        "questionForm": json.dumps({"system": data.system or "", "prompt": data.prompt or ""}),
+    }
+
+
+def _command(*arguments: str) -> str:
+    command = (".venv/bin/python", "-m", "operations", "ask", "--stack", pulumi.get_stack())
+    return shlex.join((*command, *arguments))
+
+
+def first_question(data: Data) -> str:
+    """The user's first message in the rows on this disk. Without such rows, another question."""
+    file = Path(data.files[0]) if data.files else None
+    if not file or file.suffix != ".jsonl" or not file.is_file():
+        return _EXAMPLE
+    try:
+        with file.open(encoding="utf-8") as rows:
+            conversation = json.loads(rows.readline())[data.messages]
+        return next((turn["content"] for turn in conversation if turn["role"] == "user"), _EXAMPLE)
+    except (ValueError, LookupError, TypeError):
+        return _EXAMPLE  # the training says what is wrong with the row

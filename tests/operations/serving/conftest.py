@@ -1,0 +1,75 @@
+"""Stacks that serve, with stand-ins for their models and their clusters."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cloud.run import SERVICE
+from operations.state import State
+from tests.operations.forwarding_cluster import ForwardingCluster, plant_server
+from tests.operations.google_server import GoogleServer
+from tests.operations.past_stack import PastStack
+from tests.operations.serving.model_server import ModelServer
+
+PODS = "/api/v1/namespaces/llm/pods"
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def port(model: ModelServer) -> tuple[str, int]:
+    """Host and port of the model's server."""
+    host, _, number = model.address.removeprefix("http://").partition(":")
+    return host, int(number)
+
+
+@pytest.fixture
+def cluster(port: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[ForwardingCluster]:
+    """The cluster of l4-kueue, with a server that is ready."""
+    monkeypatch.setattr("urllib3.Retry.sleep", lambda *_: None)
+    with ForwardingCluster({f"{PODS}/serving-1:8000": port}) as server:
+        plant_server(server, PODS, "serving-1", app="serving")
+        yield server
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Callable[[State], None]:
+    """Sets what the engine knows of the stack."""
+
+    def state(state: State) -> None:
+        backend = SimpleNamespace(now=lambda: state)
+        monkeypatch.setattr("operations.serving.ask.Backend", lambda _stack: backend)
+
+    return state
+
+
+@pytest.fixture
+def on_gke(
+    state: Callable[[State], None], l4_kueue: PastStack, cluster: ForwardingCluster, tmp_path: Path
+) -> tuple[str, ...]:
+    """The arguments that choose l4-kueue, whose cluster is the stand-in."""
+    state(l4_kueue.alive)
+    return ("--stack", "l4-kueue", "--kubeconfig", str(cluster.kubeconfig(tmp_path)))
+
+
+@pytest.fixture
+def on_cloud_run(
+    state: Callable[[State], None], cloudrun: PastStack, model: ModelServer, google: GoogleServer
+) -> tuple[str, ...]:
+    """The arguments that choose cloudrun-vllm, whose service is the stand-in."""
+
+    def moved(resource: Any) -> Any:
+        if resource.type != SERVICE.type:
+            return resource
+        return replace(resource, outputs={**resource.outputs, "uri": model.address})
+
+    state(replace(cloudrun.alive, resources=tuple(map(moved, cloudrun.alive.resources))))
+    return ("--stack", "cloudrun-vllm", "--endpoint", google.address)

@@ -1,0 +1,88 @@
+"""A server of models on loopback that answers as vLLM does."""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rehearsal.loopback import LoopbackServer, Request
+
+MODELS: Final = "/v1/models"
+CHAT: Final = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request.
+
+    Args:
+        body: Its JSON, None without any.
+        authorization: Its header, None without one.
+    """
+
+    path: str
+    body: Any
+    authorization: str | None
+
+
+class ModelServer(LoopbackServer):
+    """The server, for as long as the context.
+
+    Attributes:
+        models: Names of the models, with the name of the base for adapters.
+        parts: The parts of its answer.
+        ending: Why the answer ends, None if the connection just ends.
+        error: What comes in place of the end of the answer, if anything.
+        faults: Status and content by path, in place of an answer.
+        asked: The requests.
+        go_on: Lets it go on after a part of its answer.
+    """
+
+    def __init__(self) -> None:
+        self.models: dict[str, str | None] = {"a-model": None}
+        self.parts: Sequence[str] = ("\N{BANANA}", "\N{FORK AND KNIFE}")
+        self.ending: str | None = "stop"
+        self.error: Mapping[str, Any] | None = None
+        self.faults: dict[str, tuple[int, bytes]] = {}
+        self.asked: list[Asked] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def serve(self, request: Request) -> None:
+        """Answers, or fails as planted."""
+        body = json.loads(request.body() or b"null")
+        authorization = request.headers["Authorization"]
+        self.asked.append(Asked(path=request.path, body=body, authorization=authorization))
+        if request.path in self.faults:
+            request.answer(*self.faults[request.path])
+        elif request.path == MODELS:
+            names = [{"id": name, "parent": base} for name, base in self.models.items()]
+            request.answer_json(200, {"object": "list", "data": names})
+        else:
+            self._stream(request)
+
+    @property
+    def question(self) -> Any:
+        """The body of the last question."""
+        return self.asked[-1].body
+
+    def _stream(self, request: Request) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream")
+        request.send_header("Connection", "close")
+        request.end_headers()
+        for line in self._events():
+            request.wfile.write(line.encode())
+            request.wfile.flush()
+            if '"content": "' in line and '"role"' not in line:
+                assert self.go_on.wait(60)
+
+    def _events(self) -> list[str]:
+        messages: list[Mapping[str, Any]] = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
+        messages += [{"choices": [{"delta": {"content": part}}]} for part in self.parts]
+        if self.error:
+            messages.append({"error": self.error})
+        elif self.ending:
+            messages.append({"choices": [{"delta": {}, "finish_reason": self.ending}]})
+        return [*(f"data: {json.dumps(message)}\n\n" for message in messages), "data: [DONE]\n\n"]
