@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_families import templates, tokenizer_of
 
 from ending.errors import InputError
 from finetune.chat_template import ChatTemplate, read_answers
@@ -20,24 +21,6 @@ CONVERSATION = [
 THOUGHTS = re.compile(r"(<think>)?\s*</think>\s*")
 # What else stands before or behind the reply, by the template's name.
 CHANNELS = {"gptoss": "<|channel|>final<|message|>", "muse_glimmer": " to=user<|message|>"}
-
-
-def templates() -> dict[str, str]:
-    """The published templates that trl knows, by its name for them."""
-    import trl
-
-    folder = Path(trl.__file__).parent / "chat_templates"
-    files = [file for file in sorted(folder.glob("*.jinja")) if not file.stem.endswith("_training")]
-    return {file.stem: file.read_text() for file in files}
-
-
-def tokenizer_of(template: str) -> Any:
-    """The tiny tokenizer with a template and its special tokens."""
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = template
-    # DeepSeek's special tokens have a wide vertical line and a low block.
-    tokenizer.add_tokens(sorted(set(re.findall(r"<[|/\uff5c]?\w[\w\u2581]*[|\uff5c]?>", template))))
-    return tokenizer
 
 
 def replies(tokenizer: Any, conversation: list[dict[str, Any]], **more: Any) -> list[str]:

@@ -17,8 +17,9 @@ from trl.data_utils import prepare_multimodal_messages
 
 from ending.files import write_or_say
 from finetune import sql
+from finetune.attention import PACKED_ROWS
 from finetune.callbacks import ShowProgress
-from finetune.chat_template import read_answers
+from finetune.chat_template import ChatTemplate, read_answers
 from finetune.checkpoint import RunFolder
 from finetune.model import load_processor
 from finetune.recipe import Recipe
@@ -43,6 +44,7 @@ class Answers(TrainerCallback):
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
         pictures = recipe.data.image is not None
         self._processor = load_processor(recipe.model.name, pictures, recipe.model.revision)
+        self._template = ChatTemplate(self._processor)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -77,7 +79,7 @@ class Answers(TrainerCallback):
         if self._recipe.data.image:
             pictures = {"images": [row["images"] for row in rows]}
             prompts = [*map(prepare_multimodal_messages, prompts, pictures["images"])]
-        texts = self._processor.apply_chat_template(prompts, tokenize=False, add_generation_prompt=True)
+        texts = [self._template.prompt(prompt) for prompt in prompts]
         tensors = {"padding": True, "padding_side": "left", "return_tensors": "pt"}
         inputs = self._processor(text=texts, add_special_tokens=False, **tensors, **pictures).to(model.device)
         if "generate" not in vars(model):
@@ -85,7 +87,8 @@ class Answers(TrainerCallback):
         base = model.get_base_model()
         attention = base.config._attn_implementation
         # The attention for packs takes nothing but packs.
-        base.set_attn_implementation("sdpa")
+        if attention == PACKED_ROWS:
+            base.set_attn_implementation("sdpa")
         # The trainer turns dropout on again in its next step.
         model.eval()
         max_new_tokens = self._recipe.evaluation.max_new_tokens

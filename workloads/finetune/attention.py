@@ -15,6 +15,26 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from ending.errors import InputError
+
+# Arguments that the attention of a pack may leave out: they say what it knows from the bounds of the rows, or
+# ask for more than the result.
+NO_EFFECT = frozenset(
+    {
+        "cu_seq_lens_k",
+        "is_causal",
+        "logits_to_keep",
+        "max_length_k",
+        "max_length_q",
+        "num_items_in_batch",
+        "output_attentions",
+        "output_hidden_states",
+        "output_router_logits",
+        "position_ids",
+        "return_dict",
+        "use_cache",
+    }
+)
 # Rows of up to this many tokens share a group: another kernel call costs more than their padding.
 SHORT_ROW = 128
 
@@ -79,14 +99,24 @@ def attend_within_rows(
     sliding_window: int | None = None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    **_: Any,
+    **others: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within the rows of one pack, with the signature that transformers calls.
 
     `cu_seq_lens_q` has the bounds of the rows. The tokens before the first bound are the prefix of every row.
     `query` is `[1, heads, tokens, width]`, the result `[1, tokens, heads, width]`. Raises ValueError for a
-    batch that is not one pack: its rows would attend to its padding.
+    batch that is not one pack: its rows would attend to its padding. Raises InputError for an argument that
+    may change the scores, such as `softcap`: to leave it out would train another model.
     """
+    names = {name for name, value in others.items() if value is not None and value is not False}
+    unknown = sorted(names - NO_EFFECT)
+    if others.get("is_causal") is False:
+        unknown.append("is_causal=False")
+    if unknown:
+        raise InputError(
+            f"{type(module).__name__} attends in a way that packs do not know ({', '.join(unknown)}); "
+            "set training.packing to false"
+        )
     if cu_seq_lens_q is None or len(query) != 1:
         raise ValueError("this model attends within the rows of a pack, and was given none (cu_seq_lens_q)")
     if cu_seq_lens_q not in _rows:

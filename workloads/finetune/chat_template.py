@@ -48,6 +48,11 @@ class ChatTemplate:
             raise InputError(f"the model's chat template writes no reply; {TAKE_ANOTHER}")
         return row
 
+    def prompt(self, conversation: Conversation, tools: list[Any] | None = None) -> str:
+        """The text that a server gives the model to answer a conversation."""
+        taken = [self._as_taken(message) for message in conversation]
+        return self._applied(taken, tools, None, add_generation_prompt=True, tokenize=False)
+
     def end_replies(self, row: Row) -> None:
         """Do not train the blanks behind the token that ends a reply, at which the model stops.
 
@@ -74,11 +79,11 @@ class ChatTemplate:
         """The template that marks replies: this one, or trl's version of it for training, or None."""
         from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
-        if not self.tokenizer.chat_template:
+        template = self.tokenizer.chat_template
+        if not template:
             raise InputError(f"the model has no chat template; {TAKE_ANOTHER}")
-        template = self.tokenizer.get_chat_template()
         if has_generation_markers(template):
-            return template
+            return template["default"] if isinstance(template, dict) else template
         try:
             return get_training_chat_template(self.tokenizer)
         except Exception:
@@ -96,7 +101,7 @@ class ChatTemplate:
     def _shows(self, content: Any) -> bool:
         """Whether the template writes the probe, and not the Python object that holds it."""
         try:
-            text = self._applied([{"role": "user", "content": content}], None, tokenize=False)
+            text = self._applied([{"role": "user", "content": content}], None, self._marks, tokenize=False)
         except InputError:
             return False
         return PROBE in text and "'text'" not in text
@@ -113,7 +118,7 @@ class ChatTemplate:
     def _marked(self, conversation: Conversation, tools: list[Any] | None) -> Row:
         """The row by the template's marks, without those tokens that already stand in the prompt."""
         marks = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
-        marked = self._applied(conversation, tools, **marks)
+        marked = self._applied(conversation, tools, self._marks, **marks)
         row = Row(marked["input_ids"], [bool(mark) for mark in marked["assistant_masks"]])
         for prompt in self._prompts(conversation, tools, tokenize=True, return_dict=False):
             at = _same_beginning(prompt, row.tokens)
@@ -138,7 +143,7 @@ class ChatTemplate:
         done = ""
         prompts = self._prompts(conversation, tools, tokenize=False)
         for place, before in zip(_replies(conversation), prompts, strict=True):
-            whole = self._applied(conversation[: place + 1], tools, tokenize=False)
+            whole = self._applied(conversation[: place + 1], tools, None, tokenize=False)
             if not (before.startswith(done) and whole.startswith(before) and whole != before):
                 raise InputError(
                     "the model's chat template writes the prompt differently when a reply follows, and "
@@ -151,10 +156,13 @@ class ChatTemplate:
     def _prompts(self, conversation: Conversation, tools: list[Any] | None, **options: Any) -> Iterator[Any]:
         """What the template writes before each reply."""
         for place in _replies(conversation):
-            yield self._applied(conversation[:place], tools, add_generation_prompt=True, **options)
+            yield self._applied(
+                conversation[:place], tools, self._marks, add_generation_prompt=True, **options
+            )
 
-    def _applied(self, conversation: Conversation, tools: list[Any] | None, **options: Any) -> Any:
-        template = self._marks
+    def _applied(
+        self, conversation: Conversation, tools: list[Any] | None, template: str | None, **options: Any
+    ) -> Any:
         try:
             return self.tokenizer.apply_chat_template(
                 conversation, tools=tools or None, chat_template=template, **options

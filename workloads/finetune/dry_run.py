@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from finetune.chat_template import ChatTemplate
 from finetune.data import check_data, load_conversations
-from finetune.model import MODEL_FILES, check_model, empty_model, fetch_model, load_processor, lora_config
+from finetune.model import (
+    MODEL_FILES,
+    as_model_allows,
+    empty_model,
+    fetch_model,
+    load_processor,
+    lora_config,
+)
 from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
 from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
@@ -70,7 +77,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     """Compute the plan from the run's own rows, tokens and packing, and from a model without weights."""
     from trl import pack_dataset
 
-    check_model(recipe.model)
+    recipe = as_model_allows(recipe)
     trainable, parameters = _parameters(recipe)
     check_data(recipe.data)
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])

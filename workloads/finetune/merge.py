@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError
+from finetune.chat_template import ChatTemplate
 from finetune.checkpoint import RunFolder
+from finetune.families import auto_class
 from finetune.model import MODEL_FILES, check_model, fetch_model, load_model, load_processor
 from finetune.sections import Model
 from finetune.storage import Folder
@@ -70,7 +72,7 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
 
 def verify_model(directory: Path, published: Path, device: "torch.device") -> None:
     """Load a merged model and generate from it. Raises RuntimeError when a server would fail."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
     if expected.keys() != written.keys():
@@ -79,7 +81,8 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
     if set(written.values()) != {"BF16"}:
         raise RuntimeError(f"the merged model in {directory} is in {sorted(set(written.values()))}, not bf16")
     tokenizer = load_processor(str(directory), pictures=False)
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
+    loading = auto_class(AutoConfig.from_pretrained(directory, local_files_only=True))
+    model = loading.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
     stops = model.generation_config.eos_token_id
     end = _end_of_reply(tokenizer)
     if end not in (stops if isinstance(stops, list) else [stops]):
@@ -87,9 +90,8 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
             f"the merged model in {directory} would not stop: its replies end with token {end}, "
             f"and generation_config.json has {stops}"
         )
-    inputs = tokenizer.apply_chat_template(
-        TRIAL, add_generation_prompt=True, return_dict=True, return_tensors="pt"
-    ).to(device)
+    prompt = ChatTemplate(tokenizer).prompt(TRIAL)
+    inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt").to(device)
     answer = model.generate(
         **inputs,
         max_new_tokens=TRIAL_TOKENS,
@@ -121,6 +123,5 @@ def _weights(directory: Path) -> dict[str, str]:
 
 def _end_of_reply(tokenizer: Any) -> int:
     """The token that ends a reply in the model's chat template."""
-    conversation = [*TRIAL, {"role": "assistant", "content": "yes"}]
-    text = tokenizer.apply_chat_template(conversation, tokenize=False).rstrip()
-    return tokenizer(text, add_special_tokens=False)["input_ids"][-1]
+    row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
+    return [token for token, is_trained in zip(row.tokens, row.trained, strict=True) if is_trained][-1]

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
+from finetune.families import auto_class, plain_attention, takes_pictures, why_not_packed
+from finetune.recipe import Recipe
 from finetune.sections import Lora, Model
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 # One format of the weights, and no code.
 MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+
+# What transformers raises for files that it cannot make a model of.
+LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError)
 
 
 def check_model(model: Model) -> None:
@@ -54,8 +59,8 @@ def config_in_cache(model: Model) -> Any:
 
     try:
         return AutoConfig.from_pretrained(model.name, revision=model.revision, local_files_only=True)
-    except ValueError as error:
-        raise _not_a_language_model(model, error) from error
+    except LOADING_ERRORS as error:
+        raise _not_loaded(model, error) from error
 
 
 def empty_model(model: Model) -> Any:
@@ -64,18 +69,37 @@ def empty_model(model: Model) -> Any:
     Raises InputError when transformers has no class for it, or has one only with the repository's own code.
     """
     import torch
-    from transformers import AutoModelForCausalLM
 
     config = config_in_cache(model)
     try:
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(config)
-    except ValueError as error:
-        raise _not_a_language_model(model, error) from error
+            return auto_class(config).from_config(config)
+    except LOADING_ERRORS as error:
+        raise _not_loaded(model, error) from error
 
 
-def _not_a_language_model(model: Model, error: ValueError) -> InputError:
+def _not_loaded(model: Model, error: Exception) -> InputError:
     return InputError(f"model {model.name} cannot be loaded as a language model: {one_line(error)}")
+
+
+def as_model_allows(recipe: Recipe) -> Recipe:
+    """The recipe, without packing if the model's rows cannot share a pack. One line says so.
+
+    Raises InputError when the recipe has pictures and the model takes none.
+    """
+    check_model(recipe.model)
+    config = config_in_cache(recipe.model)
+    if recipe.data.image and not takes_pictures(config):
+        raise InputError(f"model {recipe.model.name} takes no pictures, and data.image names some")
+    try:
+        reason = recipe.training.packing and why_not_packed(config)
+    except ValueError as error:
+        raise _not_loaded(recipe.model, error) from error
+    if not reason:
+        return recipe
+    print(f"packing and the shared prefix are off, batch_size counts rows: {reason}", flush=True)
+    training = recipe.training.model_copy(update={"packing": False})
+    return recipe.model_copy(update={"training": training})
 
 
 def check_layers(model: Model, lora: Lora) -> None:
@@ -87,14 +111,15 @@ def check_layers(model: Model, lora: Lora) -> None:
 def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
     """Load the frozen base model from disk onto `device`. `packed` if every batch is a pack of rows."""
     import torch
-    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+    from transformers import BitsAndBytesConfig
 
     from finetune.attention import PACKED_ROWS
 
+    config = config_in_cache(model)
     dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
     options: dict[str, Any] = {
         "dtype": dtype,
-        "attn_implementation": PACKED_ROWS if packed else "sdpa",
+        "attn_implementation": PACKED_ROWS if packed else plain_attention(config),
         "local_files_only": True,
         "revision": model.revision,
     }
@@ -108,7 +133,10 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
         )
     # A model that takes pictures is loaded whole, also for rows of text. The adapter of a text-only class
     # would have other names, and would not load on the published model.
-    return AutoModelForCausalLM.from_pretrained(model.name, **options)
+    try:
+        return auto_class(config).from_pretrained(model.name, **options)
+    except LOADING_ERRORS as error:
+        raise _not_loaded(model, error) from error
 
 
 def load_trained(model: Model, adapter: Path, device: "torch.device") -> Any:

@@ -28,6 +28,7 @@ from finetune.driver import Driver, Request
 from finetune.merge import merge_adapter
 from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import (
+    as_model_allows,
     check_layers,
     fetch_model,
     load_model,
@@ -77,9 +78,13 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
-    newest = _begin(recipe, run, workspace) if arguments.process_index == 0 else None
+    newest = None
+    if arguments.process_index == 0:
+        recipe = as_model_allows(recipe)
+        newest = _begin(recipe, run, workspace)
     # Under torchrun the other processes do not know the commits.
     newest, recipe = broadcast_object_list([newest, recipe])
+    arguments.packing = recipe.training.packing
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published = fetch_model(recipe.model)

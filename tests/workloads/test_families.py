@@ -1,0 +1,151 @@
+"""One recipe shape for models of many families. Their losses equal the losses of each row alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny_families import FAMILIES, make_family
+
+from ending.errors import InputError
+from finetune.__main__ import main
+from finetune.data import load_conversations
+from finetune.dry_run import make_plan
+from finetune.model import as_model_allows, load_processor
+from finetune.recipe import Recipe, load_recipe
+from finetune.tokens import NOT_TRAINED, to_tokens
+from rehearsal.run.tiny import make_trainer
+
+QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Qwen 3.5"]
+OTHER_LAYERS = "has layers that are no attention within a row"
+# Why rows of a family do not share a pack.
+ALONE = {
+    "gpt-oss": "GptOssForCausalLM needs an attention of its own",
+    "Gemma 2": "Gemma2ForCausalLM caps the scores of its attention",
+    "Qwen 3.5": f"Qwen3_5ForConditionalGeneration {OTHER_LAYERS} (linear_attention)",
+    "LFM2": f"Lfm2ForCausalLM {OTHER_LAYERS} (conv)",
+    "Qwen3-Next": f"Qwen3NextForCausalLM {OTHER_LAYERS} (linear_attention)",
+}
+
+
+def recipe_of(model: Path, tiny: Path, tmp_path: Path, *more: str) -> Recipe:
+    """A packed recipe of twelve rows of text, and eight to evaluate."""
+    rows = {"name": str(tiny / "emoji"), "rows": 12, "test_rows": 8}
+    training = {"packing": True, "max_length": 400, "gradient_checkpointing": False, "loader_processes": 0}
+    recipe = {
+        "model": {"name": str(model), "precision": "fp32"},
+        "lora": {"rank": 4},
+        "data": {**rows, "reply": "emoji", "prompt": "Translate to emoji: {text}"},
+        "training": {**training, "learning_rate": 0.01, "log_every_steps": 1},
+    }
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    return load_recipe(str(tmp_path / "recipe.yaml"), more)
+
+
+def loss_of_rows_one_by_one(recipe: Recipe) -> float:
+    """The average over the reply tokens of the test rows, with the model's own attention."""
+    import torch
+    from transformers import AutoConfig
+
+    from finetune.families import auto_class
+
+    config = AutoConfig.from_pretrained(recipe.model.name)
+    model = auto_class(config).from_pretrained(recipe.model.name, attn_implementation="eager")
+    _, test_rows = load_conversations(recipe.data, 42)
+    assert test_rows is not None
+    losses = []
+    tokenizer = load_processor(recipe.model.name, pictures=False)
+    for row in to_tokens(test_rows, tokenizer, None).with_format("torch"):
+        labels = row["labels"][1:].long()
+        trained = labels != NOT_TRAINED
+        with torch.no_grad():
+            scores = model(row["input_ids"][None]).logits[0, :-1]
+        losses.append(torch.nn.functional.cross_entropy(scores[trained], labels[trained], reduction="none"))
+    return float(torch.cat(losses).mean())
+
+
+@pytest.mark.parametrize(
+    "family",
+    [family if family in QUICK else pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES],
+)
+def test_a_family_has_the_losses_of_its_rows_one_by_one_packed_or_told_why_not(
+    family: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_family(family, tmp_path / "model")
+    recipe = recipe_of(tmp_path / "model", tiny, tmp_path)
+    capsys.readouterr()
+    allowed = as_model_allows(recipe)
+    off = f"packing and the shared prefix are off, batch_size counts rows: {ALONE.get(family)}\n"
+    assert capsys.readouterr().out == (off if family in ALONE else "")
+    assert allowed.training.packing == (family not in ALONE)
+    assert make_plan(recipe, processes=1).sequences == 12 if family in ALONE else allowed == recipe
+    trainer = make_trainer(allowed, tmp_path)
+    assert len(trainer.train_dataset) == 12 if family in ALONE else len(trainer.train_dataset) < 4
+    before = trainer.evaluate()["eval_loss"]
+    assert before == pytest.approx(loss_of_rows_one_by_one(recipe), abs=2e-6)
+    trainer.train()
+    assert trainer.evaluate()["eval_loss"] < before - 0.01
+
+
+@pytest.mark.parametrize("family", ["gpt-oss", "Gemma 2"])
+def test_a_pack_refuses_an_attention_that_it_does_not_compute(
+    family: str, tiny: Path, tmp_path: Path
+) -> None:
+    make_family(family, tmp_path / "model")
+    trainer: Any = make_trainer(recipe_of(tmp_path / "model", tiny, tmp_path), tmp_path)
+    argument = {"gpt-oss": "s_aux", "Gemma 2": "softcap"}[family]
+    with pytest.raises(InputError, match=rf"packs do not know \({argument}\); set training.packing to false"):
+        trainer.evaluate()
+
+
+@pytest.mark.parametrize("family", ["gpt-oss", "Qwen 3.5"])
+def test_a_run_of_a_family_without_packs_answers_and_writes_a_whole_model(
+    family: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with its part for pictures, which no row of text uses."""
+    from safetensors import safe_open
+
+    make_family(family, tmp_path / "model")
+    recipe_of(tmp_path / "model", tiny, tmp_path)
+    sets = [
+        "training.result=model",
+        "evaluation.rows=2",
+        "evaluation.max_new_tokens=4",
+        "model.precision=bf16",
+    ]
+    command = ["local", f"--recipe={tmp_path}/recipe.yaml", f"--storage={tmp_path}/store", "--run=mine"]
+    assert main([*command, *(f"--set={setting}" for setting in sets)]) == 0
+    assert capsys.readouterr().out.count("packing and the shared prefix are off") == 1
+    answers = (tmp_path / "store/mine/answers.jsonl").read_text().splitlines()
+    assert len(answers) == 2
+    names = []
+    for folder in (tmp_path / "model", tmp_path / "store/mine/model"):
+        with safe_open(folder / "model.safetensors", "pt") as weights:
+            names.append(sorted(weights.keys()))
+    assert names[0] == names[1]
+    assert any("visual" in name for name in names[0]) == (family == "Qwen 3.5")
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({"config.json": '{"model_type": "qwen3"}'}, "no file named"),
+        ({"config.json": '{"model_type": "t5", "architectures": ["T5Model"]}'}, "T5Config"),
+        ({"config.json": '{"model_type": "tomorrow"}'}, "tomorrow"),
+    ],
+    ids=["no-weights", "no-language-model", "unknown"],
+)
+def test_a_model_that_transformers_cannot_load_is_told_in_one_line(
+    files: dict[str, str], problem: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_family("Qwen 3", tmp_path / "model")
+    (tmp_path / "model/model.safetensors").unlink()
+    config = (tmp_path / "model/config.json").read_text()
+    for name, text in files.items():
+        (tmp_path / "model" / name).write_text(config if "qwen3" in text else text)
+    recipe_of(tmp_path / "model", tiny, tmp_path)
+    command = ["local", f"--recipe={tmp_path}/recipe.yaml", f"--storage={tmp_path}/store", "--run=mine"]
+    assert main(command) == 2
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert error.startswith(f"error: model {tmp_path}/model cannot be loaded as a language model: ")
+    assert problem in error

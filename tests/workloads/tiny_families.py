@@ -1,0 +1,180 @@
+"""Tiny models of families that people fine-tune, with random weights and the chat templates of their own."""
+
+import copy
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rehearsal.run.tiny import make_tokenizer
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 512,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "max_position_embeddings": 4096,
+    # Large enough that a wrong attention shows in the loss.
+    "initializer_range": 0.3,
+    "tie_word_embeddings": True,
+}
+# Shorter than most rows.
+WINDOW = {"sliding_window": 32, "layer_types": ["sliding_attention", "full_attention"]}
+LINEAR = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_key_heads": 1,
+    "linear_num_value_heads": 2,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+EXPERTS = {"num_experts_per_tok": 1, "router_aux_loss_coef": 0.0}
+TOWER = {
+    "depth": 1,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_heads": 2,
+    "patch_size": 14,
+    "spatial_merge_size": 1,
+    "temporal_patch_size": 1,
+    "out_hidden_size": 32,
+    "num_position_embeddings": 64,
+}
+# By family: the template's name in trl, and the class and the settings of the configuration.
+FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "Llama": ("llama3", "LlamaConfig", SMALL),
+    "Qwen 3": ("qwen3", "Qwen3Config", SMALL),
+    "Qwen3-VL": (
+        "qwen3_vl",
+        "Qwen3VLConfig",
+        {
+            "text_config": SMALL
+            | {
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 1e4,
+                    "mrope_section": [4, 2, 2],
+                }
+            },
+            "vision_config": TOWER | {"deepstack_visual_indexes": [0]},
+        },
+    ),
+    "gpt-oss": ("gptoss", "GptOssConfig", SMALL | WINDOW | EXPERTS | {"num_local_experts": 2}),
+    "Gemma 2": (
+        "gemma",
+        "Gemma2Config",
+        SMALL | WINDOW | {"query_pre_attn_scalar": 16, "attn_logit_softcapping": 2.0},
+    ),
+    "Gemma 4": (
+        "gemma4",
+        "Gemma4Config",
+        {
+            # Two layers with keys and values of their own, and two that share those, with two head sizes.
+            "text_config": SMALL
+            | {
+                "num_hidden_layers": 4,
+                "layer_types": WINDOW["layer_types"] * 2,
+                "sliding_window": 32,
+                "num_kv_shared_layers": 2,
+                "global_head_dim": 32,
+                "hidden_size_per_layer_input": 8,
+                "vocab_size_per_layer_input": 512,
+            },
+            "vision_config": {
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "num_key_value_heads": 2,
+                "head_dim": 16,
+            },
+            "audio_config": None,
+        },
+    ),
+    "Qwen 3.5": (
+        "qwen3_5_nothink",
+        "Qwen3_5Config",
+        {
+            "text_config": SMALL
+            | LINEAR
+            | {
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 1e4,
+                    "mrope_section": [1, 1, 0],
+                    "partial_rotary_factor": 0.25,
+                }
+            },
+            "vision_config": TOWER,
+        },
+    ),
+    "LFM2": (
+        "lfm2",
+        "Lfm2Config",
+        {name: value for name, value in SMALL.items() if name != "head_dim"}
+        | {"layer_types": ["conv", "full_attention"], "block_multiple_of": 8},
+    ),
+    "Qwen3-Next": (
+        "qwen3_instruct_2507",
+        "Qwen3NextConfig",
+        SMALL
+        | LINEAR
+        | EXPERTS
+        | {
+            "num_experts": 2,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+            "decoder_sparse_step": 1,
+        },
+    ),
+}
+
+
+def make_family(family: str, path: Path) -> None:
+    """Write the model and its tokenizer."""
+    import torch
+    import transformers
+
+    from finetune.chat_template import ChatTemplate
+    from finetune.families import auto_class
+
+    template, kind, settings = FAMILIES[family]
+    config = getattr(transformers, kind)(**settings)
+    torch.manual_seed(5)
+    model = auto_class(config).from_config(config)
+    for name, weight in model.named_parameters():
+        if name.endswith("sinks"):
+            # Sinks begin at zero, and those of a trained model take a good part of the attention.
+            torch.nn.init.constant_(weight, 4.0)
+    tokenizer = tokenizer_of(templates()[template])
+    row = ChatTemplate(tokenizer).row([{"role": role, "content": "a"} for role in ("user", "assistant")])
+    # As in a published generation_config.json: the model stops at the end of its turn.
+    model.generation_config.eos_token_id = [row.tokens[max(at for at, end in enumerate(row.trained) if end)]]
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+
+
+@cache
+def templates() -> dict[str, str]:
+    """The published templates that trl knows, by its name for them."""
+    import trl
+
+    folder = Path(trl.__file__).parent / "chat_templates"
+    files = [file for file in sorted(folder.glob("*.jinja")) if not file.stem.endswith("_training")]
+    return {file.stem: file.read_text() for file in files}
+
+
+def tokenizer_of(template: str) -> Any:
+    """The tiny tokenizer with a template and its special tokens."""
+    tokenizer = copy.deepcopy(_tokenizer())
+    tokenizer.chat_template = template
+    # DeepSeek's special tokens have a wide vertical line and a low block.
+    tokenizer.add_tokens(sorted(set(re.findall(r"<[|/\uff5c]?\w[\w\u2581]*[|\uff5c]?>", template))))
+    return tokenizer
+
+
+@cache
+def _tokenizer() -> Any:
+    return make_tokenizer()
