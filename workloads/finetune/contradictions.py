@@ -17,6 +17,60 @@ _PLACEHOLDER = re.compile(r"[^\d.\[\]][^.\[\]]*")
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
 
 
+# Settings of trl's SFTConfig that a run sets, and the key of a recipe that decides them, if there is one.
+SET_BY_RUN: dict[str, str | None] = {
+    "activation_checkpointing": "training.gradient_checkpointing",
+    "assistant_only_loss": None,
+    "average_tokens_across_devices": None,
+    "bf16": "model.precision",
+    "completion_only_loss": None,
+    "data_seed": "training.data_seed",
+    "dataloader_num_workers": "training.loader_processes",
+    "dataloader_pin_memory": None,
+    "ddp_find_unused_parameters": None,
+    "disable_tqdm": None,
+    "eval_steps": "training.evaluate_every_steps",
+    "eval_strategy": "training.evaluate_every_steps",
+    "fp16": "model.precision",
+    "fsdp": "training.sharding",
+    "fsdp_config": "training.sharding",
+    "gradient_accumulation_steps": "training.accumulation_steps",
+    "gradient_checkpointing": "training.gradient_checkpointing",
+    "greater_is_better": None,
+    "hub_model_id": "training.hub_model_id",
+    "hub_private_repo": "training.hub_private_repo",
+    "learning_rate": "training.learning_rate",
+    "load_best_model_at_end": "training.load_best_model_at_end",
+    "logging_nan_inf_filter": None,
+    "logging_steps": "training.log_every_steps",
+    "lr_scheduler_type": "training.schedule",
+    "max_grad_norm": "training.max_grad_norm",
+    "max_length": "training.max_length",
+    "max_steps": "training.epochs",
+    "metric_for_best_model": None,
+    "num_train_epochs": "training.epochs",
+    "optim": "training.optimizer",
+    "output_dir": None,
+    "packing": "training.packing",
+    "parallelism_config": "training.sharding",
+    "per_device_eval_batch_size": None,
+    "per_device_train_batch_size": "training.batch_size",
+    "push_to_hub": "training.push_to_hub",
+    "remove_unused_columns": None,
+    "report_to": "training.report_to",
+    "restore_callback_states_from_checkpoint": None,
+    "resume_from_checkpoint": None,
+    "run_name": None,
+    "save_steps": "training.save_every_steps",
+    "save_strategy": "training.save_every_steps",
+    "save_total_limit": "training.checkpoints_to_keep",
+    "seed": "training.seed",
+    "use_cpu": None,
+    "warmup_steps": "training.warmup_steps",
+    "weight_decay": "training.weight_decay",
+}
+
+
 def with_fields(tree: Any) -> Any:
     """The tree of a data section in which every placeholder of the prompt names its column.
 
@@ -62,6 +116,7 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
     yield from _of_pictures_and_packs(recipe)
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)
+    yield from _of_library(recipe)
 
 
 def _of_sources(recipe: "Recipe") -> Iterable[str]:
@@ -126,3 +181,11 @@ def _of_evaluation(recipe: "Recipe") -> Iterable[str]:
             yield f"evaluation.good names {figure}, which judge {evaluation.judge} does not give"
     if (evaluation.every_steps or 0) % recipe.training.save_every_steps:
         yield "evaluation.every_steps must be a multiple of training.save_every_steps"
+
+
+def _of_library(recipe: "Recipe") -> Iterable[str]:
+    """Settings of trl that the run sets itself."""
+    for name in recipe.training.trl:
+        if name in SET_BY_RUN:
+            field = SET_BY_RUN[name]
+            yield f"training.trl.{name} is " + (f"{field} in a recipe" if field else "set by the run itself")

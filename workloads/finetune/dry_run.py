@@ -1,10 +1,12 @@
 """The figures of a run, computed without training and without its weights."""
 
 import logging
+import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from finetune.chat_template import ChatTemplate
@@ -80,6 +82,11 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     recipe = as_model_allows(recipe)
     trainable, parameters = _parameters(recipe)
     check_data(recipe.data)
+    if recipe.training.trl:
+        from finetune.training import sft_arguments
+
+        with tempfile.TemporaryDirectory() as workspace:
+            sft_arguments(recipe, Path(workspace))
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)

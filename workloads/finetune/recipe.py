@@ -53,6 +53,7 @@ class Recipe(Section):
             "lora": self.lora.model_dump(include={"rank", "dropout", "target_modules"}),
             "training": self.training.model_dump(
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
+                | ({"trl"} if self.training.trl else set())
             ),
             # No sequence of text is longer than max_length, so then the rows do not matter.
             "rows": {} if self.training.max_length else fills,

@@ -208,6 +208,11 @@ class Training(Section):
         None, description="The Hub's repository for the result. It is made if there is none."
     )
     hub_private_repo: bool = Field(True, description="Whether a repository that is made is private.")
+    trl: dict[str, Any] = Field(
+        {},
+        description="Other settings of trl's SFTConfig, by its names and passed on as they are, such as "
+        "neftune_noise_alpha. A setting that this recipe has a key for is refused here.",
+    )
 
     @property
     def rows_seed(self) -> int:

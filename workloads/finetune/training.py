@@ -41,6 +41,7 @@ from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
 from finetune.trackers import name_run
+from finetune.trl_settings import check_packages, checked, errors_of_trl
 
 
 @dataclass(frozen=True)
@@ -211,15 +212,17 @@ def assemble(
     """The trainer of a recipe. Rows are conversations with pictures, or tokens that follow the `prefix`."""
     if recipe.training.packing:
         arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
-    trainer = _Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=rows,
-        eval_dataset=test_rows,
-        processing_class=processor,
-        peft_config=lora_config(recipe.lora, model, recipe.model.revision),
-        callbacks=callbacks,
-    )
+    with errors_of_trl(recipe.training):
+        trainer = _Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=rows,
+            eval_dataset=test_rows,
+            processing_class=processor,
+            peft_config=lora_config(recipe.lora, model, recipe.model.revision),
+            callbacks=callbacks,
+        )
+        check_packages(arguments)
     if recipe.training.packing:
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
     if recipe.data.image:
@@ -240,7 +243,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
     """The trainer's settings. Each rank writes into its own directory in `workspace`, emptied first."""
     training = recipe.training
     on_gpu = torch.cuda.is_available()
-    arguments = SFTConfig(
+    own: dict[str, Any] = dict(
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
@@ -290,6 +293,8 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         run_name=workspace.name,
         **sharding_arguments(training),
     )
+    with errors_of_trl(training):
+        arguments = SFTConfig(**own, **checked(training.trl))
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
     shutil.rmtree(arguments.output_dir, ignore_errors=True)
     return arguments
