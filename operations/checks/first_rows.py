@@ -171,10 +171,12 @@ def _counted(data: Any, title: str, first: FirstRows, left_out: Sequence[int]) -
         )
 
 
-def _rendered(turns: Sequence[dict[str, str]]) -> str:
+def _rendered(turns: Sequence[dict[str, Any]]) -> str:
     parts = []
     for turn in turns:
-        text = " ".join(turn["content"].split())
+        content, calls = turn["content"], turn.get("tool_calls")
+        whole = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        text = " ".join(f"{whole} {json.dumps(calls) if calls else ''}".split())
         shown = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
         role = "assistant (trained)" if turn["role"] == "assistant" else turn["role"]
         parts.append(f"{role}: {shown}")

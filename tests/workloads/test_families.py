@@ -1,5 +1,6 @@
 """One recipe shape for models of many families. Their losses equal the losses of each row alone."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
 from rehearsal.run.tiny import make_trainer
 
+ROOT = Path(__file__).parents[2]
 QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Qwen 3.5"]
 OTHER_LAYERS = "has layers that are no attention within a row"
 # Why rows of a family do not share a pack.
@@ -149,3 +151,17 @@ def test_a_model_that_transformers_cannot_load_is_told_in_one_line(
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: model {tmp_path}/model cannot be loaded as a language model: ")
     assert problem in error
+
+
+def test_the_page_on_own_models_leads_to_a_dry_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs/training/own-model.md").read_text()
+    (recipe,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "my-model.yaml").write_text(recipe)
+    (tmp_path / "my-rows.jsonl").write_text((ROOT / "examples/own-data/my-rows.jsonl").read_text())
+    make_family("Qwen 3", tmp_path / "model")
+    sets = [f"--set=model.name={tmp_path}/model", "--set=model.revision="]
+    assert main(["local", f"--recipe={tmp_path}/my-model.yaml", *sets, "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "rows       20 of " in printed and "packed to 1024 tokens" in printed

@@ -236,7 +236,7 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
         ([{"from": "human", "value": "new lamp"}], "not this"),
         (7, ""),
         ([CHAT[1], {"role": "assistant", "content": 7}], ""),
-        ([CHAT[1], {"role": "assistant", "content": [{"type": "text", "text": "warm"}]}], ""),
+        ([CHAT[1], {"role": "assistant", "content": [{"type": "image", "url": "a.png"}]}], ""),
     ],
     ids=[
         "no-reply",

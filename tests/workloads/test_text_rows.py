@@ -1,5 +1,6 @@
 """The tokens of a row of text, which of them are trained, and which rows are drawn."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,24 @@ def test_a_zero_is_no_gap(tiny: Path, tmp_path: Path) -> None:
     recipe = with_rows(tiny, tmp_path, [{"text": 0, "emoji": "🥣"}], rows="null", test_rows=0)
     train, _ = load_conversations(recipe.data, 42)
     assert train[0]["prompt"][-1]["content"] == "Translate to emoji: 0"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_nan_in_a_column_of_numbers_is_a_gap_in_every_kind_of_file(
+    kind: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from datasets import Dataset
+
+    recipe = with_rows(tiny, tmp_path, [], rows="null", test_rows=0)
+    rows = [{"text": 7.5, "emoji": "🥣"}, {"text": float("nan"), "emoji": "🐶"}, {"text": 8.0, "emoji": "🐱"}]
+    (tmp_path / "own" / "train.parquet").unlink()
+    if kind == "jsonl":
+        (tmp_path / "own" / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        Dataset.from_list(rows).to_parquet(tmp_path / "own" / "train.parquet")
+    train, _ = load_conversations(recipe.data, 42)
+    assert [row["completion"][0]["content"] for row in train] == ["🥣", "🐱"]
+    assert "1 of 3 rows are left out: a text that the recipe needs is empty\n" in capsys.readouterr().out
 
 
 SOUP = '{"text": "soup", "emoji": "🥣"}\n'

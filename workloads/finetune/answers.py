@@ -23,6 +23,7 @@ from finetune.chat_template import ChatTemplate, read_answers
 from finetune.checkpoint import RunFolder
 from finetune.model import load_processor
 from finetune.recipe import Recipe
+from finetune.rows import text_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -79,7 +80,8 @@ class Answers(TrainerCallback):
         if self._recipe.data.image:
             pictures = {"images": [row["images"] for row in rows]}
             prompts = [*map(prepare_multimodal_messages, prompts, pictures["images"])]
-        texts = [self._template.prompt(prompt) for prompt in prompts]
+        tools = [row.get("tools") for row in rows]
+        texts = [*map(self._template.prompt, prompts, tools)]
         tensors = {"padding": True, "padding_side": "left", "return_tensors": "pt"}
         inputs = self._processor(text=texts, add_special_tokens=False, **tensors, **pictures).to(model.device)
         if "generate" not in vars(model):
@@ -99,7 +101,7 @@ class Answers(TrainerCallback):
         return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])
 
     def _judged(self, row: dict[str, Any], raw: dict[str, Any], reply: str) -> dict[str, Any]:
-        kind, wanted = self._recipe.evaluation.judge, row["completion"][-1]["content"]
+        kind, wanted = self._recipe.evaluation.judge, text_of(row["completion"][-1])
         if kind == "sql":
             score = {sql.judge(raw[self._recipe.data.fields["schema"]], wanted, reply): 1}
         else:

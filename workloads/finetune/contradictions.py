@@ -131,6 +131,8 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
     if data.messages and data.model_dump(include=_NOT_WITH_MESSAGES, exclude_defaults=True):
         left_out = ", ".join(sorted(_NOT_WITH_MESSAGES))
         yield f"data.messages are whole conversations of text; {left_out} must be left out"
+    if data.tools and not data.messages:
+        yield "data.tools are of whole conversations; it needs data.messages"
     if not data.messages and not (data.reply and data.prompt):
         yield "data.reply and data.prompt, or data.messages, must be given"
     for section, source in (("model", model), ("data", data)):

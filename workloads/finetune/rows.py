@@ -1,5 +1,6 @@
 """Rows as conversations. No library is needed, so that preflight can look at rows as the run does."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from finetune.sections import Data
 
-# The roles of a conversation, in order.
-ROLES = re.compile("(system )?(user assistant )+")
+# The roles of a conversation, in order. A reply may call tools, whose results follow as turns of theirs.
+ROLES = re.compile("((system|developer) )?(user (assistant (tool )+)*assistant )+")
 
 
 def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Turn a batch of raw rows into a batch of conversations, both by column."""
     if data.messages:
         turns = [_turns(data, row) for row in rows[data.messages]]
-        return {"prompt": [row[:-1] for row in turns], "completion": [row[-1:] for row in turns]}
+        parts: dict[str, list[Any]] = {
+            "prompt": [row[:-1] for row in turns],
+            "completion": [row[-1:] for row in turns],
+        }
+        if data.tools:
+            parts["tools"] = [_tools(data, row) for row in rows[data.tools]]
+        return parts
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
     conversations: dict[str, list[Any]] = {
@@ -33,19 +40,62 @@ def _prompt(data: "Data", values: dict[str, str]) -> list[dict[str, str]]:
     return [*system, {"role": "user", "content": data.prompt.format(**values)}]
 
 
-def _turns(data: "Data", messages: Any) -> list[dict[str, str]]:
-    """Role and content of each message. Raises ValueError when they are not a conversation."""
+def _turns(data: "Data", messages: Any) -> list[dict[str, Any]]:
+    """The messages without values that are None. Raises ValueError when they are not a conversation."""
     try:
-        turns = [{part: message[part] for part in ("role", "content")} for message in messages]
+        turns = [_turn(message) for message in messages]
         roles = "".join(f"{turn['role']} " for turn in turns)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         turns, roles = [], ""
-    if not ROLES.fullmatch(roles) or any(not isinstance(turn["content"], str | None) for turn in turns):
+    if not ROLES.fullmatch(roles):
         raise ValueError(
-            f"{data.messages} must be a list of role and content, a text: system, if any, then user and "
-            f"assistant in turns to a last reply, not {roles or 'this'}"
+            f"{data.messages} must be a list of role and content, a text or parts of type text: system or "
+            "developer, if any, then user and assistant in turns to a last reply, with tool behind a reply "
+            f"that calls one, not {roles or 'this'}"
         )
     return turns
+
+
+def _turn(message: Any) -> dict[str, Any]:
+    """A message with all its keys. Raises KeyError or TypeError for one without a text and without calls."""
+    turn = {name: _without_none(value) for name, value in message.items() if value is not None}
+    if turn.get("tool_calls") or turn["role"] == "tool":
+        turn.setdefault("content", "")
+    elif message["content"] is None:
+        turn["content"] = ""
+    text_of(turn)
+    return turn
+
+
+def text_of(turn: Mapping[str, Any]) -> str:
+    """The text of a message. Raises KeyError or TypeError when its content is not made of texts."""
+    content = turn["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if any(part["type"] != "text" or not isinstance(part["text"], str) for part in parts):
+        raise TypeError("not a text")
+    return "".join(part["text"] for part in parts)
+
+
+def _tools(data: "Data", tools: Any) -> list[Any] | None:
+    """The tools that a conversation may call. Raises ValueError when they are no list."""
+    if isinstance(tools, str) and tools.strip():
+        try:
+            tools = json.loads(tools)
+        except ValueError as error:
+            raise ValueError(f"{data.tools} is no JSON: {error}") from error
+    if tools and not isinstance(tools, list):
+        raise ValueError(f"{data.tools} must be a list of tools or the JSON of one, not {tools!r}")
+    return _without_none(tools) if tools else None
+
+
+def _without_none(value: Any) -> Any:
+    """A value without its parts that are None.
+
+    A table has the same keys in all its rows. Where one row has a key, those without it have None.
+    """
+    if isinstance(value, Mapping):
+        return {name: _without_none(part) for name, part in value.items() if part is not None}
+    return [_without_none(part) for part in value] if isinstance(value, list) else value
 
 
 def is_complete(data: "Data", row: Mapping[str, Any]) -> bool:
@@ -57,19 +107,29 @@ def is_complete(data: "Data", row: Mapping[str, Any]) -> bool:
     Raises:
         ValueError: If the run cannot use the row.
     """
-    return all(text is not None and str(text).strip() for text in _texts(data, row))
+    return not any(_is_gap(text) for text in _texts(data, row))
+
+
+def _is_gap(text: Any) -> bool:
+    """Whether a value is empty. NaN is the gap of a column of numbers, and differs from itself."""
+    return text is None or text != text or not str(text).strip()
 
 
 def _texts(data: "Data", row: Mapping[str, Any]) -> list[Any]:
     if data.messages:
         messages = row[data.messages]
-        return [None] if messages is None else [turn["content"] for turn in _turns(data, messages)]
-    if not isinstance(row[data.reply], str | None):
+        if messages is None:
+            return [None]
+        if data.tools:
+            _tools(data, row[data.tools])
+        turns = _turns(data, messages)
+        return [text_of(turn) for turn in turns if turn["role"] != "tool" and not turn.get("tool_calls")]
+    if not isinstance(row[data.reply], str | None) and not _is_gap(row[data.reply]):
         raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
     return list(row.values())
 
 
-def conversation(data: "Data", row: Mapping[str, Any]) -> list[dict[str, str]]:
+def conversation(data: "Data", row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The turns of one row, without its picture. Empty for a row that is left out, since a text is empty.
 
     Raises:

@@ -107,7 +107,12 @@ class Data(_Source):
     messages: Text | None = Field(
         None,
         description="Column of whole conversations, lists of role and content, in place of reply and prompt. "
-        "Every reply is trained.",
+        "Every reply is trained, also one that calls tools.",
+    )
+    tools: Text | None = Field(
+        None,
+        description="Column with the tools that a conversation of messages may call: a list of JSON "
+        "schemas, or its JSON text.",
     )
     reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
     fields: dict[str, str] = Field(
@@ -131,14 +136,16 @@ class Data(_Source):
     @property
     def texts(self) -> list[str]:
         """The columns that hold text."""
-        return [self.messages] if self.messages else [*self.fields.values(), self.reply]
+        if self.messages:
+            return [self.messages, *([self.tools] if self.tools else [])]
+        return [*self.fields.values(), self.reply]
 
     @property
     def columns(self) -> list[str]:
         """Every column the data set must have."""
         return [*self.texts, *([self.image] if self.image else [])]
 
-    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, str]]:
+    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The turns of a row, empty if the run leaves it out. Raises ValueError if the run ends at it."""
         return conversation(self, row)
 

@@ -28,8 +28,9 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
     columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
     for start in range(0, len(rows), BATCH):
         batch = rows[start : start + BATCH]
-        for prompt, completion in zip(batch["prompt"], batch["completion"], strict=True):
-            row = template.row([*prompt, *completion])
+        all_tools = batch.get("tools") or [None] * len(batch["prompt"])
+        for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
+            row = template.row([*prompt, *completion], tools)
             if max_length is None or len(row.tokens) <= max_length:
                 columns["input_ids"].append(row.tokens)
                 columns["labels"].append(
