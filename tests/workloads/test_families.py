@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_families import FAMILIES, make_family
+from tiny_families import FAMILIES, make_family, make_family_with_pictures
 
 from ending.errors import InputError
 from finetune.__main__ import main
@@ -15,7 +15,7 @@ from finetune.dry_run import make_plan
 from finetune.model import as_model_allows, load_processor
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from rehearsal.run.tiny import make_trainer
+from rehearsal.run.tiny import make_recipe, make_trainer
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Qwen 3.5"]
@@ -165,3 +165,32 @@ def test_the_page_on_own_models_leads_to_a_dry_run(
     assert main(["local", f"--recipe={tmp_path}/my-model.yaml", *sets, "--dry-run"]) == 0
     printed = capsys.readouterr().out
     assert "rows       20 of " in printed and "packed to 1024 tokens" in printed
+
+
+@pytest.mark.parametrize("family", ["Qwen3-VL", pytest.param("Qwen 3.5", marks=pytest.mark.slow)])
+def test_rows_with_pictures_train_other_models_than_gemma(family: str, tiny: Path, tmp_path: Path) -> None:
+    make_family_with_pictures(family, tmp_path / "model")
+    path = make_recipe(tmp_path / "recipe.yaml", tiny)
+    recipe = load_recipe(str(path), [f"model.name={tmp_path}/model", "lora.target_modules=.*layers.*proj"])
+    plan = make_plan(recipe, processes=1)
+    trainer: Any = make_trainer(as_model_allows(recipe), tmp_path)
+    batches = [*trainer.get_train_dataloader()]
+    assert plan.reply_tokens == sum(int((batch["labels"] != NOT_TRAINED).sum()) for batch in batches)
+    labels = batches[0]["labels"]
+    replies = [trainer.processing_class.tokenizer.decode(row[row != NOT_TRAINED]) for row in labels]
+    assert all(reply.count("<|im_end|>") == 1 and reply.endswith("<|im_end|>") for reply in replies)
+    trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert len(losses) == 8 and losses[-1] < losses[0]
+
+
+def test_pictures_for_a_model_that_takes_none_are_refused(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_family("Llama", tmp_path / "model")
+    path = make_recipe(tmp_path / "recipe.yaml", tiny)
+    command = ["local", f"--recipe={path}", f"--storage={tmp_path}/store", "--run=mine"]
+    for more in ([], ["--dry-run"]):
+        assert main([*command, f"--set=model.name={tmp_path}/model", *more]) == 2
+        error = capsys.readouterr().err.splitlines()[-1]
+        assert error == f"error: model {tmp_path}/model takes no pictures, and data.image names some"

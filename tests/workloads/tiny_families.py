@@ -156,6 +156,39 @@ def make_family(family: str, path: Path) -> None:
     tokenizer.save_pretrained(path)
 
 
+def make_family_with_pictures(family: str, path: Path) -> None:
+    """Write a model of Qwen's with its processor of pictures. A picture takes four tokens or more."""
+    import torch
+    import transformers
+    from transformers import PreTrainedTokenizerFast
+
+    template, kind, settings = FAMILIES[family]
+    inner = tokenizer_of(templates()[template])
+    tokens = {
+        "image_token": "<|image_pad|>",
+        "video_token": "<|video_pad|>",
+        "vision_start_token": "<|vision_start|>",
+        "vision_end_token": "<|vision_end|>",
+    }
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner._tokenizer, eos_token="<eos>", pad_token="<pad>", extra_special_tokens=tokens
+    )
+    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in tokens.items()}
+    torch.manual_seed(5)
+    model = transformers.AutoModelForImageTextToText.from_config(
+        getattr(transformers, kind)(**settings, **ids)
+    )
+    model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("<|im_end|>")]
+    model.save_pretrained(path)
+    patches = {"patch_size": 14, "merge_size": 1, "temporal_patch_size": 1}
+    transformers.Qwen3VLProcessor(
+        image_processor=transformers.Qwen2VLImageProcessor(**patches, min_pixels=28 * 28, max_pixels=56 * 56),
+        tokenizer=tokenizer,
+        video_processor=transformers.Qwen3VLVideoProcessor(**patches),
+        chat_template=templates()[template],
+    ).save_pretrained(path)
+
+
 @cache
 def templates() -> dict[str, str]:
     """The published templates that trl knows, by its name for them."""

@@ -151,7 +151,11 @@ def load_processor(name: str, pictures: bool, revision: str | None = None) -> An
     from transformers import AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
-    return kind.from_pretrained(name, revision=revision, local_files_only=True)
+    try:
+        return kind.from_pretrained(name, revision=revision, local_files_only=True)
+    except LOADING_ERRORS as error:
+        part = "processor of pictures" if pictures else "tokenizer"
+        raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error
 
 
 def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":
