@@ -15,6 +15,8 @@ _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 # A run writes this file last, so the run is finished (workloads/finetune/checkpoint.py).
 _COMPLETE: Final = "COMPLETE.json"
 _METRICS: Final = "metrics.jsonl"
+# Figures of answers that are shares of the answered rows (workloads/finetune/answers.py).
+_SHARES: Final = ("execution_accuracy", "overlap", "exact")
 
 Point = tuple[int, float]
 
@@ -23,8 +25,8 @@ Point = tuple[int, float]
 class Progress:
     """The progress of a run, with the figures of its newest answers to held-out rows, if any.
 
-    `written` is None if the bucket does not say when the file was written. `not_good` says why a finished run
-    is not good, else it is empty.
+    `before` has the figures of the untrained model's answers. `written` is None if the bucket does not say
+    when the file was written. `not_good` says why a finished run is not good, else it is empty.
     """
 
     run: str
@@ -32,6 +34,7 @@ class Progress:
     losses: tuple[Point, ...]
     evaluations: tuple[Point, ...]
     answers: Mapping[str, float]
+    before: Mapping[str, float]
     finished: bool
     not_good: str
     written: datetime | None
@@ -52,9 +55,7 @@ class Progress:
         parts = [f"step {self.step}" + (f" of {self.steps}" if self.steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
         parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
-        parts += [
-            f"{name.replace('_', ' ')} {value:.3g}" for name, value in self.answers.items() if name != "step"
-        ]
+        parts += [self._figure(name, value) for name, value in self.answers.items() if name != "step"]
         speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
         if self.finished:
@@ -64,6 +65,16 @@ class Progress:
         if self.written and not self.finished:
             parts.append(f"written {_span((now - self.written).total_seconds())} ago")
         return ", ".join(parts)
+
+    def _figure(self, name: str, value: float) -> str:
+        """A figure of the answers, with its change since before the training if it is a share of the rows."""
+        text = f"{name.replace('_', ' ')} {value:.3g}"
+        before = self.before.get(name)
+        if before is None or name not in _SHARES:
+            return text
+        if not self.answers["step"]:
+            return f"{text} before the training"
+        return f"{text} (before the training {before:.3g}, {value - before:+.3g})"
 
 
 def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
@@ -110,6 +121,7 @@ def read_run(clients: Clients, bucket: str, run: str) -> Progress | None:
         losses=tuple((int(line["step"]), line["loss"]) for line in steps),
         evaluations=tuple((int(line["step"]), line["eval_loss"]) for line in lines if "eval_loss" in line),
         answers=next((line for line in reversed(lines) if "judged" in line), {}),
+        before=next((line for line in lines if "judged" in line and not line["step"]), {}),
         finished=complete is not None,
         not_good=not_good,
         written=datetime.fromisoformat(written) if written else None,

@@ -58,11 +58,53 @@ def complete(run: Path) -> dict[str, Any]:
     return json.loads((run / "COMPLETE.json").read_text())
 
 
-def test_held_out_rows_are_answered_on_the_period_and_at_the_end(store: Path) -> None:
+def test_held_out_rows_are_answered_before_the_training_on_the_period_and_at_the_end(store: Path) -> None:
     figures_at = figures(store / "mine")
-    assert list(figures_at) == [2, 4]
+    assert list(figures_at) == [0, 2, 4]
     assert figures_at[4].keys() == {"overlap", "exact", "judged"} and figures_at[4]["judged"] == 3
     assert complete(store / "mine")["answers"] == figures_at[4]
+
+
+def test_a_finished_run_says_what_the_training_gave(store: Path) -> None:
+    """In COMPLETE.json, and before the last line of its log."""
+    marked, figures_at = complete(store / "mine"), figures(store / "mine")
+    gain = {name: figures_at[4][name] - figures_at[0][name] for name in ("overlap", "exact")}
+    assert (marked["before"], marked["gain"]) == (figures_at[0], gain)
+    assert (store / "output").read_text().splitlines()[-3:-1] == [
+        f"{name} {figures_at[4][name]:.4g}, before the training {figures_at[0][name]:.4g} ({gain[name]:+.4g})"
+        for name in ("overlap", "exact")
+    ]
+
+
+def test_the_untrained_model_is_the_one_that_is_loaded(store: Path, tiny: Path, tmp_path: Path) -> None:
+    """With its answers to the same rows, which a training at almost no rate does not change."""
+    path = recipe(tiny, tmp_path, "still", every_steps=None)
+    assert main([*run(path, "still"), "--set", "training.learning_rate=1e-12"]) == 0
+    still = complete(tmp_path / "still")
+    assert still["before"] == still["answers"] == complete(store / "mine")["before"]
+
+
+def test_the_log_shows_a_row_as_the_model_sees_it_and_answers_with_what_was_expected(store: Path) -> None:
+    lines = (store / "output").read_text().splitlines()
+    at = lines.index("the first row as the model sees it:")
+    prompt, trained = lines[at + 1 : at + 3]
+    assert prompt.startswith('  prompt  "<bos><start_of_turn>user\\nTranslate to emoji: ')
+    assert prompt.endswith('<end_of_turn>\\n<start_of_turn>model\\n"')
+    assert trained.startswith('  trained "') and trained.endswith('<end_of_turn>"')
+    shown = [line for line in lines if line.startswith("  answer ")]
+    assert shown == [
+        f"  answer {json.dumps(answer['reply'], ensure_ascii=False)}, "
+        f"expected {json.dumps(answer['wanted'], ensure_ascii=False)}"
+        for answer in answers(store / "mine")
+    ]
+
+
+def test_the_untrained_model_does_not_answer_where_a_recipe_leaves_it_out(tiny: Path, tmp_path: Path) -> None:
+    path = recipe(tiny, tmp_path, "without", before=False, every_steps=None)
+    assert main(run(path, "without")) == 0
+    assert list(figures(tmp_path / "without")) == [4]
+    marked = complete(tmp_path / "without")
+    assert (marked["before"], marked["gain"]) == (None, None)
 
 
 def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_good(
@@ -70,11 +112,13 @@ def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_g
 ) -> None:
     """A start after that trains nothing, and says it again."""
     why = "exact 0 is below 1"
-    ends = [(store / "output").read_text().splitlines()[-1]]
+    log = (store / "output").read_text().splitlines()[-3:]
     assert complete(store / "mine")["not_good"] == why
     before = (store / "mine" / "attempt.json").read_text()
     assert main(run(store / "mine.yaml", "mine")) == 0
-    ends += capsys.readouterr().out.splitlines()
+    again = capsys.readouterr().out.splitlines()
+    assert again[:-1] == log[:-1]
+    ends = [log[-1], again[-1]]
     place = f"its model is in {store}/mine/model, but it is not good: {why}"
     assert ends == [f"run mine is finished{already}, {place}" for already in ("", " already")]
     assert (store / "mine" / "attempt.json").read_text() == before
@@ -84,6 +128,27 @@ def test_a_run_that_reaches_the_recipe_s_figures_is_good() -> None:
     asked = Evaluation(judge="sql", good={"execution_accuracy": 0.5})
     assert asked.not_good({"execution_accuracy": 0.5, "judged": 2}) is None
     assert asked.not_good({"execution_accuracy": 0.25, "judged": 4}) == "execution_accuracy 0.25 is below 0.5"
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (0.35, None),
+        (0.8, None),
+        (0.34, "execution_accuracy 0.34 is not 0.05 above the untrained model's 0.3"),
+        (0.1, "execution_accuracy 0.1 is not 0.05 above the untrained model's 0.3"),
+    ],
+)
+def test_a_good_run_may_be_one_that_is_better_than_the_untrained_model(after: float, why: str | None) -> None:
+    asked = Evaluation(judge="sql", good={"better_than_base": 0.05})
+    assert asked.not_good({"execution_accuracy": after}, {"execution_accuracy": 0.3}) == why
+
+
+def test_without_the_untrained_model_s_answers_nothing_is_better_than_it() -> None:
+    asked = Evaluation(judge="emoji", good={"better_than_base": 0.05})
+    assert asked.not_good({"overlap": 1.0}, None) == (
+        "the untrained model has not answered, and good.better_than_base compares with it"
+    )
 
 
 def test_the_answers_are_those_that_the_published_model_gives(store: Path, tiny: Path) -> None:
@@ -119,7 +184,7 @@ def test_the_training_is_the_same_without_answers(store: Path, tiny: Path) -> No
     assert complete(store / "silent")["answers"] is None
 
 
-@pytest.mark.parametrize("killed_in", [2, 4])
+@pytest.mark.parametrize("killed_in", [0, 2, 4])
 def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
     killed_in: int, store: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,10 +197,10 @@ def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
         SaveOnRequest, "on_step_begin", lambda _, __, state, *___, **____: trained.append(state.global_step)
     )
 
-    def kill(self: Answers, model: Any, step: int) -> dict[str, float]:
+    def kill(self: Answers, model: Any, step: int, examples: int = 0) -> dict[str, float]:
         if step == killed_in:
             raise KeyboardInterrupt
-        return judged(self, model, step)
+        return judged(self, model, step, examples)
 
     monkeypatch.setattr(Answers, "judged", kill)
     with pytest.raises(KeyboardInterrupt):
@@ -146,6 +211,9 @@ def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
     assert losses(store / path.stem) == losses(store / "mine")
     assert answers(store / path.stem) == answers(store / "mine")
     assert complete(store / path.stem)["answers"] == figures(store / "mine")[4]
+    assert (
+        complete(store / path.stem)["before"] == figures(store / path.stem)[0] == figures(store / "mine")[0]
+    )
 
 
 def test_rows_with_pictures_are_asked_with_their_pictures(
@@ -161,9 +229,9 @@ def test_rows_with_pictures_are_asked_with_their_pictures(
     )
     path = recipe(tiny, tmp_path, "vision", "gemma-3-4b-vision", judge="text", every_steps=None)
     assert main(run(path, "vision")) == 0
-    assert list(figures(tmp_path / "vision")) == [12]
+    assert list(figures(tmp_path / "vision")) == [0, 12]
     assert len({answer["wanted"] for answer in answers(tmp_path / "vision")}) == 3
-    (inputs,) = asked
+    _, inputs = asked
     assert len(inputs["pixel_values"]) == 3
     begins, pictures = ((inputs["input_ids"] == token).sum(1).tolist() for token in (BOS, PICTURE))
     assert (begins, pictures) == ([1, 1, 1], [TOKENS_PER_IMAGE] * 3)
@@ -203,6 +271,10 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
         ({"every_steps": 3}, "evaluation.every_steps must be a multiple of training.save_every_steps"),
         ({"good": {"execution_accuracy": 0.5}}, "names execution_accuracy, which judge emoji does not give"),
         ({"good": {"exact": 0.5}, "rows": 0}, "evaluation.good needs evaluation.rows, and data.test_rows"),
+        (
+            {"good": {"better_than_base": 0.1}, "before": False},
+            "good.better_than_base needs evaluation.before",
+        ),
         ({"row": 7}, "unknown key evaluation.row (did you mean rows?)"),
     ],
 )

@@ -11,7 +11,7 @@ from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.recipe import load_recipe
 from rehearsal.run.stand_ins.hub import Hub
-from rehearsal.run.tiny import make_recipe
+from rehearsal.run.tiny import TOKENS_PER_IMAGE, make_recipe
 
 
 @pytest.mark.parametrize("run_name", ["emoji_run", "sql_run"])
@@ -40,6 +40,8 @@ def test_the_plan_of_a_run_with_pictures_is_what_the_trainer_has(tiny: Path, tmp
     assert plan.steps == len(batches) == 8
     assert plan.tokens == sum(int(batch["attention_mask"].sum()) for batch in batches)
     assert plan.reply_tokens == sum(int((batch["labels"] != -100).sum()) for batch in batches)
+    assert f"<image_soft_token>[{TOKENS_PER_IMAGE} times]" in plan.shown[0]
+    assert [line.split('"')[0].strip() for line in plan.shown] == ["prompt", "trained"]
     assert plan.parameters == sum(weight.numel() for weight in trainer.model.parameters())
 
 
@@ -65,6 +67,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
         "6 held out",
         " of 24 rows are left out: longer than training.max_length, 60 tokens",
         "packed to 60 tokens, the 25 ",
+        '  prompt  "<bos><start_of_turn>user\\nTranslate to emoji: ',
+        '\n  trained "',
     ):
         assert figure in printed
     assert not store.exists()

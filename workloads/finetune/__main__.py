@@ -120,6 +120,8 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
         return code
     if first:
         push(run, recipe.training)
+        for line in run.gain():
+            print(line)
         print(run.ending(recipe.training.result, " already" if done else ""), flush=True)
     return Exit.FINISHED
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import regex
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from torch.distributed.fsdp import register_fsdp_forward_method
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl.data_utils import prepare_multimodal_messages
@@ -19,7 +19,7 @@ from ending.files import write_or_say
 from finetune import sql
 from finetune.attention import PACKED_ROWS
 from finetune.callbacks import ShowProgress
-from finetune.chat_template import ChatTemplate, read_answers
+from finetune.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.checkpoint import RunFolder
 from finetune.model import load_processor
 from finetune.recipe import Recipe
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Rows that are answered together.
 BATCH = 16
+# Answers that a finished run prints.
+EXAMPLES = 3
 # The units that are counted in a text. An emoji is one grapheme and often several characters.
 UNITS = {"emoji": r"(?!\s)\X", "text": r"\w+"}
 
@@ -43,6 +45,7 @@ class Answers(TrainerCallback):
     def __init__(self, recipe: Recipe, rows: "Dataset", run: RunFolder, progress: ShowProgress | None):
         self._recipe, self._run, self._progress = recipe, run, progress
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
+        self.before: dict[str, float] | None = None
         pictures = recipe.data.image is not None
         self._processor = load_processor(recipe.model.name, pictures, recipe.model.revision)
         self._template = ChatTemplate(self._processor)
@@ -55,8 +58,33 @@ class Answers(TrainerCallback):
         if every and state.global_step % every == 0 and not control.should_training_stop:
             self.judged(others["model"], state.global_step)
 
-    def judged(self, model: Any, step: int) -> dict[str, float]:
-        """Figures of the model's answers, of which the first decides. Call it on every rank."""
+    def judge_untrained(self, model: Any, step: int) -> None:
+        """Set `before`, the figures of the untrained model: the run's own, or at its first step new ones.
+
+        Call it on every rank.
+        """
+        if not self._recipe.evaluation.before:
+            return
+        is_first = PartialState().is_main_process
+        (self.before,) = broadcast_object_list([self._run.before() if is_first else None])
+        if not self.before and step == 0:
+            self.before = self.judged(model, 0)
+            if is_first:
+                self._run.keep_before(self.before)
+
+    def at_the_end(self, model: Any, step: int) -> tuple[dict[str, float], dict[str, float] | None]:
+        """Figures of the trained model's answers and of the untrained one's. Prints some answers."""
+        if not self.before:
+            # Another process began the run.
+            self.judge_untrained(model, step)
+        return self.judged(model, step, EXAMPLES), self.before
+
+    def judged(self, model: Any, step: int, examples: int = 0) -> dict[str, float]:
+        """Figures of the model's answers, of which the first decides. Call it on every rank.
+
+        Args:
+            examples: Number of answers to print.
+        """
         start, state, count = time.monotonic(), PartialState(), len(self._rows)
         share = ceil(count / state.num_processes)
         # Each rank answers equally many rows: the ranks of a sharded model need each other in every step. At
@@ -72,6 +100,8 @@ class Answers(TrainerCallback):
             lines = (json.dumps(answer, ensure_ascii=False) for answer in answers)
             write_or_say(self._run.folder, "answers.jsonl", "".join(f"{line}\n" for line in lines))
             self._progress.show_answers(step, figures, time.monotonic() - start)
+            for answer in answers[:examples]:
+                print(f"  answer {in_one_line(answer['reply'])}, expected {in_one_line(answer['wanted'])}")
         return figures
 
     def _replies(self, model: Any, rows: list[dict[str, Any]]) -> list[str]:
@@ -107,6 +137,21 @@ class Answers(TrainerCallback):
         else:
             score = compare(wanted, reply, UNITS[kind])
         return {"reply": reply, "wanted": wanted, "score": score}
+
+
+class JudgeUntrained(TrainerCallback):
+    """Has the untrained model answer before the first step. A process that is stopped meanwhile just ends.
+
+    It stands before the callback that announces the training to the driver.
+    """
+
+    def __init__(self, answers: Answers):
+        self._answers = answers
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
+    ) -> None:
+        self._answers.judge_untrained(others["model"], state.global_step)
 
 
 def compare(wanted: str, reply: str, units: str) -> dict[str, float]:

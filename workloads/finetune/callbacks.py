@@ -147,7 +147,8 @@ class ShowProgress(TrainerCallback):
     def show_answers(self, step: int, figures: dict[str, float], seconds: float) -> None:
         """Show the figures of the model's answers, which took `seconds`."""
         self._pace.leave_out(seconds)
-        print(f"step {step} answers", *(f"{name} {value:.6g}" for name, value in figures.items()), flush=True)
+        when = f"step {step} answers" if step else f"answers before the training, in {seconds:.0f} s,"
+        print(when, *(f"{name} {value:.6g}" for name, value in figures.items()), flush=True)
         self._log.append({"step": step, **figures})
         self._log.flush()
 

@@ -1,5 +1,7 @@
 """A model's chat template: the tokens of a conversation, and which of them the model writes."""
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,6 +10,9 @@ from typing import Any
 
 from ending.errors import InputError, one_line
 
+# Characters of a text that are shown.
+LONGEST = 2000
+REPEATED = re.compile(r"(<[^<>]+>)\1{3,}")
 # A text that no template writes by itself.
 PROBE = "probe7f3a"
 TAKE_ANOTHER = "take an instruction-tuned model"
@@ -173,6 +178,31 @@ class ChatTemplate:
                 f"the model's chat template refuses the conversation that begins with {first!r}: "
                 f"{one_line(error)}"
             ) from error
+
+
+def shown(row: Row, tokenizer: Any) -> list[str]:
+    """A row as the model sees it, a line for each part that is not blank: a prompt, or what is trained."""
+    parts: list[tuple[bool, list[int]]] = []
+    for token, is_trained in zip(row.tokens, row.trained, strict=True):
+        if not parts or parts[-1][0] != is_trained:
+            parts.append((is_trained, []))
+        parts[-1][1].append(token)
+    texts = [(is_trained, tokenizer.decode(tokens)) for is_trained, tokens in parts]
+    return [
+        f"  {'trained' if is_trained else 'prompt '} {in_one_line(text)}"
+        for is_trained, text in texts
+        if text.strip()
+    ]
+
+
+def in_one_line(text: str) -> str:
+    """A text in quotes and on one line. The middle of a long one is left out, and repetitions are counted."""
+    # A picture is one token many times.
+    text = REPEATED.sub(lambda match: f"{match[1]}[{len(match[0]) // len(match[1])} times]", text)
+    if len(text) > LONGEST:
+        half = LONGEST // 2
+        text = f"{text[:half]} [{len(text) - 2 * half} characters] {text[-half:]}"
+    return json.dumps(text, ensure_ascii=False)
 
 
 def read_answers(processor: Any, prompts: Any, answers: Any) -> list[str]:

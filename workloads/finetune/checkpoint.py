@@ -6,6 +6,7 @@
   last and lists the files with sizes and checksums. TIME is in UTC
 - best-00000020/: the adapter of the best evaluation so far, marked in the same way
 - attempt.json: the newest start, the only one that may publish
+- before.json: the figures of the untrained model's answers
 - answers.jsonl: the newest answers to held-out rows, if the recipe asks for some
 - metrics.jsonl: a line per logged step, readable while the run goes on
 - tensorboard/: TensorBoard's events, if the recipe asks for them
@@ -30,7 +31,7 @@ from typing import Any
 
 import ending
 from ending.errors import InputError, PassingError
-from ending.files import read_json
+from ending.files import read_json, write_or_say
 from ending.record import compare, versions
 from ending.writer import Writer
 from finetune.data_files import version
@@ -128,6 +129,23 @@ class RunFolder:
     def finished(self) -> dict[str, Any]:
         """The content of the run's own COMPLETE.json, empty until it exists."""
         return self.folder.first_access(lambda: read_json(self.folder, MARKER))
+
+    def before(self) -> dict[str, float] | None:
+        """The figures of the untrained model's answers, or None if there are none."""
+        return self.folder.first_access(lambda: read_json(self.folder, "before.json")) or None
+
+    def keep_before(self, figures: dict[str, float]) -> None:
+        """Keep the figures of the untrained model's answers."""
+        write_or_say(self.folder, "before.json", json.dumps(figures))
+
+    def gain(self) -> list[str]:
+        """Lines for people: a finished run's answers, before and after the training."""
+        complete = self.finished()
+        return [
+            f"{name.replace('_', ' ')} {complete['answers'][name]:.4g}, "
+            f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
+            for name, gain in (complete.get("gain") or {}).items()
+        ]
 
     def ending(self, result: str, already: str = "") -> str:
         """A line for people: the run is finished, where its result is, and what is not good about it."""

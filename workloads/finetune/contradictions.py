@@ -178,7 +178,9 @@ def _of_evaluation(recipe: "Recipe") -> Iterable[str]:
         yield "evaluation.judge sql needs data.fields.schema, the column that creates a row's tables"
     if evaluation.good and not (data.test_rows and evaluation.rows):
         yield "evaluation.good needs evaluation.rows, and data.test_rows to answer"
-    for figure in evaluation.good:
+    if "better_than_base" in evaluation.good and not evaluation.before:
+        yield "evaluation.good.better_than_base needs evaluation.before"
+    for figure in evaluation.good.keys() - {"better_than_base"}:
         if (figure == "execution_accuracy") != (evaluation.judge == "sql"):
             yield f"evaluation.good names {figure}, which judge {evaluation.judge} does not give"
     if (evaluation.every_steps or 0) % recipe.training.save_every_steps:

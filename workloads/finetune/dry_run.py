@@ -9,7 +9,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from finetune.chat_template import ChatTemplate
 from finetune.data import check_data, load_conversations
 from finetune.model import (
     MODEL_FILES,
@@ -21,7 +20,7 @@ from finetune.model import (
 )
 from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
-from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
+from finetune.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 class Plan:
     """A run in figures: the rows to train on, and the tokens and sequences of one epoch.
 
-    `tokens` counts every row in full. The first `prefix` tokens are the same in all rows.
+    `tokens` counts every row in full. The first `prefix` tokens are the same in all rows. `shown` has the
+    lines of the first row as the model sees it.
     """
 
     rows: int
@@ -43,6 +43,7 @@ class Plan:
     steps: int
     parameters: int
     trainable: int
+    shown: tuple[str, ...]
 
     def lines(self, recipe: Recipe, processes: int) -> list[str]:
         """The plan for people, a line per subject."""
@@ -60,6 +61,8 @@ class Plan:
             f"sequences  {self.sequences:,}{packed}",
             f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
             f"accumulation {training.accumulation_steps}, processes {processes}",
+            "the first row as the model sees it:",
+            *self.shown,
         ]
 
 
@@ -111,17 +114,13 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
         trainable=trainable,
+        shown=tuple(first_row(rows, processor, pictures=recipe.data.image is not None)),
     )
 
 
 def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]]:
     """The labels of each row, from the trainer's collator. It alone knows how many tokens a picture takes."""
-    from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
-
-    collate = PictureBatch(
-        ChatTemplate(processor.tokenizer),
-        DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True),
-    )
+    collate = picture_batch(processor)
     for row in rows:
         yield collate([row])["labels"][0].tolist()
 

@@ -241,14 +241,41 @@ class Evaluation(Section):
         None,
         description="Steps from one answering of the test rows to the next. By default only the end has one.",
     )
-    good: dict[Literal["execution_accuracy", "exact", "overlap"], Annotated[float, Field(ge=0, le=1)]] = (
-        Field(
-            {},
-            description="Lowest figures of a good run. No service serves a complete run below them.",
-        )
+    before: bool = Field(
+        True,
+        description="Whether the untrained model answers the same rows before the first step, so that you "
+        "see what the training gave.",
+    )
+    good: dict[
+        Literal["execution_accuracy", "exact", "overlap", "better_than_base"],
+        Annotated[float, Field(ge=0, le=1)],
+    ] = Field(
+        {},
+        description="Lowest figures of a good run. better_than_base says by how much the first figure must "
+        "be above the untrained model's. No service serves a complete run below them.",
     )
 
-    def not_good(self, figures: Mapping[str, float]) -> str | None:
-        """The figures that are below those of a good run, or None."""
-        low = [name for name, least in self.good.items() if figures[name] < least]
-        return ", ".join(f"{name} {figures[name]:.6g} is below {self.good[name]:g}" for name in low) or None
+    def not_good(self, figures: Mapping[str, float], before: Mapping[str, float] | None = None) -> str | None:
+        """Why a run is not good, or None.
+
+        Args:
+            figures: The figures of its answers.
+            before: The same of the untrained model, None if it did not answer.
+        """
+        least = dict(self.good)
+        margin = least.pop("better_than_base", None)
+        reasons = [
+            f"{name} {figures[name]:.6g} is below {lowest:g}"
+            for name, lowest in least.items()
+            if figures[name] < lowest
+        ]
+        first = "execution_accuracy" if self.judge == "sql" else "overlap"
+        if margin is not None and not before:
+            reasons.append("the untrained model has not answered, and good.better_than_base compares with it")
+        # Differences of decimal fractions are not exact.
+        elif margin is not None and before and figures[first] - before[first] < margin - 1e-9:
+            reasons.append(
+                f"{first} {figures[first]:.6g} is not {margin:g} above the untrained model's "
+                f"{before[first]:.6g}"
+            )
+        return ", ".join(reasons) or None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError
-from finetune.chat_template import ChatTemplate, Row
+from finetune.chat_template import ChatTemplate, Row, shown
 from finetune.data import tell_left_out
 
 if TYPE_CHECKING:
@@ -44,6 +44,28 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
     left_out = len(rows) - len(columns["labels"])
     tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+
+
+def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
+    """Lines for people: the first conversation as the model sees it.
+
+    Raises InputError when the model's chat template does not take it.
+    """
+    row = rows[0]
+    if not pictures:
+        conversation = [*row["prompt"], *row["completion"]]
+        return shown(ChatTemplate(processor).row(conversation, row.get("tools")), processor)
+    batch = picture_batch(processor)([row])
+    labels = batch["labels"][0] != NOT_TRAINED
+    return shown(Row(batch["input_ids"][0].tolist(), labels.tolist()), processor.tokenizer)
+
+
+def picture_batch(processor: Any) -> "PictureBatch":
+    """Collates rows with pictures as the trainer does."""
+    from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+    collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
+    return PictureBatch(ChatTemplate(processor.tokenizer), collate)
 
 
 @dataclass(frozen=True)

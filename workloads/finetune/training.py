@@ -19,7 +19,7 @@ from trl import SFTConfig, SFTTrainer
 from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
-from finetune.answers import Answers
+from finetune.answers import Answers, JudgeUntrained
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
 from finetune.chat_template import ChatTemplate
 from finetune.checkpoint import RunFolder, SavedCheckpoint, best_at
@@ -39,7 +39,7 @@ from finetune.model import (
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
-from finetune.tokens import NOT_TRAINED, PictureBatch, to_tokens
+from finetune.tokens import NOT_TRAINED, PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
 from finetune.trl_settings import check_packages, checked, errors_of_trl
 
@@ -58,6 +58,7 @@ class Outcome:
     finished: bool
     limit_reached: bool
     answers: dict[str, float] | None = None
+    before: dict[str, float] | None = None
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
@@ -97,9 +98,7 @@ def _train(
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     progress = None
     if arguments.process_index == 0:
-        step = newest.step if newest else 0
-        print(f"{len(rows)} rows, {arguments.world_size} processes, from step {step}", flush=True)
-        progress = ShowProgress(MetricsLog(run.folder, step), run.folder)
+        progress = _show_start(recipe, run, rows, arguments.world_size, newest.step if newest else 0)
         callbacks.append(progress)
     callbacks.append(SaveCheckpoints(driver, run))
     if patience := recipe.training.early_stopping_patience:
@@ -107,7 +106,7 @@ def _train(
     answers = None
     if test_rows and recipe.evaluation.rows:
         answers = Answers(recipe, test_rows, run, progress)
-        callbacks.append(answers)
+        callbacks = [JudgeUntrained(answers), *callbacks, answers]
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
         # The trainer would resume with one more step. What is left, publishing, is not cut off.
@@ -124,11 +123,20 @@ def _train(
             adapter, model = run.fetch_checkpoint(best_at(outcome.best), workspace), None
     if outcome.finished and answers:
         model = model or load_trained(recipe.model, adapter, arguments.device)
-        outcome = replace(outcome, answers=answers.judged(model, outcome.best))
+        figures, before = answers.at_the_end(model, outcome.best)
+        outcome = replace(outcome, answers=figures, before=before)
     if outcome.finished and arguments.process_index == 0:
         merged = _merged(recipe, published, adapter, arguments) if recipe.training.result == "model" else None
         run.publish(adapter, _summary(recipe, run, outcome), merged)
     return outcome
+
+
+def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, step: int) -> ShowProgress:
+    """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
+    print(f"{len(rows)} rows, {processes} processes, from step {step}")
+    shown = first_row(rows, _processor(recipe), recipe.data.image is not None)
+    print("the first row as the model sees it:", *shown, sep="\n", flush=True)
+    return ShowProgress(MetricsLog(run.folder, step), run.folder)
 
 
 def _merged(recipe: Recipe, published: Path, adapter: Path, arguments: SFTConfig) -> Path:
@@ -185,9 +193,7 @@ def build_trainer(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations, with the model from disk."""
-    processor = load_processor(
-        recipe.model.name, pictures=recipe.data.image is not None, revision=recipe.model.revision
-    )
+    processor = _processor(recipe)
     if recipe.data.image is None:
         rows = to_tokens(rows, processor, recipe.training.max_length)
         test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
@@ -197,6 +203,10 @@ def build_trainer(
     with loaded_by_one_process(is_sharded(recipe.training)):
         model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
     return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
+
+
+def _processor(recipe: Recipe) -> Any:
+    return load_processor(recipe.model.name, recipe.data.image is not None, recipe.model.revision)
 
 
 def assemble(
@@ -322,8 +332,18 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
         "commits": recipe.commits,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
         "answers": outcome.answers,
-        "not_good": recipe.evaluation.not_good(outcome.answers or {}),
+        "before": outcome.before,
+        "gain": _gain(outcome),
+        "not_good": recipe.evaluation.not_good(outcome.answers or {}, outcome.before),
     }
+
+
+def _gain(outcome: Outcome) -> dict[str, float] | None:
+    """By how much the training raised each figure that has a share of the rows."""
+    if not outcome.answers or not outcome.before:
+        return None
+    names = [name for name in outcome.answers if name in ("execution_accuracy", "overlap", "exact")]
+    return {name: outcome.answers[name] - outcome.before[name] for name in names}
 
 
 def _workspace(run: RunFolder) -> Path:

@@ -54,6 +54,19 @@ def test_the_newest_answers_to_held_out_rows_are_shown(
     assert words in progress.line(datetime.now(UTC))
 
 
+def test_answers_are_shown_beside_those_of_the_untrained_model(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    before, after = ({"step": step, "overlap": share, "judged": 90} for step, share in ((0, 0.125), (2, 0.5)))
+    metrics(lines_of(before))
+    progress = look().progress
+    assert progress and "overlap 0.125 before the training, judged 90" in progress.line(datetime.now(UTC))
+    metrics(lines_of(before, *METRICS, after))
+    progress = look().progress
+    words = "overlap 0.5 (before the training 0.125, +0.375), judged 90"
+    assert progress and words in progress.line(datetime.now(UTC))
+
+
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"{}", b'{"step": 1e999}', b'{"step": NaN}', b'{"step": 1%s}' % (b"0" * 400), b"[" * 100_000],
