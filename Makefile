@@ -26,7 +26,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
 	test-serving \
-	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training gpu-fit tpu-compile
+	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-serving gpu-fit tpu-compile
 
 help: # no target of the list
 	@awk -F ':.*## ' '/^##@/ { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,7 +131,7 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads tests/serving/tuned.py benchmarks/training \
-		rehearsal/run/tiny.py
+		benchmarks/serving/tune.py rehearsal/run/tiny.py
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
@@ -165,6 +165,9 @@ bench: .venv/.ready ## how long a preview and a rehearsal take
 
 bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a good use of trl: speed, memory, loss
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
+
+bench-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## vLLM on CPU: base, adapter, merged; 1, 4, 16 requests at once
+	$(BIN)/python -m benchmarks.serving
 
 clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) $(MAXTEXT) $(SERVING) .tools .rehearsal .build

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",
     "ask": "operations.serving.ask",
+    "bench": "operations.serving.bench",
     "explain": "operations.explain",
 }
 

@@ -41,6 +41,16 @@ class Form:
                 "the stack's output questionForm is no form of a question; pulumi up"
             ) from None
 
+    @property
+    def _fields(self) -> list[str]:
+        names = (name for _, name, _, _ in Formatter().parse(self.prompt))
+        return list(dict.fromkeys(filter(None, names)))
+
+    def text(self, text: str) -> str:
+        """A question as one text, with `text` in every field of the prompt."""
+        content = self.prompt.format_map(dict.fromkeys(self._fields, text)) if self._fields else text
+        return f"{self.system}\n\n{content}" if self.system else content
+
     def messages(self, text: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages of a question.
 
@@ -51,7 +61,7 @@ class Form:
         Raises:
             OperationError: When more or fewer fields are left than one.
         """
-        names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.prompt) if name))
+        names = self._fields
         unknown = [name for name in fields if name not in names]
         left = [name for name in names if name not in fields]
         if unknown:

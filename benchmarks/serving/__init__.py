@@ -1,0 +1,1 @@
+"""Measures vLLM on a CPU with tiny models."""
