@@ -28,6 +28,7 @@ class Storage(Component[A]):
         bucket_name: Name of the bucket, without `gs://`.
         prefix: Start of the names of all objects, empty or with a slash at its end.
         name_in_command: The bucket's name for the command of a job. A fixed name counts in the job's digest.
+        project_number: Number of the stack's project, which the names of its pods' identities contain.
         access: The bindings, for which a workload that uses the bucket must wait.
         removal: The commands that remove a stack whose bucket is protected, keyed by the stack output's name.
             The engine alone words its refusal to delete the bucket, and no hook of ours runs before it.
@@ -39,6 +40,7 @@ class Storage(Component[A]):
     bucket_name: pulumi.Output[str]
     prefix: str = ""
     name_in_command: str | PartlyKnown
+    project_number: pulumi.Input[str] = ""
     access: Sequence[pulumi.Resource]
     removal: Mapping[str, str] = {}
 
@@ -73,12 +75,17 @@ class Storage(Component[A]):
             **self.removal,
         }
 
+    def let_read(self, name: str, user: str, identity: Identity) -> list[pulumi.Resource]:
+        """Declares that one more identity can read objects, and returns what its workload must wait for.
+
+        Args:
+            name: Logical name of the scenario.
+            user: Part of the bindings' names, such as `serving`.
+        """
+        return self._granted(name, {}, {user: identity})
+
     def _granted(
-        self,
-        name: str,
-        writers: Mapping[str, Identity],
-        readers: Mapping[str, Identity],
-        project_number: pulumi.Input[str],
+        self, name: str, writers: Mapping[str, Identity], readers: Mapping[str, Identity]
     ) -> list[pulumi.Resource]:
         """Declares the bindings. A binding has one member and leaves those of others alone."""
         return [
@@ -86,7 +93,7 @@ class Storage(Component[A]):
                 f"{name}-{user}-{what}",
                 bucket=self.bucket_name,
                 role=role,
-                member=identity.iam_member(project_number),
+                member=identity.iam_member(self.project_number),
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for users, roles in ((writers, _WRITER_ROLES), (readers, _READER_ROLES))
@@ -150,7 +157,8 @@ class Bucket(Storage[BucketArgs]):
         )
         self.bucket_name = bucket.name
         self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
-        self.access = self._granted(name, args.writers, args.readers, bucket.project_number.apply(str))
+        self.project_number = bucket.project_number.apply(str)
+        self.access = self._granted(name, args.writers, args.readers)
         if not args.force_destroy:
             self.removal = {"destroyAll": DESTROY_ALL, "destroyAllButBucket": KEEP_BUCKET}
 
@@ -186,13 +194,14 @@ class ExistingBucket(Storage[ExistingBucketArgs]):
         self.prefix = f"{args.folder}/"
         accounts = [*args.writers.values(), *args.readers.values()]
         pods = [account.access for account in accounts if isinstance(account, ServiceAccount)]
-        number = self._project_number(name, args.project, pods) if pods else ""
-        self.access = self._granted(name, args.writers, args.readers, number)
+        if pods:
+            self.project_number = self._number_of(name, args.project, pods)
+        self.access = self._granted(name, args.writers, args.readers)
 
-    def _project_number(
+    def _number_of(
         self, name: str, project: pulumi.Input[str], depends_on: list[pulumi.Resource]
     ) -> pulumi.Output[str]:
-        """The number of the stack's project, which the names of its pods' identities contain."""
+        """The number of the stack's project, from the address of one of Google's agents in it."""
         agent = gcp.projects.ServiceIdentity(
             f"{name}-agent",
             project=project,

@@ -10,6 +10,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, wait_exp
 
 from cloud.client import CALL_ERRORS, client, is_on_the_way
 from cloud.credentials import CredentialSettings, find_credentials
+from cloud.discovery import discovery
 from components.clock import Clock
 from components.once import OnceError
 
@@ -47,11 +48,13 @@ class CallError(Exception):
     Attributes:
         reason: The cause, without advice.
         timeout_s: Seconds for which retrying can help.
+        status: HTTP status of the answer, None without an answer.
     """
 
-    def __init__(self, reason: str, limit: RetryLimit) -> None:
+    def __init__(self, reason: str, limit: RetryLimit, status: int | None = None) -> None:
         self.reason = reason
         self.timeout_s = limit.timeout_s
+        self.status = status
         super().__init__(reason + limit.advice)
 
 
@@ -130,7 +133,8 @@ class Calls:
         """The error with Google's reason alone: the library's text has the request's address around it."""
         if isinstance(error, HttpError):
             reason = error.reason or f"HTTP {error.status_code}"
-            return CallError(reason, self._limit_of_status(error.status_code, reason))
+            limit = self._limit_of_status(error.status_code, reason)
+            return CallError(reason, limit, error.status_code)
         if isinstance(error, GoogleAuthError) and not is_on_the_way(error):
             return CallError(str(error), _CREDENTIALS)
         return CallError("Google cannot be reached", OUTAGE)
@@ -153,7 +157,8 @@ def google_api(api: str, endpoint: str | None, project: str, credentials: Creden
     """The client of an API such as `run.v2`.
 
     Args:
-        endpoint: Address of a server that answers instead of Google, `.../v2/`. None means Google.
+        endpoint: Address of a server that answers instead of Google, `.../v2/`. None means Google. It is the
+            value of the provider's setting such as `gcp:cloudRunV2CustomEndpoint`.
         project: See `find_credentials`.
 
     Raises:
@@ -163,6 +168,7 @@ def google_api(api: str, endpoint: str | None, project: str, credentials: Creden
         login = find_credentials(endpoint, project, credentials)
     except DefaultCredentialsError as error:
         raise OnceError(str(error)) from None
-    # The client library appends the version itself.
-    host = endpoint and endpoint.removesuffix(f"{api.partition('.')[2]}/")
+    # The client library appends the version itself, unless the API's description has it in `servicePath`.
+    has_path = discovery(api).document["servicePath"]
+    host = endpoint and (endpoint if has_path else endpoint.removesuffix(f"{api.partition('.')[2]}/"))
     return client(api, login, _TIMEOUT_S, host)

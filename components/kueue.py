@@ -15,6 +15,8 @@ from components.namespace import Namespace, NamespaceArgs
 _CHART: Final = "oci://registry.k8s.io/kueue/charts/kueue"
 NAMESPACE: Final = "kueue-system"
 _INSTALL_SECONDS: Final = 900
+_QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+_PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
 
 
 class KueueArgs(Args):
@@ -133,3 +135,7 @@ class Queue(Component[QueueArgs]):
             for key, priority in args.priorities.items()
         ]
         self.access: list[pulumi.Resource] = [local_queue, *priorities]
+
+    def labels(self, priority: str) -> dict[str, str]:
+        """Labels with which a workload waits in this queue with one of its priorities."""
+        return {_QUEUE_LABEL: self.queue_name, _PRIORITY_LABEL: priority}

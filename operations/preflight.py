@@ -21,6 +21,7 @@ from operations.checks.images import check_images
 from operations.checks.names import check_names
 from operations.checks.places import check_network, check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
+from operations.checks.served_run import check_served_run
 from operations.clients import Clients
 from operations.consumers import OwnProject, counted_here, off_elsewhere
 from operations.credentials import clients_of
@@ -49,6 +50,7 @@ CHECKS: Final[dict[str, Check]] = {
     "quotas": check_quotas,
     "names": check_names,
     "bucket": check_bucket,
+    "served run": check_served_run,
     "network": check_network,
     "Hugging Face": check_hub,
     "data": check_data,

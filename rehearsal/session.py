@@ -18,7 +18,7 @@ from engine.configuration import configuration
 from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Result
-from rehearsal import plan_checks
+from rehearsal import finished_run, plan_checks
 from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.dynamic_provider import dynamic_provider
@@ -30,6 +30,7 @@ from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
 from rehearsal.provider_server import Servicer, serving
+from rehearsal.run.stand_ins.bucket import Buckets
 from rehearsal.vault import Vault
 from rehearsal.workspace import Workspace, folder_of_its_own
 
@@ -64,6 +65,8 @@ class Rehearsal:
         cloud: The fake cloud.
         builds: The fake Cloud Build, which builds the program's images.
         runs: The fake Cloud Run, which runs the executions of the program's jobs.
+        buckets: Folder of the buckets in which the program looks for finished runs. None makes one, with the
+            run that the stack's settings name.
         cluster: The stack's cluster on the control plane, None without a control plane.
         faults: Operations that fail on purpose.
         backend: Folder of the engine's backend.
@@ -98,6 +101,7 @@ class Rehearsal:
         self.faults = Faults()
         self.builds = CloudBuildServer()
         self.runs = CloudRunServer(self.cloud)
+        self.buckets: Path | None = None
         self.cluster: LiveCluster | None = None
         self.last = Result()
 
@@ -116,7 +120,11 @@ class Rehearsal:
             self.backend = self._workspace.backend
             started.enter_context(self.builds)
             started.enter_context(self.runs)
-            servers = self.builds.configuration | self.runs.configuration
+            if not self.buckets:
+                self.buckets = directory / "buckets"
+                finished_run.write(self.configuration.plain, self.buckets)
+            storage = started.enter_context(Buckets(self.buckets))
+            servers = self.builds.configuration | self.runs.configuration | storage.configuration
             servicers = {
                 "gcp": Servicer(FakeGoogle(self.cloud, self.faults)),
                 "kubernetes": Servicer(self._kubernetes()),
@@ -230,8 +238,9 @@ class Rehearsal:
 
     def _read_configuration(self) -> None:
         self.configuration = configuration(self.stack, self._overrides, self._checkout)
-        if bucket := self.configuration.plain.get(f"{project.project_name()}:bucket"):
-            self.cloud.strangers.add(str(bucket).removeprefix("gs://"))
+        for key in ("bucket", finished_run.SETTING):
+            if address := self.configuration.plain.get(f"{project.project_name()}:{key}"):
+                self.cloud.strangers.add(finished_run.path_of(address).parts[0])
 
     def _kubernetes(self) -> FakeProvider:
         if self._plane is None:

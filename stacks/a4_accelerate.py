@@ -5,6 +5,7 @@ import pulumi
 from components.batch_job import BatchJob, BatchJobArgs
 from stacks.a4 import A4Settings
 from stacks.platform import Site
+from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
 
@@ -50,4 +51,5 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "openMonitoring": platform.cluster.monitoring,
         **job.commands("watchTraining"),
         **platform.bucket.commands(run),
+        "serveRun": command_to_serve(settings, platform.bucket, run),
     }

@@ -11,6 +11,7 @@ from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWo
 from stacks import pins
 from stacks.a4 import A4Settings
 from stacks.platform import Site
+from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
 GPUS_PER_WORKER: Final = 8
@@ -71,6 +72,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
         **platform.bucket.commands(run),
+        "serveRun": command_to_serve(settings, platform.bucket, run),
         "result": job.result,
     }
 

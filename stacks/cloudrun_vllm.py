@@ -1,7 +1,7 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
 from itertools import chain
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -16,8 +16,9 @@ from stacks import questions, training, vllm
 from stacks.image import training_image
 from stacks.platform import Name, Site
 from stacks.reader import Hint
-from stacks.training import GemmaRecipe, GemmaSettings, run_name, tokens_of, uploaded_data
-from stacks.vllm import VllmSettings
+from stacks.served_run import ServedRunSettings
+from stacks.tokens import tokens_of
+from stacks.training import GemmaRecipe, GemmaSettings, run_name, uploaded_data
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -25,15 +26,13 @@ from stacks.vllm import VllmSettings
 _SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
-_RUN: Final = "/run-of-the-job"
-_MODEL: Final = f"{_RUN}/model"
 # Runs the command that follows, unless the run failed its recipe's quality check
 # (workloads/finetune/checkpoint.py).
 _IF_GOOD: Final = [
     *("sh", "-c"),
     'if why=$(grep -o \'"not_good": ".*"\' "$0"); then echo "error: the run is complete, and $why: '
     'pulumi config set serveNotGood true, and pulumi up, serve it all the same" >&2; exit 1; fi; exec "$@"',
-    f"{_RUN}/COMPLETE.json",
+    f"{vllm.RUN_FOLDER}/COMPLETE.json",
 ]
 _VLLM_ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
@@ -46,7 +45,7 @@ _VLLM_ENVIRONMENT: Final = {
 }
 
 
-class Settings(GemmaSettings, VllmSettings):
+class Settings(GemmaSettings, ServedRunSettings):
     """Settings of cloudrun-vllm."""
 
     gpu, gpus = L4, 1
@@ -67,8 +66,10 @@ class Settings(GemmaSettings, VllmSettings):
         0, ge=0, le=100, description="Instances that run, and cost money, without requests."
     )
 
-    serve_not_good: bool = Field(
-        False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
+    serve: Literal["run", "nothing"] = Field(
+        "run",
+        description="What is served: `run` is the finished run. `nothing` deletes the service and keeps the "
+        "model in the bucket.",
     )
 
     @field_validator("recipe")
@@ -103,8 +104,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     image = training_image(site, settings)
     subnet, egress = _subnet(site, settings)
     trainer = _account(site, "finetune", "Fine-tuning job of")
-    server = _account(site, "serve", "vLLM service of")
-    bucket = site.bucket({"finetune": trainer}, {"serve": server}, settings=settings)
+    server = _account(site, "serve", "vLLM service of") if settings.serve == "run" else None
+    bucket = site.bucket({"finetune": trainer}, {"serve": server} if server else {}, settings=settings)
     tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
     packages = [training.FINETUNE, training.ENDING]
@@ -147,14 +148,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             ],
         ),
     )
-    service = _service(
-        site,
-        settings,
-        run=BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}"),
-        account=server,
-        subnet=subnet,
-        depends_on=[job.finished, *egress, *bucket.access],
-    )
+    service = None
+    if server:
+        folder = BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}")
+        wait_for = [job.finished, *egress, *bucket.access]
+        service = _service(site, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
     return _outputs(settings, bucket, job, service, run)
 
 
@@ -168,7 +166,9 @@ def _service(
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
     served_name = ("--served-model-name", settings.recipe_name)
-    arguments = settings.arguments_of_vllm(_MODEL, *vllm.CLOUD_RUN_ARGUMENTS, *served_name)
+    arguments = settings.arguments_of_vllm(
+        f"{vllm.RUN_FOLDER}/model", *vllm.CLOUD_RUN_ARGUMENTS, *served_name
+    )
     command = ["vllm", "serve", *arguments]
     return CloudRunService(
         site.name,
@@ -179,7 +179,7 @@ def _service(
             image=settings.server_image.uri,
             command=command if settings.serve_not_good else [*_IF_GOOD, *command],
             environment=_VLLM_ENVIRONMENT,
-            folders={_RUN: run},
+            folders={vllm.RUN_FOLDER: run},
             port=vllm.PORT,
             health="/health",
             # The smallest CPU and memory with which Cloud Run offers an L4. vLLM computes on the GPU.
@@ -221,13 +221,15 @@ def _account(site: Site, purpose: str, display_name: str) -> GoogleServiceAccoun
 
 
 def _outputs(
-    settings: Settings, bucket: Storage, job: CloudRunJob, service: CloudRunService, run: str
+    settings: Settings, bucket: Storage, job: CloudRunJob, service: CloudRunService | None, run: str
 ) -> dict[str, pulumi.Input[str]]:
-    """The stack's outputs: the service's address, and commands to copy."""
+    """The stack's outputs: the service's address if there is one, and commands to copy."""
     where = f"--region {settings.region} --project {settings.project}"
+    served: dict[str, pulumi.Input[str]] = {}
+    if service:
+        served = {"url": service.url, **questions.outputs(settings.trained_recipe.data)}
     return {
-        "url": service.url,
-        **questions.outputs(settings.trained_recipe.data),
+        **served,
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
         **bucket.commands(run),

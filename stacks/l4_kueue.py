@@ -16,8 +16,15 @@ from components.model_server import ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from components.token import HuggingFaceToken
 from stacks import pins, questions, vllm
-from stacks.platform import Site, StandardNodes
+from stacks.l4 import L4Settings, autopilot_selector, disk_gb, pod_size
+from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
+from stacks.served_run import (
+    NOTHING_MOUNTED,
+    ServedRunSettings,
+    served_run,
+    values_of,
+)
 from stacks.training import (
     GemmaRecipe,
     GemmaSettings,
@@ -26,19 +33,12 @@ from stacks.training import (
     run_name,
     training_platform,
 )
-from stacks.vllm import VllmSettings
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
 GPUS_PER_POD: Final = 2
 TRAINING_PODS: Final = 2
 
-# Part of a node's boot disk, in GB, for each pod that the node's GPUs can serve: for images and scratch
-# space.
-_DISK_GB_PER_POD: Final = 200
-# A pod requests this share of the CPUs, memory and disk that its GPUs' part of a node can offer to pods. The
-# rest is a margin, because a pod that requests too much is never scheduled (assumption gke-node-daemons).
-_REQUESTED_SHARE: Final = 0.75
 _SERVICE: Final = "finetune"
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
@@ -49,7 +49,7 @@ _PRIORITIES: Final = {
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 
 
-class Settings(GemmaSettings, GkeTrainingSettings, VllmSettings):
+class Settings(GemmaSettings, GkeTrainingSettings, L4Settings, ServedRunSettings):
     """Settings of l4-kueue."""
 
     gpu, gpus = L4, TRAINING_PODS * GPUS_PER_POD
@@ -86,13 +86,18 @@ class Settings(GemmaSettings, GkeTrainingSettings, VllmSettings):
         description="Zones of the nodes, one or a list, only on a Standard cluster. By default the region's "
         "first zone with L4.",
     )
+    serve: Literal["hub", "run"] = Field(
+        "hub",
+        description="What is served: `hub` is `servingModel`. `run` is the stack's own finished run. If the "
+        "run is not finished or not good, `up` says so and the run before is still served.",
+    )
     serving_model: Annotated[
         str, Hint(values="a model of the Hugging Face Hub such as google/gemma-3-12b-it")
     ] = Field(
         "google/gemma-3-12b-it",
         pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w.-]+)?$",
         description="Model on the Hugging Face Hub that vLLM serves. With @REVISION (a branch, a tag or a "
-        "commit) every replica reads that revision.",
+        "commit) every replica reads that revision. Unused with `serve` `run`.",
     )
     serving_replicas: int | None = Field(
         None,
@@ -116,13 +121,6 @@ class Settings(GemmaSettings, GkeTrainingSettings, VllmSettings):
     def autopilot(self) -> bool:
         """Whether the cluster is an Autopilot cluster."""
         return self.cluster_mode == "autopilot"
-
-    @field_validator("region")
-    @classmethod
-    def _has_l4(cls, region: str) -> str:
-        if region not in L4.zones:
-            raise ValueError(f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
-        return region
 
     @field_validator("machine_type", "min_nodes", "zones")
     @classmethod
@@ -203,15 +201,15 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     queue = _queue(site, settings, platform)
     nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
-    server = _server(site, settings, platform, queue, nodes)
     run = run_name(settings, platform.code, platform.image, TRAINING_PODS * GPUS_PER_POD)
+    server = _server(site, settings, platform, queue, nodes, run)
     job = _fine_tune(site, settings, platform, queue, nodes, run)
     return {
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         "watchQueue": f"{platform.namespace.kubectl} get workloads --watch",
         **server.commands(),
-        **questions.outputs(),
+        **questions.outputs(settings.trained_recipe.data if settings.serve == "run" else None),
         **job.commands("watchTraining"),
         **platform.bucket.commands(run),
     }
@@ -240,7 +238,7 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
             quota={
                 "cpu": str(nodes * machine.pod_cpus),
                 "memory": f"{nodes * machine.pod_memory_gib}Gi",
-                "storage": f"{nodes * floor(allocatable_disk_gib(_disk_gb(machine)))}Gi",
+                "storage": f"{nodes * floor(allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD)))}Gi",
                 "gpus": str(nodes * machine.count),
             },
             priorities=_PRIORITIES,
@@ -257,7 +255,7 @@ def _l4_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> Node
             zones=settings.zones,
             minimum=settings.min_nodes,
             maximum=settings.nodes,
-            disk_gb=_disk_gb(settings.machine),
+            disk_gb=disk_gb(settings.machine, GPUS_PER_POD),
             capacity=settings.capacity,
             run_hours=settings.max_run_hours,
         ),
@@ -265,34 +263,49 @@ def _l4_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> Node
 
 
 def _server(
-    site: Site, settings: Settings, platform: TrainingPlatform, queue: Queue, nodes: list[pulumi.Resource]
+    site: Site,
+    settings: Settings,
+    platform: TrainingPlatform,
+    queue: Queue,
+    nodes: list[pulumi.Resource],
+    run: str,
 ) -> ModelServer:
-    """vLLM with a model from the Hub. It runs as its own service account, which has no roles at Google."""
-    model, _, revision = settings.serving_model.partition("@")
-    wanted_revision = [f"--revision={revision}"] if revision else []
+    """vLLM. It runs as its own service account, which reads at most the bucket."""
     account = ServiceAccount(
         f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name="serving")
     )
+    access: list[pulumi.Resource] = []
+    if settings.serve == "run":
+        bucket = platform.bucket
+        folder = f"{bucket.prefix}{run}"
+        own_run = served_run(settings, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True)
+        access = bucket.let_read(site.name, "serving", account)
+        values = values_of(own_run, settings, GPUS_PER_POD)
+    else:
+        model, _, revision = settings.serving_model.partition("@")
+        pinned = [f"--revision={revision}"] if revision else []
+        values = {
+            "arguments": settings.arguments_of_vllm(model, *pinned, *vllm.gke_arguments(GPUS_PER_POD)),
+            **NOTHING_MOUNTED,
+        }
     return ModelServer(
         site.name,
         ModelServerArgs(
             namespace=platform.namespace,
             server_name="serving",
-            manifest=site.manifests / "serving.yaml",
+            manifest=WORKLOADS / "vllm/serving.yaml",
             values={
-                "queue": queue.queue_name,
-                "token": HuggingFaceToken.in_pods(),
-                "priority": settings.serving_priority,
+                "queueLabels": {"labels": queue.labels(settings.serving_priority)},
+                "rollout": vllm.NO_GAP if settings.serve == "run" else vllm.WITHOUT_SPARE,
+                "tokens": [HuggingFaceToken.in_pods()],
                 "serviceAccount": account.account_name,
                 "nodeSelector": _node_selector(settings),
-                "size": _pod_size(settings.machine),
+                "size": pod_size(settings.machine, GPUS_PER_POD),
                 "image": settings.server_image.uri,
-                "arguments": settings.arguments_of_vllm(
-                    model, *wanted_revision, *vllm.gke_arguments(GPUS_PER_POD)
-                ),
+                **values,
             },
             replicas=settings.serving_replicas,
-            depends_on=[*platform.depends_on, account.access, *queue.access, *nodes],
+            depends_on=[*platform.depends_on, account.access, *access, *queue.access, *nodes],
         ),
     )
 
@@ -316,7 +329,7 @@ def _fine_tune(
                 "priority": settings.training_priority,
                 "serviceAccount": platform.account.account_name,
                 "nodeSelector": _node_selector(settings),
-                "size": _pod_size(settings.machine),
+                "size": pod_size(settings.machine, GPUS_PER_POD),
                 "eviction": settings.capacity.pod_annotations(),
                 "image": platform.image.uri,
                 "recipe": settings.recipe_name,
@@ -342,21 +355,5 @@ def _node_selector(settings: Settings) -> dict[str, str]:
     """Node selector of the pods. On Autopilot it also chooses the driver and the capacity."""
     labels = dict(settings.machine.node_labels)
     if settings.autopilot:
-        labels |= {"cloud.google.com/gke-gpu-driver-version": "latest", **settings.capacity.pod_selectors()}
+        labels |= autopilot_selector(settings.capacity)
     return labels
-
-
-def _disk_gb(machine: Machine) -> int:
-    """Size of a node's boot disk."""
-    return _DISK_GB_PER_POD * (machine.count // GPUS_PER_POD)
-
-
-def _pod_size(machine: Machine) -> dict[str, str]:
-    """Requests and limits of a pod with `GPUS_PER_POD` GPUs of a machine."""
-    share = _REQUESTED_SHARE * GPUS_PER_POD / machine.count
-    return {
-        "cpu": str(floor(share * machine.pod_cpus)),
-        "memory": f"{floor(share * machine.pod_memory_gib)}Gi",
-        "ephemeral-storage": f"{floor(share * allocatable_disk_gib(_disk_gb(machine)))}Gi",
-        machine.resource: str(GPUS_PER_POD),
-    }

@@ -165,14 +165,23 @@ class Site:
         stack: The stack's name, in characters that are valid in Google's labels and in secret ids.
         labels: Labels of all resources that Google bills.
         manifests: Folder of the scenario's own manifests.
+
+    Args:
+        settings: The stack's settings.
+        depends_on: Resources without which the stack creates nothing else.
     """
 
-    def __init__(self, settings: StackSettings) -> None:
+    def __init__(self, settings: StackSettings, depends_on: Sequence[pulumi.Resource] = ()) -> None:
         self.name = settings.scenario
         self.stack = re.sub(r"[^a-z0-9_-]", "-", pulumi.get_stack().lower())[:63]
         self.labels = {"stack": self.stack, "scenario": self.name}
         self.manifests = WORKLOADS / self.name
-        self.services = ProjectServices(self.name, ProjectServicesArgs(project=settings.project))
+        self.services = ProjectServices(
+            self.name,
+            ProjectServicesArgs(project=settings.project),
+            # All resources of Google's wait for the APIs.
+            pulumi.ResourceOptions(depends_on=depends_on) if depends_on else None,
+        )
 
     def project_for(self, *components: type[Component]) -> pulumi.Output[str]:
         """The project id, as an output that is known once the APIs of these components are enabled."""

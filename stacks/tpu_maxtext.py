@@ -17,6 +17,7 @@ from stacks import pins
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
 from stacks.recipe import RECIPE
+from stacks.served_run import command_to_serve
 from stacks.training import HUB_TOKEN, AwaitableSettings, TrainingPlatform, run_name, training_platform
 from workloads.maxtext.maxtext_driver.recipe import load_recipe
 
@@ -189,11 +190,15 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
         ),
     )
+    # Only a run that started from published weights has the tokenizer that an export needs.
+    is_exported = bool(settings.trained_recipe.weights)
+    serve = {"serveRun": command_to_serve(settings, platform.bucket, run)} if is_exported else {}
     return {
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
         **platform.bucket.commands(run, result="checkpoints"),
+        **serve,
         "result": job.result,
     }
 

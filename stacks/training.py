@@ -3,7 +3,7 @@
 import hashlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +18,7 @@ from components.capacity import CapacityType
 from components.data_files import DataFiles, DataFilesArgs
 from components.fingerprint import fingerprint
 from components.image import Image
-from components.namespace import Namespace
-from components.token import HuggingFaceToken, Token, TokenArgs, WandbKey
+from components.token import Token, WandbKey
 from components.training_code import BucketCode, TrainingCode, TrainingCodeArgs
 from stacks.fit import command_for, doubt_of, is_known
 from stacks.image import ImageSettings, from_same_repository, training_image
@@ -34,6 +33,7 @@ from stacks.platform import (
 )
 from stacks.reader import Hint
 from stacks.recipe import RECIPE, RecipeSettings
+from stacks.tokens import HUB_TOKEN, TokenSettings, one_word, tokens_of
 from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
@@ -51,27 +51,13 @@ GemmaRecipe = Annotated[
     ),
     RECIPE,
 ]
-# An access token, or the token of a sign-in at the Hub.
-_TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
-HUB_TOKEN: Final = Hint(values="a Hugging Face read token", fake="hf_rehearsal_not_a_token")
-
-
 # An API key, before which an installation of one's own puts a name and a hyphen: what W&B's client accepts.
 # https://github.com/wandb/wandb/blob/main/wandb/sdk/lib/wbauth/validation.py
 _WANDB_KEY: Final = re.compile(r"(.+-)?[A-Za-z0-9_]{40,}")
 
 
-def _one_word(secret: SecretStr) -> SecretStr:
-    text = secret.get_secret_value()
-    if text.split() != [text]:
-        raise ValueError("is empty or holds white space")
-    return secret
-
-
-class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings):
+class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings, TokenSettings):
     """Settings of every scenario that trains."""
-
-    hf_token: Annotated[SecretStr | None, HUB_TOKEN]
 
     @property
     def data_files(self) -> dict[str, Path]:
@@ -82,18 +68,6 @@ class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings):
     def limit_arguments(self) -> list[str]:
         """The trainer's arguments for its time limit."""
         return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
-
-    @property
-    def tokens(self) -> dict[type[Token], SecretStr | None]:
-        """The tokens that a trainer uses, None where one is not set."""
-        return {HuggingFaceToken: self.hf_token}
-
-    @field_validator("hf_token")
-    @classmethod
-    def _looks_like_a_hub_token(cls, token: SecretStr) -> SecretStr:
-        if not _TOKEN.fullmatch(_one_word(token).get_secret_value()):
-            raise ValueError("does not begin with hf_, or has characters that no token has")
-        return token
 
 
 class GemmaSettings(TrainingSettings):
@@ -118,7 +92,7 @@ class GemmaSettings(TrainingSettings):
     @field_validator("wandb_key")
     @classmethod
     def _looks_like_a_wandb_key(cls, key: SecretStr | None) -> SecretStr | None:
-        if key is not None and not _WANDB_KEY.fullmatch(_one_word(key).get_secret_value()):
+        if key is not None and not _WANDB_KEY.fullmatch(one_word(key).get_secret_value()):
             raise ValueError("is shorter than 40 characters, or has characters that no key has")
         return key
 
@@ -193,31 +167,6 @@ class AwaitableSettings(GkeTrainingSettings):
         False,
         description="Whether `pulumi up` waits for the end of the training, and fails if the training fails.",
     )
-
-
-def tokens_of(
-    site: Site,
-    settings: TrainingSettings,
-    *,
-    readers: Mapping[str, pulumi.Input[str]] | None = None,
-    namespace: Namespace | None = None,
-) -> list[Token]:
-    """Declares the tokens that are set. For the arguments see `TokenArgs`."""
-    return [
-        kind(
-            site.name,
-            TokenArgs(
-                project=site.project_for(kind),
-                token=pulumi.Output.secret(token.get_secret_value()),
-                secret_id=f"{site.stack}-{kind.title}",
-                labels=site.labels,
-                readers=readers or {},
-                namespace=namespace,
-            ),
-        )
-        for kind, token in settings.tokens.items()
-        if token is not None
-    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from stacks.platform import ImageByDigest, StackSettings
 from stacks.reader import Hint
 
 PORT: Final = 8000
+# The place of a finished run in the containers that serve it.
+RUN_FOLDER: Final = "/run-of-the-job"
 # Requests that vLLM decodes together on Cloud Run. 64 requests of the maximum length need 7 GB for keys and
 # values, beside 2 GB of weights. An L4 has 24 GB.
 CLOUD_RUN_REQUESTS: Final = 64
@@ -28,6 +30,11 @@ CLOUD_RUN_ARGUMENTS: Final = (
     # capture.
     "--enforce-eager",
 )
+
+# How a Deployment of servers changes. Without a spare server a single one is gone until the new one answers.
+WITHOUT_SPARE: Final = {"maxSurge": 0, "maxUnavailable": 1}
+# At least half of the servers, and a single one, go on answering. The share rounds down.
+NO_GAP: Final = {"maxSurge": 1, "maxUnavailable": "50%"}
 
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
 # As long as access tokens of the Hub are. Some names begin with hf_, too.

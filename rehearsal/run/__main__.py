@@ -14,6 +14,7 @@ from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.display import OperationLog, head, say
 from rehearsal.lifecycle import RESULTS
 from rehearsal.pods import image, network
+from rehearsal.run import serving
 from rehearsal.run.demonstration import share
 from rehearsal.run.recording import Recording
 from rehearsal.run.report import TrainingLog, refused_connections, training_end
@@ -21,6 +22,8 @@ from rehearsal.run.stage import CloudRunStage, Stage
 from rehearsal.run.surroundings import REAL_SERVER, Surroundings
 
 _ON_CLOUD_RUN: Final = "cloudrun-vllm"
+# The scenario that trains nothing.
+_SERVING: Final = "serve"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -61,7 +64,10 @@ def _run(stack: str, folder: Path, *, verbose: bool) -> int:
     network.enter(folder / "hosts")
     with ExitStack() as started:
         stage = _stage(stack, scenario, folder, started, verbose=verbose)
-        return _play(stage, shares=scenario == "l4-kueue")
+        if scenario == _SERVING:
+            say("fine-tuning a tiny model to the run that is served, a quarter of a minute")
+            serving.make_run(stage, folder / "hub")
+        return _play(stage, scenario)
 
 
 def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbose: bool) -> Stage:
@@ -77,8 +83,34 @@ def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbo
     return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", log=say, **output))
 
 
-def _play(stage: Stage, *, shares: bool) -> int:
-    """Creates the stack, waits for its training and destroys it. Returns 1 if it failed or left something."""
+def _play(stage: Stage, scenario: str) -> int:
+    """Creates the stack, waits for its result and destroys it. Returns 1 if it failed or left something."""
+    has_worked = _serve(stage) if scenario == _SERVING else _train(stage, shares=scenario == "l4-kueue")
+    head("second preview")
+    changed = stage.stack.preview().changed
+    say(f"{changed} would change")
+    head("destroy")
+    stage.stack.remove()
+    left = [item.id for item in stage.stack.cloud.items]
+    left += stage.stack.cluster.left() if stage.stack.cluster else []
+    say(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}".rstrip())
+    return 0 if has_worked and not changed and not left else 1
+
+
+def _serve(stage: Stage) -> bool:
+    """Creates a stack that serves, and asks its server. Returns whether it answered."""
+    head("up")
+    stage.stack.up()
+    head("serving")
+    for line in serving.answer(stage, is_real=not image.missing(REAL_SERVER)):
+        say(line)
+    for line in refused_connections(stage):
+        say(line)
+    return True
+
+
+def _train(stage: Stage, *, shares: bool) -> bool:
+    """Creates a stack that trains, and waits for the end. Returns whether the training is complete."""
     recording = Recording(stage)
     with recording if shares else nullcontext(), TrainingLog(stage, say):
         head("up")
@@ -96,15 +128,7 @@ def _play(stage: Stage, *, shares: bool) -> int:
         (folder := RESULTS / stage.stack.stack).mkdir(parents=True, exist_ok=True)
         recording.draw(folder / "pods.svg")
         say(f"pods, queue and loss over time: {folder}/pods.svg")
-    head("second preview")
-    changed = stage.stack.preview().changed
-    say(f"{changed} would change")
-    head("destroy")
-    stage.stack.remove()
-    left = [item.id for item in stage.stack.cloud.items]
-    left += stage.stack.cluster.left() if stage.stack.cluster else []
-    say(f"{changed} changed on the second preview, {len(left)} left after destroy {left or ''}".rstrip())
-    return 0 if trained and not changed and not left else 1
+    return trained
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ class Stage:
         around = self.around
         around.cloud = self.stack.cloud
         around.images = images_of(self.stack.configuration.plain)
+        self.stack.buckets = self._buckets
         around.hub.tokens = {text: set() for text in self.stack.configuration.secret.values()}
         with ExitStack() as started:
             started.callback(around.clear)

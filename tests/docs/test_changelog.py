@@ -43,9 +43,10 @@ def test_a_stack_without_a_preview_gets_no_table(tmp_path: Path, capsys: pytest.
     assert changelog.main(str(tmp_path / "absent.json")) == 1
 
 
-def test_each_release_has_a_row_for_every_stack() -> None:
-    releases = re.split(r"(?m)^## (?!Unreleased)", (ROOT / "CHANGELOG.md").read_text())[1:]
+def test_each_release_has_a_row_for_every_stack_of_its_time() -> None:
+    newer, *releases = re.split(r"(?m)^## (?!Unreleased)", (ROOT / "CHANGELOG.md").read_text())
     for release in releases[:-1]:  # The first release has no version before it.
-        for stack in known_stacks():
+        for stack in set(known_stacks()) - set(re.findall(r"New stack `([\w-]+)`", newer)):
             assert f"\n| `{stack}` |" in release, release.splitlines()[0]
+        newer += release
     assert releases

@@ -1,4 +1,4 @@
-"""A sixth scenario consists of the walkthrough's own files and nothing else, under any name."""
+"""A new scenario consists of the walkthrough's own files and nothing else, under any name."""
 
 import json
 import re

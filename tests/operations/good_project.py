@@ -77,6 +77,7 @@ class GoodProject:
             self.reservation,
             self.quotas,
             self.subnet,
+            self.served_run,
         ):
             usual()
         self.hub(plan)
@@ -219,6 +220,21 @@ class GoodProject:
         self.server.plant_page(f"{VIEWER}/splits", Page(content={"splits": splits}))
         entries = [{"row_idx": number, "row": row} for number, row in enumerate(rows)]
         self.server.plant_page(f"{VIEWER}/first-rows", Page(content={"rows": entries}))
+
+    def served_run(self) -> None:
+        """A finished run with a merged model of 2 GB, in the bucket that a rehearsal of `serve` names."""
+        sizes = {"model.safetensors": 2_000_000_000}
+        files = {"run.json": {"recipe": {}}, "COMPLETE.json": {"model": sizes}}
+        items = [
+            {"name": f"gemma-3-4b-sql-0a1b2c3d/model/{name}", "size": str(size)}
+            for name, size in sizes.items()
+        ]
+
+        def content(call: Call, _body: Any) -> Any:
+            return files[call.address["object"].rpartition("/")[2]]
+
+        self.server.plant("storage.v1", "storage.objects.get", content, bucket="rehearsal-runs")
+        self.server.plant("storage.v1", "storage.objects.list", {"items": items}, bucket="rehearsal-runs")
 
     def registry(self, plan: StackPlan) -> None:
         """Docker Hub, which gives anybody a token, and Artifact Registry, with the plan's images."""

@@ -5,7 +5,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +16,11 @@ from rehearsal.run.instance import Instance
 from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 
+# The run of which only the adapter is served.
 ADAPTER: Final = "sql"
-_FOLDER: Final = "/adapter"
+_RUN: Final = f"rehearsal-runs/{ADAPTER}"
+# Its base model on the Hub.
+_BASE: Final = "google/gemma-3-4b-it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +35,7 @@ class Shape:
         adapter: The name under which the run's adapter is served beside its base. Empty if the merged model
             is served.
         start: Starts the server in these surroundings. The last argument is the folder of the run.
+        place: Puts the run, the last argument, into the folder of all buckets before the stack is created.
     """
 
     stack: str
@@ -40,6 +44,7 @@ class Shape:
     form: str
     adapter: str
     start: Callable[[Rehearsal, Surroundings, Path], Pod]
+    place: Callable[[Path, Path], None] = lambda _buckets, _run: None
 
 
 def _on_cloud_run(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
@@ -53,15 +58,26 @@ def _on_cloud_run(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
     return Instance("server", template, {"PORT": port}, "Always", rehearsal.cloud, around.machine)
 
 
-def _on_gke(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
-    """A pod of the Deployment. It serves a model from the Hub, and in its settings also the run's adapter."""
+def _place_adapter(buckets: Path, run: Path) -> None:
+    """Puts a run into a bucket as one that has published only its adapter, on a base model of the Hub."""
+    placed = buckets / _RUN
+    shutil.copytree(run, placed)
+    shutil.rmtree(placed / "model")
+    for name in ("run.json", "COMPLETE.json"):
+        record = json.loads((placed / name).read_text())
+        if "recipe" in record:
+            record["recipe"]["model"]["name"] = _BASE
+        record.pop("model", None)
+        (placed / name).write_text(json.dumps(record))
+
+
+def _on_gke(rehearsal: Rehearsal, around: Surroundings, _run: Path) -> Pod:
+    """A pod of the Deployment. It reads the run from the bucket that it mounts."""
     (deployment,) = rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")
     template = deployment.inputs["spec"]["template"]
     names = {"name": "server", "namespace": deployment.inputs["metadata"]["namespace"]}
     metadata = {**template["metadata"], **names, "uid": uuid.uuid4().hex}
-    mounts = {**around.machine.mounts, _FOLDER: run / "adapter"}
-    machine = replace(around.machine, mounts=mounts)
-    pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": template["spec"]}, machine)
+    pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": template["spec"]}, around.machine)
     pod.connected.set()  # network policies are tested elsewhere
     return pod
 
@@ -96,7 +112,6 @@ def served_name(pod: Pod) -> str:
     return words[words.index(before) + 1]
 
 
-_LORA: Final = ["--enable-lora", f"--lora-modules={ADAPTER}={_FOLDER}"]
 SHAPES: Final = {
     shape.stack: shape
     for shape in (
@@ -109,12 +124,13 @@ SHAPES: Final = {
             start=_on_cloud_run,
         ),
         Shape(
-            stack="l4-kueue",
-            settings={"vllmArguments": json.dumps(_LORA)},
+            stack="serve",
+            settings={"servedRun": f"gs://{_RUN}", "hfToken": "hf_rehearsal_not_a_token"},
             run="sql",
             form="",
             adapter=ADAPTER,
             start=_on_gke,
+            place=_place_adapter,
         ),
     )
 }

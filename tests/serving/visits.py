@@ -94,8 +94,11 @@ class Visit:
 
 def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     """Starts the server of a stack, asks it, ends it as the platform does."""
-    rehearsal = plans.open_to_the_end(Rehearsal(shape.stack, {"imageUri": plans.IMAGE, **shape.settings}))
-    rehearsal.up()
+    settings = {**plans.known_settings(shape.stack, imageUri=plans.IMAGE), **shape.settings}
+    rehearsal = Rehearsal(shape.stack, settings)
+    rehearsal.buckets = around.buckets.folder
+    shape.place(rehearsal.buckets, tuned / shape.run)
+    plans.open_to_the_end(rehearsal).up()
     around.cloud = rehearsal.cloud
     around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}
     expected = json.loads((tuned / "answers.json").read_text())[shape.run]

@@ -130,7 +130,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildRegion, "
         "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, invokers, "
         "maxInstances, maxRunHours, minInstances, recipe, recipeSet, run, scanImages, scenario, "
-        "serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
+        "serve, serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},

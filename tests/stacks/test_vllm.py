@@ -11,6 +11,8 @@ from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
 
 ARGUMENTS = "llm-stacks:vllmArguments"
 STACKS = plans.stacks_with("vllmArguments")
+# What `serve` starts depends on the run that it finds: tests/stacks/test_serve.py.
+TRAINING = plans.stacks_with("vllmArguments", "recipe")
 OTHER = f"us-docker.pkg.dev/rehearsal-project/servers/vllm@sha256:{'b' * 64}"
 # NAMESAKE is in another repository of the same name, IN_OWN in the repository that the stack creates.
 NAMESAKE = f"europe-docker.pkg.dev/rehearsal-project/images/vllm@sha256:{'b' * 64}"
@@ -42,11 +44,11 @@ def pullers(plan: Plan) -> set[str]:
     }
 
 
-def test_both_stacks_that_serve_have_the_settings() -> None:
-    assert STACKS == plans.stacks_with("servingImage") == ["cloudrun-vllm", "l4-kueue"]
+def test_all_stacks_that_serve_have_the_settings() -> None:
+    assert STACKS == plans.stacks_with("servingImage") == ["cloudrun-vllm", "l4-kueue", "serve"]
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", TRAINING)
 def test_arguments_of_the_user_follow_the_stacks_own_and_so_win(stack: str) -> None:
     more = ["--max-model-len=2048", "--kv-cache-dtype", "fp8"]
     own = command(plans.shipped(stack))
@@ -56,7 +58,7 @@ def test_arguments_of_the_user_follow_the_stacks_own_and_so_win(stack: str) -> N
     assert command(plans.shipped(stack, vllmArguments=more[0])) == [*own, more[0]]
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", TRAINING)
 def test_another_image_serves_and_does_not_train(stack: str) -> None:
     assert server(plans.shipped(stack))["image"] == pins.VLLM_IMAGE
     changed = plans.shipped(stack, servingImage=OTHER)

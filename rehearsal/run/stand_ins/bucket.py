@@ -74,6 +74,11 @@ class Buckets(LoopbackServer):
         self._generation = 0
         self._lock = threading.Lock()
 
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The configuration value with which a program reads these buckets."""
+        return {"gcp:storageCustomEndpoint": f"{self.address}/storage/v1/"}
+
     def serve(self, request: Request) -> None:
         """Answers as Cloud Storage does, or by a fault."""
         body = request.body()

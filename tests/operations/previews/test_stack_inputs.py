@@ -19,7 +19,8 @@ KNOWN = stack_inputs.scenarios()
     [
         ("Pulumi.dev.yaml", ["dev"]),
         ("stacks/cloudrun_vllm.py", ["cloudrun-vllm", "dev"]),
-        ("workloads/l4-kueue/serving.yaml", ["l4-kueue"]),
+        ("workloads/l4-kueue/finetune.yaml", ["l4-kueue"]),
+        ("workloads/vllm/serving.yaml", sorted(KNOWN)),
         ("workloads/finetune/trainer.py", sorted(KNOWN)),
         ("components/manifests/ingress-from-inside.yaml", sorted(KNOWN)),
         ("stacks/pins.py", sorted(KNOWN)),
@@ -32,7 +33,10 @@ KNOWN = stack_inputs.scenarios()
         ("rehearsal/session.py", []),
         ("operations/drift.py", []),
         ("tools/pulumi/go.mod", []),
-        ("stacks/l4_kueue.py Pulumi.dev.yaml workloads/l4-kueue/serving.yaml README.md", ["dev", "l4-kueue"]),
+        (
+            "stacks/l4_kueue.py Pulumi.dev.yaml workloads/l4-kueue/finetune.yaml",
+            ["dev", "l4-kueue"],
+        ),
     ],
 )
 def test_a_file_changes_the_stacks_that_are_made_of_it(files: str, stacks: list[str]) -> None:

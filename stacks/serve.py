@@ -1,0 +1,105 @@
+"""serve: vLLM serves a finished run of another stack on L4 GPUs. Nothing is trained."""
+
+from typing import Annotated, Final
+
+import pulumi
+from pydantic import Field, SecretStr, field_validator
+
+from cloud.machines import G2_MACHINES
+from components.bucket import ExistingBucket, ExistingBucketArgs
+from components.model_server import ModelServer, ModelServerArgs
+from components.token import HuggingFaceToken
+from stacks import questions, vllm
+from stacks.l4 import L4Settings, autopilot_selector, pod_size
+from stacks.platform import WORKLOADS, GkeSettings, Site, gke_platform
+from stacks.reader import Hint
+from stacks.served_run import ServedRunSettings, served_run, values_of
+from stacks.tokens import HUB_TOKEN, TokenSettings, tokens_of
+
+# A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
+# those of the GPU, because the weights go through memory.
+_CPUS_PER_GPU: Final = 12
+
+
+class Settings(GkeSettings, L4Settings, ServedRunSettings, TokenSettings):
+    """Settings of serve."""
+
+    model_key, callers = "servedRun", "network policies decide who may ask"
+    served_run: Annotated[
+        str, Hint(values="gs://BUCKET/FOLDER", fake="gs://rehearsal-runs/gemma-3-4b-sql-0a1b2c3d")
+    ] = Field(
+        pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9][\w.-]*)+$",
+        examples=["gs://BUCKET/RUN"],
+        description="Folder of the finished run that is served. The output `serveRun` of the stack that "
+        "trained it sets this value.",
+    )
+    gpus: Annotated[int, Hint(values="1, 2, 4 or 8")] = Field(
+        1, ge=1, le=8, description="Number of L4 of a server. vLLM spreads the model over them."
+    )
+    serving_replicas: int = Field(
+        1, ge=0, le=100, description="Number of servers. With 0 the machines go, and the model stays."
+    )
+    hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
+        None,
+        description="Hugging Face read token. Needed for a run that published only an adapter, if its base "
+        "model has a licence to accept.",
+    )
+
+    @field_validator("gpus")
+    @classmethod
+    def _are_those_of_a_machine(cls, gpus: int) -> int:
+        counts = sorted({machine.count for machine in G2_MACHINES.values()})
+        if gpus not in counts:
+            raise ValueError(f"no machine has {gpus} L4; choose one of {', '.join(map(str, counts))}")
+        return gpus
+
+
+def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
+    """Declares the stack and returns its outputs: commands for the operator."""
+    bucket_name, _, folder = settings.served_run.removeprefix("gs://").partition("/")
+    run = served_run(settings, bucket_name, folder, gpus=settings.gpus, keep=False)
+    site = Site(settings, depends_on=[run.finished])
+    platform = gke_platform(
+        site, settings, namespace="llm", account=f"serving-{site.stack}", images=[settings.server_image]
+    )
+    bucket = ExistingBucket(
+        site.name,
+        ExistingBucketArgs(
+            project=site.project_for(ExistingBucket),
+            bucket_name=bucket_name,
+            folder=folder,
+            writers={},
+            readers={"serving": platform.account},
+        ),
+    )
+    tokens = tokens_of(site, settings, namespace=platform.namespace)
+    machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
+    server = ModelServer(
+        site.name,
+        ModelServerArgs(
+            namespace=platform.namespace,
+            server_name="serving",
+            manifest=WORKLOADS / "vllm/serving.yaml",
+            values={
+                "queueLabels": {},
+                "rollout": vllm.NO_GAP,
+                "serviceAccount": platform.account.account_name,
+                "nodeSelector": {**machine.node_labels, **autopilot_selector(settings.capacity)},
+                "size": pod_size(machine, settings.gpus),
+                "image": settings.server_image.uri,
+                "tokens": [HuggingFaceToken.in_pods()] if tokens else [],
+                **values_of(run, settings, settings.gpus),
+            },
+            replicas=settings.serving_replicas,
+            depends_on=[
+                *platform.depends_on,
+                *bucket.access,
+                *(secret for token in tokens for secret in token.access),
+            ],
+        ),
+    )
+    return {
+        "connect": platform.cluster.connect,
+        **server.commands(),
+        **questions.outputs(),
+    }

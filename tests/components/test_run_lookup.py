@@ -1,0 +1,165 @@
+"""Whether a run is served: its files in a bucket, read from a server that follows Cloud Storage's API."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud.credentials import NO_SETTINGS
+from components.finished_run import FinishedRunProvider
+from components.once import OnceError
+from components.run_lookup import look_up
+from rehearsal.finished_run import write_run
+from rehearsal.run.stand_ins.bucket import Buckets, Fault
+from tests.components.fake_clock import FakeClock
+
+RUN = "mine/emoji-0a1b2c3d"
+PROPS = {"project": "my-project", "bucket": "runs", "run": RUN, "serve_not_good": False, "memory_gb": 24}
+
+
+@pytest.fixture
+def buckets(tmp_path: Path) -> Iterator[Buckets]:
+    (tmp_path / "runs").mkdir()
+    with Buckets(tmp_path) as buckets:
+        yield buckets
+
+
+@pytest.fixture
+def run(buckets: Buckets) -> Path:
+    """A finished run with a model of 2 GB."""
+    folder = buckets.folder / "runs" / RUN
+    write_run(folder)
+    return folder
+
+
+def look(buckets: Buckets, **props: Any) -> dict[str, Any]:
+    (endpoint,) = buckets.configuration.values()
+    return look_up({**PROPS, **props}, endpoint, NO_SETTINGS, FakeClock())
+
+
+def refusal(buckets: Buckets, **props: Any) -> str:
+    with pytest.raises(OnceError) as refused:
+        look(buckets, **props)
+    text = str(refused.value)
+    assert "\n" not in text and f"gs://{PROPS['bucket']}/" in text
+    return text
+
+
+def publish_adapter(run: Path, **model: Any) -> None:
+    """Makes of the run one that published only its adapter."""
+    (run / "adapter").mkdir()
+    (run / "adapter/adapter_model.safetensors").write_text("0123")
+    (run / "COMPLETE.json").write_text(json.dumps({"adapter": {"adapter_model.safetensors": 4}}))
+    record = json.loads((run / "run.json").read_text())
+    record["recipe"]["model"] |= model
+    (run / "run.json").write_text(json.dumps(record))
+
+
+def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
+    assert look(buckets) == {"folder": RUN, "kind": "model", "base": "", "revision": "", "rank": 0}
+
+
+def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
+    buckets: Buckets, run: Path
+) -> None:
+    publish_adapter(run)
+    result = look(buckets)
+    assert (result["kind"], result["base"]) == ("adapter", "google/gemma-3-4b-it")
+    assert (result["revision"], result["rank"]) == ("0" * 40, 16)
+
+
+def test_an_export_of_maxtext_is_served(buckets: Buckets, run: Path) -> None:
+    (run / "model").rename(run / "hugging-face")
+    (run / "COMPLETE.json").write_text(json.dumps({"steps": 30}))
+    assert look(buckets)["kind"] == "hugging-face"
+
+
+def test_a_run_that_does_not_exist_is_refused(buckets: Buckets) -> None:
+    assert "there is no run" in refusal(buckets)
+    assert "there is no run" in refusal(buckets, bucket="runs", run="no/such/run")
+
+
+def test_a_run_without_its_marker_is_not_finished(buckets: Buckets, run: Path) -> None:
+    (run / "COMPLETE.json").unlink()
+    assert "is not finished" in refusal(buckets)
+
+
+def test_a_run_that_is_not_good_is_served_only_when_the_user_says_so(buckets: Buckets, run: Path) -> None:
+    write_run(run, not_good="accuracy 0.2 is below 0.5")
+    assert "accuracy 0.2 is below 0.5: set serveNotGood" in refusal(buckets)
+    assert look(buckets, serve_not_good=True)["kind"] == "model"
+
+
+@pytest.mark.parametrize("folder", ["model", "adapter"])
+def test_a_result_that_lacks_a_file_is_refused(buckets: Buckets, run: Path, folder: str) -> None:
+    if folder == "adapter":
+        publish_adapter(run)
+    (run / folder / "left-over.json").write_text("{}")
+    assert f"{RUN}/{folder} is not what the run has published" in refusal(buckets)
+
+
+def test_a_run_without_an_export_says_how_to_get_one(buckets: Buckets, run: Path) -> None:
+    (run / "COMPLETE.json").write_text(json.dumps({"steps": 30}))
+    assert "has no model in hugging-face/" in refusal(buckets)
+
+
+def test_a_model_that_does_not_fit_is_refused_with_both_sizes(buckets: Buckets, run: Path) -> None:
+    write_run(run, gigabytes=24.4)
+    assert "24.4 GB of weights, and the GPUs of a server have room for 19.6" in refusal(buckets)
+    assert look(buckets, memory_gb=48)["kind"] == "model"
+
+
+def test_an_adapter_of_a_quantized_model_is_refused_with_the_command_that_merges_it(
+    buckets: Buckets, run: Path
+) -> None:
+    publish_adapter(run, quantization="nf4")
+    assert f"python -m finetune merge gs://runs/{RUN} FOLDER" in refusal(buckets)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_bucket_that_may_not_be_read_is_named_with_the_role(
+    buckets: Buckets, run: Path, status: int
+) -> None:
+    buckets.faults.append(Fault(status=status))
+    assert "roles/storage.objectViewer" in refusal(buckets)
+
+
+def test_a_short_outage_is_waited_for(buckets: Buckets, run: Path) -> None:
+    buckets.faults.append(Fault(status=503, times=3))
+    assert look(buckets)["kind"] == "model"
+
+
+def provider(buckets: Buckets) -> FinishedRunProvider:
+    (endpoint,) = buckets.configuration.values()
+    looker = FinishedRunProvider()
+    looker._endpoints, looker._credentials = {"storage": endpoint}, NO_SETTINGS
+    return looker
+
+
+def test_with_keep_the_run_before_stays_until_the_newer_one_is_finished(
+    buckets: Buckets, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looker, asked = provider(buckets), {**PROPS, "keep": True}
+    served = looker.create(asked).outs or {}
+    newer = {**asked, "run": "mine/emoji-99999999"}
+    assert looker.diff("", served, newer).changes
+    kept = looker.update("", served, newer).outs or {}
+    assert kept["folder"] == RUN
+    assert capsys.readouterr().out.startswith(
+        f"run {RUN} is still served: there is no run gs://runs/mine/emoji-9"
+    )
+    # The next `up` looks again.
+    assert looker.diff("", kept, newer).changes
+    write_run(buckets.folder / "runs/mine/emoji-99999999")
+    taken = looker.update("", kept, newer).outs or {}
+    assert taken["folder"] == "mine/emoji-99999999"
+    assert not looker.diff("", taken, newer).changes
+
+
+def test_without_keep_an_update_to_an_unfinished_run_fails(buckets: Buckets, run: Path) -> None:
+    looker, asked = provider(buckets), {**PROPS, "keep": False}
+    served = looker.create(asked).outs or {}
+    with pytest.raises(OnceError, match="there is no run"):
+        looker.update("", served, {**asked, "run": "mine/other"})

@@ -1,0 +1,176 @@
+"""A finished run that is served: by the stack `serve`, by the stack that trained it, or not any more."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud.run import SERVICE
+from rehearsal.errors import RehearsalError
+from rehearsal.finished_run import write_run
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.stacks.configuration import problems
+
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+FOLDER = "rehearsal-runs/gemma-3-4b-sql-0a1b2c3d"
+NEWER = "rehearsal-runs/gemma-3-4b-sql-99999999"
+SERVE: dict[str, str | None] = {
+    "llm-stacks:scenario": "serve",
+    "llm-stacks:capacity.reservation": None,
+    "llm-stacks:imageUri": None,
+    "llm-stacks:servedRun": f"gs://{FOLDER}",
+}
+
+
+def run_in(rehearsal: Rehearsal, path: str) -> Path:
+    assert rehearsal.buckets
+    return rehearsal.buckets / path
+
+
+def server(rehearsal: Rehearsal) -> dict[str, Any]:
+    (deployment,) = rehearsal.cloud.of_type(DEPLOYMENT)
+    return deployment.inputs["spec"]
+
+
+def arguments(rehearsal: Rehearsal) -> list[str]:
+    return server(rehearsal)["template"]["spec"]["containers"][0]["args"]
+
+
+def mounted(rehearsal: Rehearsal) -> str:
+    """The folder of the bucket that the servers see."""
+    volumes = server(rehearsal)["template"]["spec"]["volumes"]
+    (attributes,) = [volume["csi"]["volumeAttributes"] for volume in volumes if "csi" in volume]
+    return f"{attributes['bucketName']}/{attributes['mountOptions'].partition('only-dir=')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (lambda run: shutil.rmtree(run), "there is no run"),
+        (lambda run: (run / "COMPLETE.json").unlink(), "is not finished"),
+        (lambda run: write_run(run, not_good="accuracy 0.1 is below 0.5"), "is not good, accuracy 0.1"),
+        (lambda run: write_run(run, gigabytes=24.4), "24.4 GB of weights"),
+    ],
+    ids=["missing", "unfinished", "not good", "too large"],
+)
+def test_a_run_that_must_not_be_served_fails_before_anything_is_created(fault: Any, reason: str) -> None:
+    with Rehearsal("serve") as rehearsal:
+        fault(run_in(rehearsal, FOLDER))
+        # A preview needs no account, so it does not look.
+        rehearsal.preview()
+        with pytest.raises(RehearsalError, match=reason):
+            rehearsal.up()
+        assert rehearsal.cloud.items == []
+
+
+def test_a_newer_run_takes_over_without_a_gap_and_under_the_same_name() -> None:
+    own_arguments = {"vllmArguments": '["--max-model-len=2048"]'}
+    with Rehearsal("serve", own_arguments) as rehearsal:
+        rehearsal.up()
+        before = arguments(rehearsal)
+        assert mounted(rehearsal) == FOLDER and before[-1] == "--max-model-len=2048"
+        write_run(run_in(rehearsal, NEWER))
+        rehearsal.configure({**own_arguments, "servedRun": f"gs://{NEWER}"})
+        rehearsal.up()
+        assert mounted(rehearsal) == NEWER and arguments(rehearsal) == before
+        assert "--served-model-name=gemma-3-4b-sql" in before
+        # A single server stays until the new one answers: 50 % of one server is none.
+        assert server(rehearsal)["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "50%"}
+        assert rehearsal.preview().changed == 0
+
+
+def test_an_update_to_an_unfinished_run_fails_and_changes_no_server() -> None:
+    with Rehearsal("serve") as rehearsal:
+        rehearsal.up()
+        rehearsal.configure({"servedRun": f"gs://{NEWER}"})
+        with pytest.raises(RehearsalError, match="there is no run"):
+            rehearsal.up()
+        assert mounted(rehearsal) == FOLDER
+
+
+def test_l4_kueue_serves_its_own_run_once_it_is_finished_and_the_next_one_once_that_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hub = {"imageUri": plans.IMAGE}
+    own = {**hub, "serve": "run"}
+    with Rehearsal("l4-kueue", hub) as rehearsal:
+        rehearsal.up()
+        assert arguments(rehearsal)[0] == "google/gemma-3-12b-it"
+        rehearsal.configure(own)
+        with pytest.raises(RehearsalError, match="there is no run"):
+            rehearsal.up()
+        assert arguments(rehearsal)[0] == "google/gemma-3-12b-it"
+
+        (bucket,) = [item.id for item in rehearsal.cloud.of_type("gcp:storage/bucket:Bucket")]
+        first = f"{bucket}/{plans.outputs(rehearsal)['run']}"
+        write_run(run_in(rehearsal, first))
+        rehearsal.up()
+        assert mounted(rehearsal) == first and arguments(rehearsal)[0] == "/run-of-the-job/model"
+
+        rehearsal.configure({**own, "recipeSet": '{"training.epochs": 2}'})
+        rehearsal.up()
+        second = f"{bucket}/{plans.outputs(rehearsal)['run']}"
+        assert second != first and mounted(rehearsal) == first
+        assert "is still served: there is no run" in capsys.readouterr().out
+        assert rehearsal.preview().changed
+
+        write_run(run_in(rehearsal, second))
+        rehearsal.up()
+        assert mounted(rehearsal) == second
+        assert rehearsal.preview().changed == 0
+
+
+def test_the_pods_that_serve_a_run_read_the_bucket_and_write_nothing() -> None:
+    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, serve="run")
+    serving = {str(member.inputs["role"]) for member, _ in plans.roles(plan) if "-serving-" in member.name}
+    assert serving == {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"}
+
+
+def test_the_stack_s_service_goes_and_its_model_stays() -> None:
+    with Rehearsal("cloudrun-vllm", {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        assert [*rehearsal.cloud.of_type(SERVICE.type)] and "ask" in plans.outputs(rehearsal)
+        rehearsal.configure({"imageUri": plans.IMAGE, "serve": "nothing"})
+        plan = rehearsal.preview()
+        deleted = {resource.name for resource in plan.resources if resource.op == "delete"}
+        assert deleted >= {"cloudrun-vllm-service", "cloudrun-vllm-serve"}
+        assert not {name for name in deleted if "bucket" in name or "job" in name}
+        rehearsal.up()
+        assert not [*rehearsal.cloud.of_type(SERVICE.type)]
+        outputs = plans.outputs(rehearsal)
+        assert "copyModel" in outputs and not {"ask", "url"} & set(outputs)
+
+
+@pytest.mark.parametrize("stack", ["a4-ray", "a4-accelerate", "tpu-maxtext"])
+def test_a_stack_that_trains_prints_the_command_that_serves_its_run(stack: str) -> None:
+    settings = {"recipe": "llama31-8b-continued"} if stack == "tpu-maxtext" else {}
+    with Rehearsal(stack, {"imageUri": plans.IMAGE, **settings}) as rehearsal:
+        rehearsal.up()
+        outputs = plans.outputs(rehearsal)
+        (bucket,) = [item.id for item in rehearsal.cloud.of_type("gcp:storage/bucket:Bucket")]
+    address = f"gs://{bucket}/{outputs['run']}"
+    assert f"config set --stack serve servedRun {address} && " in outputs["serveRun"]
+    with Rehearsal("serve", {"servedRun": address}) as serving:
+        serving.up()
+
+
+def test_a_result_that_cannot_be_served_has_no_command() -> None:
+    """Without published weights there is no tokenizer, and the run exports nothing."""
+    assert "serveRun" not in plans.outputs(plans.standing("tpu-maxtext"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("gpus", "3", "no machine has 3 L4; choose one of 1, 2, 4, 8"),
+        ("region", "us-east5", "us-east5 has no zone with L4 GPUs"),
+        ("servedRun", "gs://only-a-bucket", "gs://BUCKET/FOLDER"),
+        ("servedRun", "my-run", "gs://BUCKET/FOLDER"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_choose(key: str, value: str, reason: str) -> None:
+    full_key = f"{'gcp' if key == 'region' else 'llm-stacks'}:{key}"
+    (problem,) = problems({**SERVE, full_key: value})
+    assert reason in problem
