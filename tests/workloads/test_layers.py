@@ -88,7 +88,7 @@ def test_a_model_that_is_no_language_model_ends_with_code_2_and_one_line(
 ) -> None:
     model = tmp_path / "model"
     model.mkdir()
-    (model / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl"}))
+    (model / "config.json").write_text(json.dumps({"model_type": "t5"}))
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")
     assert main(["local", f"--recipe={recipe}", f"--set=model.name={model}", "--dry-run"]) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]

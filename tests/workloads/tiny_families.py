@@ -180,7 +180,7 @@ def make_family_with_pictures(family: str, path: Path) -> None:
     )
     model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("<|im_end|>")]
     model.save_pretrained(path)
-    patches = {"patch_size": 14, "merge_size": 1, "temporal_patch_size": 1}
+    patches: dict[str, Any] = {"patch_size": 14, "merge_size": 1, "temporal_patch_size": 1}
     transformers.Qwen3VLProcessor(
         image_processor=transformers.Qwen2VLImageProcessor(**patches, min_pixels=28 * 28, max_pixels=56 * 56),
         tokenizer=tokenizer,
