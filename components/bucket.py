@@ -55,23 +55,26 @@ class Storage(Component[A]):
         """Address of the place of the runs, without a slash at its end."""
         return pulumi.Output.concat("gs://", self.bucket_name, f"/{self.prefix}".rstrip("/"))
 
-    def commands(self, run: str, result: str = "adapter") -> dict[str, pulumi.Input[str]]:
+    def commands(self, run: str, *results: str) -> dict[str, pulumi.Input[str]]:
         """A training run's name, commands that read what it has written, and those that remove the stack.
 
         The keys are the names of the stack's outputs.
 
         Args:
             run: The run's folder in the place of the runs.
-            result: The folder inside the run's folder that is worth copying.
+            results: The folders inside the run's folder that are worth copying.
         """
         folder = pulumi.Output.concat(self.uri, "/", run)
         return {
             "run": run,
             "readMetrics": pulumi.Output.concat("gcloud storage cat ", folder, "/metrics.jsonl"),
             "listCheckpoints": pulumi.Output.concat("gcloud storage ls ", folder, "/"),
-            f"copy{result.capitalize()}": pulumi.Output.concat(
-                "gcloud storage cp --recursive ", folder, f"/{result} ."
-            ),
+            **{
+                f"copy{result.capitalize()}": pulumi.Output.concat(
+                    "gcloud storage cp --recursive ", folder, f"/{result} ."
+                )
+                for result in results
+            },
             **self.removal,
         }
 

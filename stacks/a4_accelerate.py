@@ -50,6 +50,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         **job.commands("watchTraining"),
-        **platform.bucket.commands(run),
+        **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),
     }

@@ -71,7 +71,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
-        **platform.bucket.commands(run),
+        **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),
         "result": job.result,
     }

@@ -232,6 +232,5 @@ def _outputs(
         **served,
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
-        **bucket.commands(run),
-        "copyModel": pulumi.Output.concat("gcloud storage cp --recursive ", bucket.uri, f"/{run}/model ."),
+        **bucket.commands(run, *settings.trained_recipe.results),
     }

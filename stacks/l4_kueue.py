@@ -52,7 +52,7 @@ _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 class Settings(GemmaSettings, GkeTrainingSettings, L4Settings, ServedRunSettings):
     """Settings of l4-kueue."""
 
-    gpu, gpus = L4, TRAINING_PODS * GPUS_PER_POD
+    gpu, gpus = L4, GPUS_PER_POD
     model_key, callers = "servingModel", "network policies decide who may ask"
     recipe: GemmaRecipe = "gemma-3-4b-sql"
     cluster_mode: Literal["standard", "autopilot"] = Field(
@@ -211,7 +211,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         **server.commands(),
         **questions.outputs(settings.trained_recipe.data if settings.serve == "run" else None),
         **job.commands("watchTraining"),
-        **platform.bucket.commands(run),
+        **platform.bucket.commands(run, *settings.trained_recipe.results),
     }
 
 

@@ -197,7 +197,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "connect": platform.cluster.connect,
         "openMonitoring": platform.cluster.monitoring,
         **job.commands(),
-        **platform.bucket.commands(run, result="checkpoints"),
+        **platform.bucket.commands(run, "checkpoints"),
         **serve,
         "result": job.result,
     }

@@ -75,7 +75,7 @@ class GemmaSettings(TrainingSettings):
 
     Attributes:
         gpu: GPU model that the scenario trains on.
-        gpus: Smallest number of GPUs that it trains on.
+        gpus: GPUs of a node, over which a sharded model is divided.
     """
 
     load_recipe = staticmethod(load_recipe)

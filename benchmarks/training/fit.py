@@ -78,6 +78,7 @@ CASES: Final = (
     Case("gemma-3-4b-sql", Row(20, 50, 30), ((1, 1024), (1, 2048))),
     Case("gemma-3-4b-vision", Row(0, 100, 256), ((1, None),)),
     Case("gemma-3-12b-text-to-sql", Row(80, 100, 40), ((8, 2048), (4, 2048), (1, 2048), (8, 4096))),
+    Case("gemma-3-12b-text-to-sql-full", Row(80, 100, 40), ((8, 2048), (4, 2048))),
 )
 
 
@@ -95,9 +96,12 @@ def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, 
     parts = dict(watch.peak)
     if recipe.model.quantization == "nf4":
         parts["weights"] += _nf4_beyond_16_bits(trainer.model)
-    if not sharded:
+    if not sharded and (recipe.lora or processes > 1):
         # The buckets in which DDP averages the gradients of several processes.
         parts["gradients"] += parts["adapter"]
+    if not recipe.lora:
+        parts["weights"] += parts["adapter"]
+        parts["adapter"] = 0
     return parts
 
 
@@ -138,7 +142,7 @@ def trainer_of(
     with mode or nullcontext():
         model = AutoModelForCausalLM.from_config(
             config,
-            dtype=torch.bfloat16 if recipe.model.precision == "bf16" else torch.float32,
+            dtype=torch.bfloat16 if recipe.lora and recipe.model.precision == "bf16" else torch.float32,
             attn_implementation=PACKED_ROWS if training.packing else "sdpa",
         )
     # The trainer does not move a model with this map, and fake weights cannot be moved.

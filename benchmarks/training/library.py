@@ -6,7 +6,7 @@ attends within the rows.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from datasets import Dataset
@@ -16,6 +16,7 @@ from trl import SFTConfig, SFTTrainer
 
 from finetune.model import load_processor
 from finetune.recipe import Recipe
+from finetune.sections import Lora
 
 VARLEN = "flash_attention_2"
 
@@ -24,7 +25,7 @@ def library_trainer(
     recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path, rows_a_batch: int, packed: bool
 ) -> SFTTrainer:
     """A trainer over conversations, in batches of so many rows, or packed like the recipe's."""
-    training, lora, on_gpu = recipe.training, recipe.lora, torch.cuda.is_available()
+    training, lora, on_gpu = recipe.training, cast(Lora, recipe.lora), torch.cuda.is_available()
     pictures = recipe.data.image is not None
     options: dict[str, Any] = {"attn_implementation": VARLEN if packed else "sdpa"}
     if recipe.model.quantization == "nf4":

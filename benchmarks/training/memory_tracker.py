@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker, _FSDPRefType
 from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from transformers import TrainerCallback
 from trl.trainer.utils import _CHUNKED_LOGPROB_CHUNK_SIZE
 
@@ -63,6 +65,18 @@ class _ShardedTracker(FSDPMemTracker):
     def _track(self, reftype: Any, t: torch.Tensor) -> None:
         super()._track(_FSDPRefType.INP if _is_logits(t) else reftype, t)
 
+    def _fsdp_param_group_pre_backward(
+        self, fsdp_mod: Any, orig_fsdp_param_group_pre_backward: Callable[..., Any]
+    ) -> Callable[..., None]:
+        """torch's hook, but not for layers whose forward pass never runs, as that of the output layer."""
+        original = orig_fsdp_param_group_pre_backward
+        tracked = super()._fsdp_param_group_pre_backward(fsdp_mod, original)
+
+        def pre_backward(*arguments: Any) -> None:
+            (tracked if fsdp_mod in self.memory_tracking else original)(*arguments)
+
+        return pre_backward
+
     def _fsdp_param_group_post_backward(
         self, fsdp_mod: Any, orig_fsdp_param_group_post_backward: Callable[..., Any]
     ) -> Callable[..., None]:
@@ -74,6 +88,16 @@ class _ShardedTracker(FSDPMemTracker):
             (tracked if fsdp_mod in self.memory_tracking else original)(*arguments)
 
         return post_backward
+
+
+def _not_tracked(propagate: Callable[..., Any]) -> Callable[..., Any]:
+    """DTensor's own computation of shapes, for which it makes tensors without content of the full size."""
+
+    def apart(*arguments: Any) -> Any:
+        with _disable_current_modes():
+            return propagate(*arguments)
+
+    return apart
 
 
 class Watch(TrainerCallback):
@@ -113,6 +137,9 @@ class Watch(TrainerCallback):
             self._tracker.track_external(model, optimizer.optimizer)
             for weight in trained:
                 weight.register_post_accumulate_grad_hook(self._is_gradient)
+        shapes = "_propagate_tensor_meta_non_cached"
+        apart = _not_tracked(getattr(ShardingPropagator, shapes))
+        self._step.enter_context(patch.object(ShardingPropagator, shapes, apart))
         self._step.enter_context(self._on_fake_tensors())
         self._step.enter_context(self._tracker)
 

@@ -56,8 +56,10 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
     else:
         check_model(recipe.model)
         config = config_in_cache(recipe.model)
-    # Without shards every process takes the same, so the figure is of any number of GPUs.
-    processes = options.processes if recipe.training.sharding == "fsdp2" else 1
+    # Without shards each of several processes takes the same. The figure of an adapter alone includes what
+    # several processes take more than one.
+    without_shards = 1 if recipe.lora else min(options.processes, 2)
+    processes = options.processes if recipe.training.sharding == "fsdp2" else without_shards
     if recipe.data.image and not hasattr(config, "mm_tokens_per_image"):
         raise InputError(
             f"pictures of {recipe.model.name} have an unknown number of tokens: only Gemma 3 is known"

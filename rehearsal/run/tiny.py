@@ -167,6 +167,7 @@ STAND_INS = {
     "gemma-3-4b-vision": ("model", "data", None),
     "gemma-3-1b-emoji": ("text-model", "emoji", 200),
     "gemma-3-12b-text-to-sql": ("model", "sql", 500),
+    "gemma-3-12b-text-to-sql-full": ("model", "sql", 500),
     "gemma-3-4b-sql": ("model", "sql", 450),
 }
 
@@ -183,7 +184,8 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
     model, data, tokens = STAND_INS[shipped]
     recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
     # Shipped recipes have no dropout. With it, a resumed run must draw the masks of an uninterrupted one.
-    recipe["lora"]["dropout"] = 0.05
+    if recipe.get("lora"):
+        recipe["lora"]["dropout"] = 0.05
     recipe["data"] |= {"name": str(tiny / data), "test_rows": 0}
     # A test that wants answers asks for them.
     recipe.pop("evaluation", None)

@@ -184,6 +184,15 @@ def train_and_die(config: dict[str, Any]) -> None:
     ray_driver.train_on_worker(config)
 
 
+def train_sharded_and_die(config: dict[str, Any]) -> None:
+    """The same with shards, on workers that take this machine for nodes of two processes."""
+    import accelerate.state
+
+    shard(accelerate.state)
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    train_and_die(config)
+
+
 def train_with_poison(config: dict[str, Any]) -> None:
     """Replaces the Ray driver's worker function: an infinity in rank 1's gradient in step 5, each time."""
     from finetune import ray_driver

@@ -12,7 +12,7 @@ from outcomes import stopped_half_way
 from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.remembered import SUBMISSION
-from finetune.checkpoint import MARKER, RunFolder, checkpoint_name
+from finetune.checkpoint import MARKER, RunFolder, adapter_in, checkpoint_name
 from finetune.metrics import Pace, Progress, last_evaluation
 from finetune.recipe import load_recipe
 from finetune.storage import Folder
@@ -192,11 +192,11 @@ def test_a_run_has_one_writer_the_newest_and_the_other_publishes_nothing(
     with pytest.raises(InputError, match=r"run mine goes on at .*, which started it at 20.*: this start"):
         save(run, tmp_path, 40)
     with pytest.raises(InputError, match="publishes nothing more"):
-        run.publish(kept, {})
+        run.publish({"adapter": adapter_in(kept)}, {})
     assert newest_step(run) == 20
     assert not [name for name in run.folder.sizes().keys() - before.keys() if name.startswith("adapter")]
     save(newer, tmp_path, 30)
-    newer.publish(kept, {})
+    newer.publish({"adapter": adapter_in(kept)}, {})
     assert newer.finished()
 
 

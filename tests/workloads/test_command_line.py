@@ -144,17 +144,6 @@ def test_an_unwritable_storage_ends_the_command(
     assert_one_line(capsys, f"storage {tmp_path}/a-file/mine cannot be used: ")
 
 
-def test_a_recipe_that_shards_is_refused_on_ray(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, sharding="fsdp2")
-    assert run("ray", recipe, tmp_path / "store") == 2
-    assert_one_line(
-        capsys, "training.sharding fsdp2 is for python -m finetune torchrun; on Ray it must be none"
-    )
-    assert not (tmp_path / "store").exists()
-
-
 @pytest.mark.parametrize("workers", ["0", "many"])
 def test_a_number_of_workers_that_makes_no_sense_is_refused(
     workers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -97,6 +97,26 @@ def test_more_processes_hold_less_of_the_weights_with_fsdp2(
     assert measure(alone, config, row, 4) == measure(alone, config, row, 1)
 
 
+def test_training_all_weights_takes_twelve_bytes_a_weight_besides_gradients_shared_by_the_processes(
+    tiny: Path, tmp_path: Path, config: Any, row: "Row"
+) -> None:
+    """The weight and both moments of the optimizer, in fp32."""
+    from benchmarks.training.fit import measure
+    from finetune.model import empty_model
+
+    path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", max_length=512, sharding="fsdp2")
+    recipe = load_recipe(str(path), ["lora=null"])
+    count = sum(weight.numel() for weight in empty_model(recipe.model).parameters())
+    for processes in (1, 2, 4):
+        parts = measure(recipe, config, row, processes)
+        kept = [parts[part] * processes for part in ("weights", "optimizer")]
+        assert kept == pytest.approx([4 * count, 8 * count], rel=0.05), processes
+        assert parts["adapter"] == 0
+    alone = load_recipe(str(path), ["lora=null", "training.sharding=none"])
+    buckets = measure(alone, config, row, 2)["gradients"] - measure(alone, config, row, 1)["gradients"]
+    assert buckets == 4 * count
+
+
 def test_four_bit_weights_are_counted_as_bitsandbytes_keeps_them() -> None:
     import torch
     from bitsandbytes import functional

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ending.recipe_file import RecipeError
+from ending.recipe_file import RecipeError, section_in
 from finetune.recipe import RECIPES, Recipe, load_recipe
 
 
@@ -40,7 +40,7 @@ def test_a_shipped_recipe_states_no_default_but_those_that_everybody_looks_for(n
     sections = yaml.safe_load((RECIPES / f"{name}.yaml").read_text())
     stated = set()
     for section, values in sections.items():
-        kind: Any = Recipe.model_fields[section].annotation
+        kind = section_in(Recipe.model_fields[section].annotation)
         stated |= {key for key, value in values.items() if kind.model_fields[key].get_default() == value}
     assert stated <= {"epochs", "learning_rate"}
 

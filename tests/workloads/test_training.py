@@ -281,7 +281,7 @@ def test_a_run_cut_off_between_its_last_step_and_the_marker_is_published_without
 def test_the_first_interrupt_from_the_keyboard_saves_and_stops_and_the_second_ends(tmp_path: Path) -> None:
     from finetune.local_driver import LocalDriver
 
-    driver = LocalDriver(RunFolder(str(tmp_path), "mine"), keep=1)
+    driver = LocalDriver(RunFolder(str(tmp_path), "mine"))
     assert driver.requested() == Request.CONTINUE
     signal.raise_signal(signal.SIGINT)
     assert driver.requested() == Request.SAVE_AND_STOP

@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Hashable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -71,6 +71,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
+def section_in(kind: Any) -> Any:
+    """The model of a section, out of the type of a key that may be None. None for a key of another type."""
+    return next((part for part in (kind, *get_args(kind)) if hasattr(part, "model_fields")), None)
+
+
 def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
     """The mistakes that pydantic names, in the words of the file."""
     for mistake in error.errors():
@@ -80,7 +85,7 @@ def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
             case "extra_forbidden":
                 section: Any = kind
                 for part in place[:-1]:
-                    section = section.model_fields[part].annotation
+                    section = section_in(section.model_fields[part].annotation)
                 yield f"unknown key {key}{did_you_mean(str(place[-1]), section.model_fields)}"
             case "missing":
                 yield f"{key} is missing"

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.dry_run:
             return _dry_run(options)
         recipe = _recipe(options)
-        _check_together(recipe, options)
+        _check_together(options)
         code = _run(recipe, options)
     except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -172,12 +172,7 @@ def _train(recipe: Recipe, run: "RunFolder", limit: TimeLimit, options: argparse
     return run_local(recipe, run, limit)
 
 
-def _check_together(recipe: Recipe, options: argparse.Namespace) -> None:
-    if options.command == "ray" and recipe.training.sharding != "none":
-        raise InputError(
-            f"training.sharding {recipe.training.sharding} is for python -m finetune torchrun; "
-            "on Ray it must be none"
-        )
+def _check_together(options: argparse.Namespace) -> None:
     if options.command == "torchrun" and (options.nodes > 1) != bool(options.rendezvous):
         raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
 

@@ -11,6 +11,7 @@ import regex
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
+from peft import PeftModel
 from torch.distributed.fsdp import register_fsdp_forward_method
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl.data_utils import prepare_multimodal_messages
@@ -116,7 +117,7 @@ class Answers(TrainerCallback):
         inputs = self._processor(text=texts, add_special_tokens=False, **tensors, **pictures).to(model.device)
         if "generate" not in vars(model):
             register_fsdp_forward_method(model, "generate")
-        base = model.get_base_model()
+        base = model.get_base_model() if isinstance(model, PeftModel) else model
         attention = base.config._attn_implementation
         # The attention for packs takes nothing but packs.
         if attention == PACKED_ROWS:

@@ -1,12 +1,14 @@
 """Callbacks of the trainer: saving on request, checkpoints to storage, progress, an end at NaN."""
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather, gather_object
-from peft import get_peft_model_state_dict
+from peft import PeftModel, get_peft_model_state_dict
 from transformers import (
     EarlyStoppingCallback,
     TrainerCallback,
@@ -18,7 +20,8 @@ from transformers import (
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
 from ending.writer import not_finite
-from finetune.checkpoint import RunFolder
+from finetune.all_weights import check_weights, save_whole
+from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.driver import Driver, Request
 from finetune.metrics import Pace, last_evaluation
 from finetune.model import verify_adapter
@@ -94,33 +97,65 @@ class StopUnlessFinite(TrainerCallback):
 
 
 class SaveCheckpoints(TrainerCallback):
-    """Pass each checkpoint that the trainer wrote to the driver: from rank 0, or each rank's shards.
+    """Upload each checkpoint that the trainer wrote: from rank 0, or each rank's shards.
 
-    Its adapter is read again first. One that differs from the trained adapter, or is not finite, is not kept.
-    The best adapter so far is uploaded before a checkpoint says that it is the best. The previous best is
-    deleted last.
+    Its adapter, or its weights, are checked first. A checkpoint that differs from what was trained, or is not
+    finite, is not kept. The best result so far is uploaded before a checkpoint says that it is the best. The
+    previous best is deleted last.
+
+    A node's disk has no room for two checkpoints with all weights. So a checkpoint is deleted there once the
+    run has resumed from it, and one with all weights once it is uploaded.
     """
 
-    def __init__(self, driver: Driver, run: RunFolder):
-        self._driver, self._run = driver, run
+    def __init__(self, run: RunFolder, keep: int, resumed: Path | None):
+        self._run, self._keep, self._resumed = run, keep, resumed
+
+    def on_step_end(self, args: TrainingArguments, *_: Any, **__: Any) -> None:
+        # The trainer has read the states of the random generators at the first step, the rest before it.
+        if self._resumed and args.local_process_index == 0:
+            shutil.rmtree(self._resumed, ignore_errors=True)
+        self._resumed = None
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
     ) -> None:
         files = Path(str(args.output_dir), f"checkpoint-{state.global_step}")
-        if args.fsdp:
-            save_gathered_adapter(others["model"], others["processing_class"], files)
-        else:
-            _gather_random_states(files, args.process_index, args.world_size)
-            if args.process_index == 0:
-                verify_adapter(get_peft_model_state_dict(others["model"]), files)
+        model: Any = others["model"]
         has_part = bool(args.fsdp) or args.process_index == 0
-        best = args.process_index == 0 and state.best_global_step == state.global_step
+        if not args.fsdp:
+            _gather_random_states(files, args.process_index, args.world_size)
+        if not isinstance(model, PeftModel):
+            if has_part:
+                check_weights(model, files)
+        elif args.fsdp:
+            save_gathered_adapter(model, others["processing_class"], files)
+        elif has_part:
+            verify_adapter(get_peft_model_state_dict(model), files)
+        best = state.best_global_step == state.global_step
+        result = files
+        if best and not isinstance(model, PeftModel):
+            result = files.with_name("best")
+            save_whole(model, result)
+        best = best and args.process_index == 0
         if best:
-            self._run.save_best(files, state.global_step)
-        self._driver.save_checkpoint(state.global_step, files if has_part else None)
+            self._run.save_best(result, state.global_step)
+        self._upload(state.global_step, files if has_part else None)
         if best:
             self._run.prune_best(state.global_step)
+        if not isinstance(model, PeftModel):
+            shutil.rmtree(files, ignore_errors=True)
+            shutil.rmtree(result, ignore_errors=True)
+
+    def _upload(self, step: int, files: Path | None) -> None:
+        """Upload this rank's part of a checkpoint, if it has one. The first rank marks it as complete."""
+        (name,) = broadcast_object_list([checkpoint_name(step)])
+        uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
+        # Returns once every rank has uploaded its part.
+        parts = gather_object([uploaded])
+        if PartialState().is_main_process:
+            all_files = {file: digest for part in parts for file, digest in part.items()}
+            self._run.complete_checkpoint(name, all_files)
+            self._run.prune_checkpoints(self._keep)
 
 
 class StopEarly(EarlyStoppingCallback):

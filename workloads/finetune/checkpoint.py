@@ -4,14 +4,14 @@
   the commits of its model and data
 - checkpoint-00000020-TIME/: a checkpoint, of one process or with a part of each. Its COMPLETE.json is written
   last and lists the files with sizes and checksums. TIME is in UTC
-- best-00000020/: the adapter of the best evaluation so far, marked in the same way
+- best-00000020/: adapter or model of the best evaluation so far, marked in the same way
 - attempt.json: the newest start, the only one that may publish
 - before.json: the figures of the untrained model's answers
 - answers.jsonl: the newest answers to held-out rows, if the recipe asks for some
 - metrics.jsonl: a line per logged step, readable while the run goes on
 - tensorboard/: TensorBoard's events, if the recipe asks for them
-- adapter/: the final adapter
-- model/: the base model with the adapter in it, if the recipe asks for it
+- adapter/: the final adapter, if the recipe has one
+- model/: the trained model: the base model with the adapter in it, if the recipe asks for it, or all weights
 - COMPLETE.json: written when adapter/ and model/ are whole. The run is finished
 - pushed.json: the commit on the Hub, if the recipe asks for a push after that
 
@@ -23,7 +23,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -195,13 +195,13 @@ class RunFolder:
         """Upload one process's part of a checkpoint. Returns its files with their sizes and checksums."""
         return self._uploaded([path for path in sorted(source.rglob("*")) if path.is_file()], source, name)
 
-    def save_best(self, checkpoint: Path, step: int) -> None:
-        """Upload the adapter of a local checkpoint, the best so far. The previous best stays for now."""
+    def save_best(self, directory: Path, step: int) -> None:
+        """Upload a local checkpoint's adapter or model, the best so far. The previous best stays for now."""
         best = best_at(step).name
-        self.complete_checkpoint(best, self._uploaded(_adapter_in(checkpoint), checkpoint, best))
+        self.complete_checkpoint(best, self._uploaded(adapter_in(directory), directory, best))
 
     def prune_best(self, step: int) -> None:
-        """Delete the best adapters of other steps. A checkpoint names that of `step` by now."""
+        """Delete the best results of other steps. A checkpoint names that of `step` by now."""
         names = {path.split("/")[0] for path in self.folder.sizes()}
         for name in names - {best_at(step).name}:
             if name.startswith("best-"):
@@ -268,9 +268,8 @@ class RunFolder:
             if CHECKPOINT_NAME.fullmatch(name) and name not in kept and name < max(kept, default=""):
                 self.folder.delete(name)
 
-    def publish(self, checkpoint: Path, summary: dict[str, Any], model: Path | None = None) -> None:
-        """Upload a local checkpoint's adapter and the merged model, if any. Then mark the run as finished."""
-        results = {"adapter": _adapter_in(checkpoint)} | ({"model": sorted(model.iterdir())} if model else {})
+    def publish(self, results: Mapping[str, Sequence[Path]], summary: dict[str, Any]) -> None:
+        """Upload the local files of each result, adapter or model. Then mark the run as finished."""
         self.writer.check()
         for name, paths in results.items():
             # An earlier attempt may have left other files.
@@ -305,7 +304,8 @@ class RunFolder:
         return json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
 
 
-def _adapter_in(checkpoint: Path) -> list[Path]:
+def adapter_in(checkpoint: Path) -> list[Path]:
+    """The files of a local checkpoint that loading its adapter needs."""
     files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
     return [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
 
@@ -316,7 +316,7 @@ def _sum(path: Path) -> FileSum:
 
 
 def best_at(step: int) -> SavedCheckpoint:
-    """The best adapter so far, supposing that `step` is the best."""
+    """The best result so far, supposing that `step` is the best."""
     return SavedCheckpoint(f"best-{step:08d}", step)
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from finetune.sections import Data
 
 _PLACEHOLDER = re.compile(r"[^\d.\[\]][^.\[\]]*")
+# Defaults of a recipe without an adapter. An adapter starts from zero and needs a higher rate.
+_ALL_WEIGHTS = {"result": "model", "learning_rate": 1e-5}
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
 
 
@@ -88,6 +90,16 @@ def with_fields(tree: Any) -> Any:
     return {**tree, "fields": {name: name for name in sorted(names)}}
 
 
+def for_all_weights(tree: Any) -> Any:
+    """The tree of a recipe, with the defaults of one that trains all weights if it has no adapter."""
+    if not isinstance(tree, dict) or tree.get("lora") is not None:
+        return tree
+    training = tree.get("training") or {}
+    if not isinstance(training, dict):
+        return tree
+    return {**tree, "training": {**_ALL_WEIGHTS, **training}}
+
+
 def _placeholders(prompt: str) -> set[str]:
     """Raises ValueError when the prompt is no template."""
     return {name for _, name, _, _ in string.Formatter().parse(prompt) if name is not None}
@@ -112,7 +124,7 @@ def placeholder_problems(data: "Data") -> list[str]:
 def contradictions(recipe: "Recipe") -> Iterable[str]:
     """Settings that contradict each other."""
     yield from _of_sources(recipe)
-    yield from adapter_problems(recipe)
+    yield from adapter_problems(recipe.lora, recipe.model.name) if recipe.lora else _of_all_weights(recipe)
     yield from _of_pictures_and_packs(recipe)
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)
@@ -138,6 +150,14 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
             yield f"{section}.revision is of the Hub, and {section}.name no id of it"
+
+
+def _of_all_weights(recipe: "Recipe") -> Iterable[str]:
+    """A recipe without an adapter."""
+    if recipe.model.quantization != "none":
+        yield "model.quantization must be none without lora: 4-bit weights cannot be trained"
+    if recipe.training.result == "adapter":
+        yield "training.result must be model without lora: there is no adapter"
 
 
 def _of_pictures_and_packs(recipe: "Recipe") -> Iterable[str]:

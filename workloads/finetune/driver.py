@@ -1,7 +1,6 @@
 """The interface between training and its launcher: a single process, torchrun or Ray."""
 
 from enum import IntEnum
-from pathlib import Path
 from typing import Protocol
 
 
@@ -23,8 +22,4 @@ class Driver(Protocol):
 
     def requested(self) -> Request:
         """The request to this process so far. Called after every step."""
-        ...
-
-    def save_checkpoint(self, step: int, files: Path | None) -> None:
-        """Store a checkpoint. `files` is the directory of this rank's part, None if it has no part."""
         ...

@@ -129,5 +129,12 @@ def _parameters(recipe: Recipe) -> tuple[int, int]:
     """The number of trainable parameters and of all parameters, of the model with its adapter."""
     from peft import get_peft_model
 
+    from finetune.all_weights import choose_weights
+
     base = empty_model(recipe.model)
-    return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()
+    if recipe.lora:
+        return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()
+    choose_weights(base, pictures=recipe.data.image is not None)
+    weights = [*base.parameters()]
+    trained = (weight.numel() for weight in weights if weight.requires_grad)
+    return sum(trained), sum(weight.numel() for weight in weights)

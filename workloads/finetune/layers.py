@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from finetune.recipe import Recipe
+    from finetune.sections import Lora
 
 # More than any of these models has. A layer that a model does not have is found when the run starts.
 _MOST_LAYERS = 128
@@ -41,9 +41,9 @@ FAMILIES = {
 }
 
 
-def adapter_problems(recipe: "Recipe") -> Iterable[str]:
-    """Why the adapter would have no layer, if that is certain without the model."""
-    wanted, model = recipe.lora.target_modules, recipe.model.name
+def adapter_problems(lora: "Lora", model: str) -> Iterable[str]:
+    """Why the adapter would have no layer of the model of that name, if that is certain without the model."""
+    wanted = lora.target_modules
     try:
         pattern = re.compile(wanted)
     except re.error as error:

@@ -3,14 +3,12 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, gather_object
 
 from ending.exit_codes import Exit
 from ending.time_limit import TimeLimit
-from finetune.checkpoint import RunFolder, checkpoint_name
+from finetune.checkpoint import RunFolder
 from finetune.driver import Request
 from finetune.recipe import Recipe
 from finetune.training import train
@@ -18,7 +16,7 @@ from finetune.training import train
 
 def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:
     """Train in this process and return the exit code."""
-    outcome = train(recipe, run, LocalDriver(run, recipe.training.checkpoints_to_keep), limit)
+    outcome = train(recipe, run, LocalDriver(run), limit)
     if outcome.finished:
         return Exit.FINISHED
     if outcome.limit_reached:
@@ -40,8 +38,8 @@ class LocalDriver:
     save. A process beside others goes on until all can save and stop together.
     """
 
-    def __init__(self, run: RunFolder, keep: int):
-        self._run, self._keep = run, keep
+    def __init__(self, run: RunFolder):
+        self._run = run
         self._stopped = False
         self._alone = os.environ.get("WORLD_SIZE", "1") == "1"
         self._training = False
@@ -56,18 +54,6 @@ class LocalDriver:
 
     def requested(self) -> Request:
         return Request.SAVE_AND_STOP if self._stopped else Request.CONTINUE
-
-    def save_checkpoint(self, step: int, files: Path | None) -> None:
-        (name,) = broadcast_object_list([checkpoint_name(step)])
-        uploaded = self._run.upload_to_checkpoint(files, name) if files else {}
-        # Returns once every rank has uploaded its part.
-        parts = gather_object([uploaded])
-        if PartialState().is_main_process:
-            all_files = {}
-            for part in parts:
-                all_files |= part
-            self._run.complete_checkpoint(name, all_files)
-            self._run.prune_checkpoints(self._keep)
 
     def _stop(self, number: int, _: object) -> None:
         if number == signal.SIGTERM and self._alone and not self._training:

@@ -1,4 +1,4 @@
-"""Merges the adapter into the base model and writes a directory that transformers and vLLM load."""
+"""Merges the adapter into the base model, and writes directories that transformers and vLLM load."""
 
 import json
 import shutil
@@ -33,7 +33,10 @@ def merge_run(uri: str, target: Path) -> None:
         raise InputError(f"{target} exists; name a folder that does not")
     storage, _, name = Folder(uri).uri.rpartition("/")
     run = RunFolder(storage, name)
-    model = run.recorded_recipe().model
+    recipe = run.recorded_recipe()
+    if not recipe.lora:
+        raise InputError(f"{uri} trained all weights: its result is a model already, copy {uri}/model")
+    model = recipe.model
     with tempfile.TemporaryDirectory() as adapter:
         run.fetch_result("adapter", Path(adapter))
         check_model(model)
@@ -59,8 +62,15 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
         base.dequantize()
     merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    # Configuration, tokenizer and chat template as published, because the server's version of transformers
-    # may be another than this one. The index of the weights is written anew.
+    complete_model(published, target, device)
+
+
+def complete_model(published: Path, target: Path, device: "torch.device") -> None:
+    """Give written weights the base model's configuration and its tokenizer. Try the result.
+
+    These files stay as they were published, because the server's version of transformers may be another than
+    this one. The index of the weights is written anew.
+    """
     for pattern in MODEL_FILES:
         for file in published.glob(pattern):
             if ".safetensors" not in file.name:
@@ -71,15 +81,15 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
 
 
 def verify_model(directory: Path, published: Path, device: "torch.device") -> None:
-    """Load a merged model and generate from it. Raises RuntimeError when a server would fail."""
+    """Load a written model and generate from it. Raises RuntimeError when a server would fail."""
     from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
     if expected.keys() != written.keys():
         differ = sorted(expected.keys() ^ written.keys())
-        raise RuntimeError(f"the merged model in {directory} has other weights than its base: {differ[:3]}")
+        raise RuntimeError(f"the model in {directory} has other weights than its base: {differ[:3]}")
     if set(written.values()) != {"BF16"}:
-        raise RuntimeError(f"the merged model in {directory} is in {sorted(set(written.values()))}, not bf16")
+        raise RuntimeError(f"the model in {directory} is in {sorted(set(written.values()))}, not bf16")
     tokenizer = load_processor(str(directory), pictures=False)
     loading = auto_class(AutoConfig.from_pretrained(directory, local_files_only=True))
     model = loading.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
@@ -87,7 +97,7 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
     end = _end_of_reply(tokenizer)
     if end not in (stops if isinstance(stops, list) else [stops]):
         raise RuntimeError(
-            f"the merged model in {directory} would not stop: its replies end with token {end}, "
+            f"the model in {directory} would not stop: its replies end with token {end}, "
             f"and generation_config.json has {stops}"
         )
     prompt = ChatTemplate(tokenizer).prompt(TRIAL)
@@ -100,7 +110,7 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
         return_dict_in_generate=True,
     )
     if not all(step.isfinite().all() for step in answer.logits):
-        raise RuntimeError(f"the merged model in {directory} answers with numbers that are not finite")
+        raise RuntimeError(f"the model in {directory} answers with numbers that are not finite")
 
 
 def _in_bf16(config: dict[str, Any]) -> dict[str, Any]:

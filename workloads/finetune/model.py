@@ -102,14 +102,19 @@ def as_model_allows(recipe: Recipe) -> Recipe:
     return recipe.model_copy(update={"training": training})
 
 
-def check_layers(model: Model, lora: Lora) -> None:
-    """Raises InputError when no layer of the base model gets an adapter, before weights are downloaded."""
+def check_layers(model: Model, lora: Lora | None) -> None:
+    """Raises InputError when no layer of the base model gets the adapter, before weights are downloaded."""
     check_model(model)
-    _check_target_modules(lora, empty_model(model))
+    base = empty_model(model)
+    if lora:
+        _check_target_modules(lora, base)
 
 
-def load_model(model: Model, device: "torch.device", packed: bool = False) -> Any:
-    """Load the frozen base model from disk onto `device`. `packed` if every batch is a pack of rows."""
+def load_model(model: Model, device: "torch.device", packed: bool = False, trained: bool = False) -> Any:
+    """Load the base model from disk onto `device`.
+
+    `packed` if every batch is a pack of rows. `trained` if its weights are trained: they are then in fp32.
+    """
     import torch
     from transformers import BitsAndBytesConfig
 
@@ -118,7 +123,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
     config = config_in_cache(model)
     dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
     options: dict[str, Any] = {
-        "dtype": dtype,
+        "dtype": torch.float32 if trained else dtype,
         "attn_implementation": PACKED_ROWS if packed else plain_attention(config),
         "local_files_only": True,
         "revision": model.revision,
@@ -139,7 +144,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False) -> An
         raise _not_loaded(model, error) from error
 
 
-def load_trained(model: Model, adapter: Path, device: "torch.device") -> Any:
+def load_adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
     """The base model on `device` with a trained adapter from disk."""
     from peft import PeftModel
 

@@ -20,7 +20,7 @@ from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remember, remembered, submission
 from ending.time_limit import TimeLimit
-from finetune.checkpoint import RunFolder, checkpoint_name
+from finetune.checkpoint import RunFolder
 from finetune.driver import Request
 from finetune.recipe import Recipe
 
@@ -85,7 +85,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
     if limit.reached() or remembered(run.folder):
         return
     try:
-        driver = RayDriver(run, config["recipe"].training.checkpoints_to_keep)
+        driver = RayDriver()
         outcome = train(config["recipe"], run, driver, limit)
     except InputError as error:
         if first:
@@ -96,10 +96,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
 
 class RayDriver:
-    """Asks to save when Ray drains the node. The worker of rank 0 uploads checkpoints."""
-
-    def __init__(self, run: RunFolder, keep: int):
-        self._run, self._keep = run, keep
+    """Asks to save when Ray drains the node."""
 
     def begin(self) -> None:
         """Do nothing: Ray does not ask a worker to stop."""
@@ -107,9 +104,3 @@ class RayDriver:
     def requested(self) -> Request:
         """Save when the node is drained, and continue: Ray restarts the workers elsewhere once it is gone."""
         return Request.CONTINUE if ray.train.get_preemption_info() is None else Request.SAVE
-
-    def save_checkpoint(self, step: int, files: Path | None) -> None:
-        """Upload the checkpoint, and delete old ones. The other workers wait in their next step."""
-        if files:
-            self._run.save_checkpoint(files, checkpoint_name(step))
-            self._run.prune_checkpoints(self._keep)

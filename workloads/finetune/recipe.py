@@ -11,8 +11,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError, model_validator
 
-from ending.recipe_file import checked, find, load, parsed
-from finetune.contradictions import contradictions, placeholder_problems
+from ending.recipe_file import checked, find, load, parsed, section_in
+from finetune.contradictions import contradictions, for_all_weights, placeholder_problems
 from finetune.sections import Data, Evaluation, Lora, Model, Section, Training
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -28,10 +28,15 @@ class Recipe(Section):
     """Everything that decides the result of a run, except the number of processes."""
 
     model: Model
-    lora: Lora = Lora()
+    lora: Lora | None = None
     data: Data
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_defaults_of_all_weights(cls, tree: Any) -> Any:
+        return for_all_weights(tree)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Recipe":
@@ -45,12 +50,17 @@ class Recipe(Section):
         return self.model_dump()
 
     @property
+    def results(self) -> list[str]:
+        """The folders that a run publishes."""
+        return ["adapter"] * bool(self.lora) + ["model"] * (self.training.result == "model")
+
+    @property
     def memory_digest(self) -> str:
         """Digest of everything that the GPU memory of a step depends on, except max_length."""
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
         parts = {
             "model": self.model.model_dump(include={"name", "quantization", "precision"}),
-            "lora": self.lora.model_dump(include={"rank", "dropout", "target_modules"}),
+            "lora": self.lora and self.lora.model_dump(include={"rank", "dropout", "target_modules"}),
             "training": self.training.model_dump(
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
                 | ({"trl"} if self.training.trl else set())
@@ -142,7 +152,10 @@ def _override(tree: object, text: str) -> Iterator[str]:
     for part in (*sections, name):
         kind = _type_of(part, kind)
     for part in sections:
-        tree = tree.setdefault(part, {}) if isinstance(tree, dict) else None
+        # A section without a value is as good as none.
+        if isinstance(tree, dict) and tree.get(part) is None:
+            tree[part] = {}
+        tree = tree.get(part) if isinstance(tree, dict) else None
     if isinstance(tree, dict):
         tree[name] = _value(kind, value)
     else:
@@ -151,8 +164,8 @@ def _override(tree: object, text: str) -> Iterator[str]:
 
 def _type_of(key: str, kind: Any) -> Any:
     """The type of a key in a section, or of a value in a mapping. None for a key that does not exist."""
-    fields = getattr(kind, "model_fields", {})
-    if fields:
+    if section := section_in(kind):
+        fields = section.model_fields
         return fields[key].annotation if key in fields else None
     return (get_args(kind) or (None,))[-1]
 

@@ -63,12 +63,14 @@ class Model(_Source):
         "none", description="nf4 holds the base model's weights in 4 bits, which takes less memory."
     )
     precision: Literal["bf16", "fp32"] = Field(
-        "bf16", description="Number format of weights and activations."
+        "bf16",
+        description="Number format of the computation, and of frozen weights. Weights that are trained are "
+        "held in fp32.",
     )
 
 
 class Lora(Section):
-    """The adapter."""
+    """The adapter. A recipe without this section trains all weights of the language model."""
 
     rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
     alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
@@ -164,7 +166,9 @@ class Training(Section):
     max_length: PositiveInt | None = Field(
         None, description="Greatest number of tokens of a sequence. Longer rows of text are left out."
     )
-    learning_rate: PositiveFloat = Field(2e-4, description="The highest learning rate of the schedule.")
+    learning_rate: PositiveFloat = Field(
+        2e-4, description="The highest learning rate of the schedule. Without lora it is 1e-5 by default."
+    )
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = Field(
         "cosine", description="How the learning rate changes from the first step to the last."
     )
@@ -198,7 +202,7 @@ class Training(Section):
         "end.",
     )
     load_best_model_at_end: bool = Field(
-        False, description="Publish the adapter whose evaluation had the lowest loss, not the last one."
+        False, description="Publish what had the lowest evaluation loss, not what was last."
     )
     early_stopping_patience: PositiveInt | None = Field(
         None, description="Evaluations in a row without a lower loss after which the run ends."
@@ -208,7 +212,7 @@ class Training(Section):
     result: Literal["adapter", "model"] = Field(
         "adapter",
         description="adapter publishes the adapter. model also publishes the base model with the adapter "
-        "merged into it.",
+        "merged into it. Without lora it is model.",
     )
     push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
     hub_model_id: Text | None = Field(

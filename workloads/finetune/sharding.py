@@ -1,13 +1,15 @@
-"""FSDP2 through accelerate: each process holds a shard of the frozen base model and of the adapter."""
+"""FSDP2 through accelerate: each process holds a shard of the model, and of the adapter if there is one."""
 
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from accelerate import ParallelismConfig
 from peft import get_peft_model_state_dict
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
@@ -30,7 +32,13 @@ def sharding_arguments(training: Training) -> dict[str, Any]:
     """
     if not is_sharded(training):
         return {}
-    return {
+    processes, on_node = (int(os.environ[name]) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    parallel = {}
+    if 1 < on_node < processes:
+        # Shards move within a node in every layer. Between nodes only gradients do, once a step.
+        nodes = processes // on_node
+        parallel["parallelism_config"] = ParallelismConfig(dp_replicate_size=nodes, dp_shard_size=on_node)
+    return parallel | {
         "fsdp": True,
         "fsdp_config": {
             "version": 2,
@@ -67,6 +75,9 @@ def shard_by_layer(trainer: Trainer) -> None:
     present = {type(module).__name__ for module in model.modules()}
     plugin: Any = trainer.accelerator.state.fsdp_plugin
     plugin.transformer_cls_names_to_wrap = sorted(present & set(model._no_split_modules))
+    if plugin.mixed_precision_policy:
+        # accelerate would sum the gradients of all processes in bf16.
+        plugin.mixed_precision_policy = replace(plugin.mixed_precision_policy, reduce_dtype=torch.float32)
     _gather_before_forward(model.get_input_embeddings())
 
 

@@ -16,16 +16,15 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from ending.errors import InputError
 from ending.files import MetricsLog
 from ending.time_limit import TimeLimit
+from finetune.all_weights import choose_weights, load_into
 from finetune.answers import Answers, JudgeUntrained
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
 from finetune.chat_template import ChatTemplate
 from finetune.checkpoint import RunFolder, SavedCheckpoint, best_at
 from finetune.data import load_conversations
 from finetune.driver import Driver, Request
-from finetune.merge import merge_adapter
 from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import (
     as_model_allows,
@@ -33,11 +32,11 @@ from finetune.model import (
     fetch_model,
     load_model,
     load_processor,
-    load_trained,
     lora_config,
 )
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
+from finetune.result import check_result, load_trained, publish_result
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.tokens import NOT_TRAINED, PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
@@ -48,7 +47,7 @@ from finetune.trl_settings import check_packages, checked, errors_of_trl
 class Outcome:
     """How far a run has come, in optimizer steps, and whether its time is up.
 
-    `best` is the step whose adapter counts, and `evaluation` the evaluation of that adapter.
+    `best` is the step whose weights count, and `evaluation` the evaluation of these.
     """
 
     step: int
@@ -100,7 +99,7 @@ def _train(
     if arguments.process_index == 0:
         progress = _show_start(recipe, run, rows, arguments.world_size, newest.step if newest else 0)
         callbacks.append(progress)
-    callbacks.append(SaveCheckpoints(driver, run))
+    callbacks.append(SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume))
     if patience := recipe.training.early_stopping_patience:
         callbacks.append(StopEarly(patience))
     answers = None
@@ -111,23 +110,23 @@ def _train(
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
         # The trainer would resume with one more step. What is left, publishing, is not cut off.
         driver.begin()
-        _check_adapter(run, resume)
-        outcome, adapter, model = _outcome(state), resume, None
+        check_result(recipe, run, resume)
+        outcome, trained, model = _outcome(state), resume, None
     else:
         trainer = build_trainer(recipe, arguments, rows, test_rows, callbacks)
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
         outcome = _outcome(trainer.state, asked.answered)
-        adapter, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
+        trained, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
     if outcome.finished and outcome.best != outcome.step:
         with arguments.main_process_first(desc="download"):
-            adapter, model = run.fetch_checkpoint(best_at(outcome.best), workspace), None
+            trained, model = run.fetch_checkpoint(best_at(outcome.best), workspace), None
     if outcome.finished and answers:
-        model = model or load_trained(recipe.model, adapter, arguments.device)
+        model = model or load_trained(recipe, trained, arguments.device)
         figures, before = answers.at_the_end(model, outcome.best)
         outcome = replace(outcome, answers=figures, before=before)
-    if outcome.finished and arguments.process_index == 0:
-        merged = _merged(recipe, published, adapter, arguments) if recipe.training.result == "model" else None
-        run.publish(adapter, _summary(recipe, run, outcome), merged)
+    if outcome.finished:
+        summary = _summary(recipe, run, outcome)
+        publish_result(recipe, run, published, trained, model, arguments, summary)
     return outcome
 
 
@@ -139,13 +138,6 @@ def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, s
     return ShowProgress(MetricsLog(run.folder, step), run.folder)
 
 
-def _merged(recipe: Recipe, published: Path, adapter: Path, arguments: SFTConfig) -> Path:
-    """The folder of the model that the adapter was merged into."""
-    folder = Path(str(arguments.output_dir), "model")
-    merge_adapter(recipe.model, published, adapter, folder, arguments.device)
-    return folder
-
-
 def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
     """Become the run's writer, and fetch its newest checkpoint, if there is one."""
     check_layers(recipe.model, recipe.lora)
@@ -155,17 +147,18 @@ def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint |
     return None
 
 
-def _check_adapter(run: RunFolder, checkpoint: Path) -> None:
-    """Raises InputError when a checkpoint has no adapter that can be published."""
-    if not (checkpoint / "adapter_model.safetensors").is_file():
-        raise InputError(
-            f"{checkpoint.name} is from an older version, without its adapter in one piece: delete "
-            f"{run.folder.uri}/{checkpoint.name} and start again, it goes on from the checkpoint before"
-        )
-
-
 class _Trainer(SFTTrainer):
-    """Averages an evaluation over its reply tokens. The library averages over batches of any size."""
+    """Averages an evaluation over its reply tokens. The library averages over batches of any size.
+
+    It also resumes the training of all weights by the files' own names.
+    """
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Load a checkpoint into the model."""
+        if isinstance(self.model, PeftModel) or self.is_fsdp_enabled:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+        else:
+            load_into(self.model, Path(resume_from_checkpoint))
 
     def prediction_step(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
         """The library's step. It also keeps the sum of the losses and the number of tokens."""
@@ -201,7 +194,9 @@ def build_trainer(
     if recipe.training.packing:
         prefix, rows, test_rows = split_off_prefix(rows, test_rows)
     with loaded_by_one_process(is_sharded(recipe.training)):
-        model = load_model(recipe.model, arguments.device, packed=recipe.training.packing)
+        model = load_model(
+            recipe.model, arguments.device, packed=recipe.training.packing, trained=recipe.lora is None
+        )
     return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
 
 
@@ -222,6 +217,9 @@ def assemble(
     """The trainer of a recipe. Rows are conversations with pictures, or tokens that follow the `prefix`."""
     if recipe.training.packing:
         arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
+    lora = lora_config(recipe.lora, model, recipe.model.revision) if recipe.lora else None
+    if lora is None:
+        choose_weights(model, pictures=recipe.data.image is not None)
     with errors_of_trl(recipe.training):
         trainer = _Trainer(
             model=model,
@@ -229,7 +227,7 @@ def assemble(
             train_dataset=rows,
             eval_dataset=test_rows,
             processing_class=processor,
-            peft_config=lora_config(recipe.lora, model, recipe.model.revision),
+            peft_config=lora,
             callbacks=callbacks,
         )
         check_packages(arguments)
@@ -241,7 +239,7 @@ def assemble(
         shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
     # load it in fp32 and have other losses than an uninterrupted one.
-    for weight in cast(PeftModel, trainer.model).parameters():
+    for weight in cast(torch.nn.Module, trainer.model).parameters():
         if weight.requires_grad:
             weight.data = weight.data.float()
     # ShowProgress prints the same figures in one readable line.

@@ -1,0 +1,63 @@
+"""The result of a run: the trained model, from a checkpoint or from memory, and what is published of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ending.errors import InputError
+from finetune.all_weights import load_saved, save_whole
+from finetune.checkpoint import RunFolder, adapter_in
+from finetune.merge import complete_model, merge_adapter
+from finetune.model import load_adapted
+from finetune.recipe import Recipe
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import TrainingArguments
+
+
+def load_trained(recipe: Recipe, directory: Path, device: "torch.device") -> Any:
+    """The trained model on `device`, from the files of a checkpoint or of the best evaluation."""
+    if recipe.lora:
+        return load_adapted(recipe.model, directory, device)
+    return load_saved(recipe.model, directory, device)
+
+
+def check_result(recipe: Recipe, run: RunFolder, checkpoint: Path) -> None:
+    """Raises InputError when a checkpoint has no adapter that can be published."""
+    if recipe.lora and not (checkpoint / "adapter_model.safetensors").is_file():
+        raise InputError(
+            f"{checkpoint.name} is from an older version, without its adapter in one piece: delete "
+            f"{run.folder.uri}/{checkpoint.name} and start again, it goes on from the checkpoint before"
+        )
+
+
+def publish_result(
+    recipe: Recipe,
+    run: RunFolder,
+    published: Path,
+    trained: Path,
+    model: Any,
+    arguments: "TrainingArguments",
+    summary: dict[str, Any],
+) -> None:
+    """Publish adapter or model, or both, from rank 0. Call it on every rank.
+
+    Args:
+        published: Directory of the base model.
+        trained: Directory of the checkpoint, or of the best evaluation, whose result is published.
+        model: The trained model, if it is in memory.
+        summary: Content of the run's COMPLETE.json.
+    """
+    folder, first = Path(str(arguments.output_dir), "model"), arguments.process_index == 0
+    if not recipe.lora and model is not None:
+        save_whole(model, folder)
+    if not first:
+        return
+    if not recipe.lora and model is None:
+        save_whole(load_saved(recipe.model, trained, arguments.device), folder)
+    if not recipe.lora:
+        complete_model(published, folder, arguments.device)
+    elif recipe.training.result == "model":
+        merge_adapter(recipe.model, published, trained, folder, arguments.device)
+    results = {"adapter": adapter_in(trained)} if recipe.lora else {}
+    run.publish(results | ({"model": sorted(folder.iterdir())} if folder.exists() else {}), summary)
