@@ -38,7 +38,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "tokens": platform.tokens,
                 "bucket": platform.bucket.path_in_command,
                 "run": run,
-                "limitArguments": settings.limit_arguments,
+                "runArguments": settings.run_arguments,
                 "code": platform.code.volume,
             },
             depends_on=[*platform.depends_on, platform.code.access],

@@ -50,7 +50,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         tokens=platform.tokens,
         depends_on=platform.depends_on,
     )
-    run = run_name(settings, platform.code, platform.image, settings.workers)
+    run = run_name(settings, platform.code, platform.image, *settings.sized(settings.workers))
     job = RayJob(
         site.name,
         RayJobArgs(
@@ -59,7 +59,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 f"python -m finetune ray --recipe {settings.recipe_name} --storage gs://",
                 platform.bucket.path_in_command,
                 f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
-                *(f" {argument}" for argument in settings.limit_arguments),
+                *(f" {argument}" for argument in settings.run_arguments),
             ),
             code=platform.code,
             cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,

@@ -129,7 +129,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             command=[
                 *("python", "-m", "finetune", "local"),
                 *("--recipe", settings.recipe_name, "--storage", bucket.uri, "--run", run),
-                *settings.limit_arguments,
+                *settings.run_arguments,
             ],
             # Files that a container writes are in its memory, which has room for 2 GB of model.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},

@@ -201,7 +201,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     queue = _queue(site, settings, platform)
     nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
-    run = run_name(settings, platform.code, platform.image, TRAINING_PODS * GPUS_PER_POD)
+    sizes = settings.sized(TRAINING_PODS * GPUS_PER_POD)
+    run = run_name(settings, platform.code, platform.image, *sizes)
     server = _server(site, settings, platform, queue, nodes, run)
     job = _fine_tune(site, settings, platform, queue, nodes, run)
     return {
@@ -336,7 +337,7 @@ def _fine_tune(
                 "tokens": platform.tokens,
                 "bucket": platform.bucket.path_in_command,
                 "run": run,
-                "limitArguments": settings.limit_arguments,
+                "runArguments": settings.run_arguments,
                 "pods": TRAINING_PODS,
                 "gpus": str(GPUS_PER_POD),
                 "service": _SERVICE,

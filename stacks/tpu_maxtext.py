@@ -181,7 +181,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                     f"python -m maxtext_driver --recipe {settings.recipe_name} --output {output}",
                     f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology}",
                     "--accelerator TPU-V6E",
-                    *settings.limit_arguments,
+                    *settings.run_arguments,
                 ]
             ),
             code=platform.code,

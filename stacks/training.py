@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import pulumi
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
@@ -65,7 +65,7 @@ class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings, TokenSetti
         return {}
 
     @property
-    def limit_arguments(self) -> list[str]:
+    def run_arguments(self) -> list[str]:
         """The trainer's arguments for its time limit."""
         return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
 
@@ -89,12 +89,27 @@ class GemmaSettings(TrainingSettings):
         None, description="API key of Weights & Biases, for a recipe that reports to `wandb`."
     )
 
+    resume: Literal["exact", "resize"] = Field(
+        "exact",
+        description="What a run does that is to go on with another number of GPUs. `exact`: it ends. "
+        "`resize`: its steps keep their rows, in more or fewer batches, and losses may differ from there.",
+    )
+
     @field_validator("wandb_key")
     @classmethod
     def _looks_like_a_wandb_key(cls, key: SecretStr | None) -> SecretStr | None:
         if key is not None and not _WANDB_KEY.fullmatch(one_word(key).get_secret_value()):
             raise ValueError("is shorter than 40 characters, or has characters that no key has")
         return key
+
+    @property
+    def run_arguments(self) -> list[str]:
+        """The trainer's arguments for its time limit, and for another number of GPUs."""
+        return [*super().run_arguments, *["--resize"] * (self.resume == "resize")]
+
+    def sized(self, gpus: int) -> list[int]:
+        """The part of a run's name that stands for the number of GPUs, if the run depends on it."""
+        return [gpus] if self.resume == "exact" else []
 
     # Read several times, and a file of rows may be large.
     @cached_property

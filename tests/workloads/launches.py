@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,18 @@ def local(recipe: Path, store: Path | str, run: str) -> list[str]:
 
 
 def torchrun(
-    warm: str, recipe: Path, folder: Path, *plan: dict[str, Any], store: Path | str | None = None
+    warm: str,
+    recipe: Path,
+    folder: Path,
+    *plan: dict[str, Any],
+    store: Path | str | None = None,
+    more: Sequence[str] = (),
+    processes: int = 2,
 ) -> tuple[int, str]:
     """Run the torchrun command for `mine` with a plan of `faulty`. Returns the exit code and the output.
 
-    The plan and the output are written to `folder`, as is the run unless there is another `store`.
+    `more` are arguments of the command, besides those of its processes in the plan. The plan and the output
+    are written to `folder`, as is the run unless there is another `store`.
     """
     from finetune import torchrun as module
 
@@ -40,7 +47,7 @@ def torchrun(
     plan_file.write_text(json.dumps(plan))
     with pytest.MonkeyPatch.context() as patch, kept_signals(), redirected(output):
         patch.setattr(module, "WORKER", (warm, faulty.__file__, str(plan_file)))
-        code = main(command(recipe, store or folder, "mine"))
+        code = main([*command(recipe, store or folder, "mine", processes), *more])
     return code, output.read_text()
 
 

@@ -115,7 +115,9 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(Exit.INTERRUPTED))
     # The first process claims the run for all that torchrun starts.
     first = int(os.environ.get("RANK", "0")) == 0
-    done = run.claim(recipe, options.processes * options.nodes) if first else run.finished()
+    workers = options.processes * options.nodes
+    done = run.claim(recipe, workers, options.resize) if first else run.finished()
+    recipe = run.resized(recipe, workers)
     if not done and (code := _try(recipe, run, options, first)):
         return code
     if first:
@@ -196,6 +198,11 @@ def make_parser() -> argparse.ArgumentParser:
     for command in (local, on_ray, torchrun):
         add_common_options(command, "training.learning_rate=1e-4")
         command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")
+        command.add_argument(
+            "--resize",
+            action="store_true",
+            help="go on with another number of processes: a step has the same rows, in more or fewer batches",
+        )
         command.set_defaults(nodes=1)
     local.set_defaults(processes=int(os.environ.get("WORLD_SIZE", "1")))
     torchrun.add_argument("--processes", required=True, type=count, help="processes on this node")

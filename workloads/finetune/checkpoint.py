@@ -86,8 +86,10 @@ class RunFolder:
         self.storage = self.folder.uri.removesuffix(f"/{run}")
         self.writer = Writer(self.folder, run)
 
-    def claim(self, recipe: Recipe, workers: int) -> bool:
+    def claim(self, recipe: Recipe, workers: int, resize: bool = False) -> bool:
         """Record the recipe, the number of workers and the versions, or compare them with the record.
+
+        With `resize` the number of workers may be another one, for which `resized` changes the recipe.
 
         Returns True when the run is finished. Raises InputError when the storage cannot be written, and when
         `ending.record.compare` does.
@@ -103,8 +105,41 @@ class RunFolder:
         if recorded is None:
             self._write_record(wanted)
             return False
+        if resize:
+            self.resized(recipe, workers)
+            wanted["workers"] = recorded["workers"]
         compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}")
         return bool(self.finished())
+
+    def resized(self, recipe: Recipe, workers: int) -> Recipe:
+        """The claimed recipe for another number of workers than the run began with: a step has as many rows.
+
+        Raises InputError when these workers cannot share the rows of a step equally.
+        """
+        before = int((self._record() or {}).get("workers") or workers)
+        training = recipe.training
+        steps, rest = divmod(training.accumulation_steps * before, workers)
+        how = f"run {self.name} began with {before} processes and cannot go on with {workers}"
+        if rest:
+            raise InputError(
+                f"{how}: a step has {before} x {training.accumulation_steps} batches, which {workers} cannot "
+                "share equally"
+            )
+        if training.sharding != "none" and (before == 1) != (workers == 1):
+            raise InputError(f"{how}: with training.sharding one process and several save in different forms")
+        return recipe.model_copy(
+            update={"training": training.model_copy(update={"accumulation_steps": steps})}
+        )
+
+    def sizes(self, workers: int) -> str:
+        """A further line for a start with another number of workers than the run began with."""
+        before = int((self._record() or {}).get("workers") or workers)
+        if before == workers:
+            return ""
+        return (
+            f"\nrun {self.name} began with {before} processes and goes on with {workers}: a step has the "
+            "same rows, and losses may differ from here"
+        )
 
     def pinned(self, recipe: Recipe) -> Recipe:
         """The claimed recipe at the commits of model and data set that the record has, or gets now.

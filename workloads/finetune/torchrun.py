@@ -58,6 +58,7 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     PContext.close = close  # ty: ignore[invalid-assignment]
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
     arguments += [f"--set={override}" for override in options.overrides]
+    arguments += ["--resize"] * options.resize
     if options.max_run_hours is not None:
         arguments.append(f"--max-run-hours={options.max_run_hours}")
     try:

@@ -132,7 +132,7 @@ def _train(
 
 def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, step: int) -> ShowProgress:
     """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
-    print(f"{len(rows)} rows, {processes} processes, from step {step}")
+    print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
     shown = first_row(rows, _processor(recipe), recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
     return ShowProgress(MetricsLog(run.folder, step), run.folder)
