@@ -123,7 +123,7 @@ def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
         "benchmarks.training.own_fit",
         "--recipe=gemma-3-4b-sql",
         "--set=training.batch_size=4",
-        "--processes=4",
+        "--processes=2",
     ]
 
 
