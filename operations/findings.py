@@ -60,11 +60,11 @@ def as_json(rows: Sequence[Any], **more: str) -> str:
     return json.dumps({**more, "findings": [asdict(row) for row in rows]}, indent=2)
 
 
-def folding(title: str, *heads: str, lines: bool = False) -> Table:
-    """An empty table. Its long words wrap."""
+def folding(title: str, *heads: str, lines: bool = False, figures: bool = False) -> Table:
+    """An empty table. Its long words wrap. A table of figures has them below each other."""
     table = Table(title=title, title_justify="left", show_lines=lines)
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", justify="right" if figures else "left")
     return table
 
 

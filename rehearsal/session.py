@@ -30,7 +30,7 @@ from rehearsal.fake_provider import FakeProvider
 from rehearsal.faults import Faults
 from rehearsal.inline_stack import InlineStack, silence
 from rehearsal.provider_server import Servicer, serving
-from rehearsal.run.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.bucket import Buckets
 from rehearsal.vault import Vault
 from rehearsal.workspace import Workspace, folder_of_its_own
 

@@ -58,9 +58,7 @@ def _table(stack: str, model: str, loads: Sequence[Load]) -> Table:
         "the slowest, ms",
         "between tokens, ms",
     )
-    table = folding(title, *heads, "tokens/s")
-    for column in table.columns:
-        column.justify = "right"
+    table = folding(title, *heads, "tokens/s", figures=True)
     for load in loads:
         answered = f"{load.requests} of {load.requests + load.failed}"
         times = (load.first_ms, load.slowest_first_ms, load.between_ms, load.tokens_per_second)

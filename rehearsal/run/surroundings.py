@@ -20,9 +20,9 @@ from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Machine
 from rehearsal.run import tpu_webhook
-from rehearsal.run.stand_ins.bucket import Buckets
-from rehearsal.run.stand_ins.hub import Hub
-from rehearsal.run.stand_ins.metadata import MetadataServer
+from rehearsal.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.hub import Hub
+from rehearsal.stand_ins.metadata import MetadataServer
 
 _CHANGES: Final = Path(__file__).with_name("on_a_cpu")
 _MOUNTED: Final = "/.host/on_a_cpu"

@@ -12,7 +12,7 @@ from components.finished_run import FinishedRunProvider
 from components.once import OnceError
 from components.run_lookup import look_up
 from rehearsal.finished_run import write_run
-from rehearsal.run.stand_ins.bucket import Buckets, Fault
+from rehearsal.stand_ins.bucket import Buckets, Fault
 from tests.components.fake_clock import FakeClock
 
 RUN = "mine/emoji-0a1b2c3d"

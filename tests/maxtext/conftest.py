@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from rehearsal.run.stand_ins.hub import Hub
+    from rehearsal.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
 WORKLOADS = HERE.parents[1] / "workloads"
@@ -21,7 +21,7 @@ sys.path[:0] = PATHS
 @pytest.fixture(scope="session")
 def hub() -> "Iterator[Hub]":
     """A Hub of this machine, without a repository."""
-    from rehearsal.run.stand_ins.hub import Hub
+    from rehearsal.stand_ins.hub import Hub
 
     with Hub() as hub:
         yield hub

@@ -17,7 +17,7 @@ from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.recipe import Recipe, Source, load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
-from rehearsal.run.stand_ins.hub import Hub
+from rehearsal.stand_ins.hub import Hub
 
 ROOT = Path(__file__).parents[2]
 TRANSFORMERS = """

@@ -18,7 +18,7 @@ from tiny import PERIOD, STEPS, data_settings, make_recipe, make_rows
 from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.run_folder import RunFolder
-from rehearsal.run.stand_ins.hub import Hub
+from rehearsal.stand_ins.hub import Hub
 
 pytestmark = pytest.mark.slow
 

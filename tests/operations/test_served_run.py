@@ -12,7 +12,7 @@ from operations.findings import Level
 from operations.plan import StackPlan
 from rehearsal.finished_run import write_run
 from rehearsal.loopback import Request
-from rehearsal.run.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.bucket import Buckets
 from tests import plans
 from tests.operations.planned import PROJECT
 

@@ -9,7 +9,7 @@ import pytest
 
 from rehearsal.errors import RehearsalError
 from rehearsal.run.stage import Stage
-from rehearsal.run.stand_ins.bucket import Fault
+from rehearsal.stand_ins.bucket import Fault
 from tests.control_plane.test_status import look
 from tests.pods.conftest import Play
 from tests.pods.test_a4_accelerate import COMPLETE

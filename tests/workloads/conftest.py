@@ -19,8 +19,8 @@ from tests.once import once
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
-    from rehearsal.run.stand_ins.bucket import Buckets
-    from rehearsal.run.stand_ins.hub import Hub
+    from rehearsal.stand_ins.bucket import Buckets
+    from rehearsal.stand_ins.hub import Hub
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def _hub() -> "Iterator[Hub]":
-    from rehearsal.run.stand_ins.hub import Hub
+    from rehearsal.stand_ins.hub import Hub
 
     with Hub() as hub:
         yield hub
@@ -63,8 +63,8 @@ def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
 @contextmanager
 def cloud_storage(folder: Path) -> "Generator[Buckets]":
     """Cloud Storage of this machine with the bucket gs://bucket, also for processes that are started."""
-    from rehearsal.run.stand_ins.bucket import Buckets
-    from rehearsal.run.stand_ins.metadata import MetadataServer
+    from rehearsal.stand_ins.bucket import Buckets
+    from rehearsal.stand_ins.metadata import MetadataServer
 
     (folder / "bucket").mkdir(parents=True)
     metadata = MetadataServer(lambda _address: "token", "project", "trainer@project")

@@ -26,9 +26,9 @@ from finetune.checkpoint import MARKER, RunFolder
 from finetune.recipe import Recipe
 from finetune.storage import Folder
 from rehearsal.loopback import Request
-from rehearsal.run.stand_ins.answers import HANG_UP
-from rehearsal.run.stand_ins.bucket import Buckets, Fault
 from rehearsal.run.tiny import make_recipe
+from rehearsal.stand_ins.answers import HANG_UP
+from rehearsal.stand_ins.bucket import Buckets, Fault
 
 
 def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:

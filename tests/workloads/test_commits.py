@@ -9,8 +9,8 @@ import pytest
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.recipe import Recipe
-from rehearsal.run.stand_ins.hub import Hub, Repository
 from rehearsal.run.tiny import make_texts
+from rehearsal.stand_ins.hub import Hub, Repository
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from outcomes import losses
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.recipe import load_recipe
-from rehearsal.run.stand_ins.hub import Hub
 from rehearsal.run.tiny import TOKENS_PER_IMAGE, make_recipe
+from rehearsal.stand_ins.hub import Hub
 
 
 @pytest.mark.parametrize("run_name", ["emoji_run", "sql_run"])

@@ -13,8 +13,8 @@ from finetune.__main__ import main
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from rehearsal.run.stand_ins.bucket import Buckets
 from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.stand_ins.bucket import Buckets
 
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLE = ROOT / "docs" / "training" / "own-data.md", ROOT / "examples" / "own-data"

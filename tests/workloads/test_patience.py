@@ -8,9 +8,9 @@ from ending.patience import LIMIT
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
 from finetune.recipe import Recipe, load_recipe
-from rehearsal.run.stand_ins.answers import HANG_UP
-from rehearsal.run.stand_ins.bucket import Buckets
-from rehearsal.run.stand_ins.hub import Hub
+from rehearsal.stand_ins.answers import HANG_UP
+from rehearsal.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.hub import Hub
 
 INVALID_TOKEN = {"x-error-message": "Invalid credentials in Authorization header"}
 

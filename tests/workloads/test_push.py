@@ -11,7 +11,7 @@ from rehearsal.run.tiny import make_recipe
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
-    from rehearsal.run.stand_ins.hub import Hub
+    from rehearsal.stand_ins.hub import Hub
 
 
 @pytest.fixture

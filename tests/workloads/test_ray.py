@@ -14,8 +14,8 @@ from outcomes import losses
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
-from rehearsal.run.stand_ins.bucket import Buckets, Fault
 from rehearsal.run.tiny import make_recipe
+from rehearsal.stand_ins.bucket import Buckets, Fault
 
 TOLERANCE = 1e-4
 

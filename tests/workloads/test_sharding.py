@@ -14,8 +14,8 @@ from launches import command, edited, local, torchrun
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from rehearsal.run.stand_ins.bucket import Buckets, Fault
 from rehearsal.run.tiny import make_recipe
+from rehearsal.stand_ins.bucket import Buckets, Fault
 
 TOLERANCE = 1e-5
 WEIGHTS = "adapter_model.safetensors"

@@ -11,8 +11,8 @@ from google.auth import exceptions
 from google.auth.compute_engine import Credentials, _metadata
 from google.auth.transport.requests import Request
 
-from rehearsal.run.stand_ins.bucket import Buckets
-from rehearsal.run.stand_ins.metadata import MetadataServer
+from rehearsal.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.metadata import MetadataServer
 
 OBJECTS = "/storage/v1/b/bucket/o"
 MEDIA = f"/upload{OBJECTS}?uploadType=media&name="

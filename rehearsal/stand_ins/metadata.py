@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rehearsal.loopback import LoopbackServer, Request
-from rehearsal.run.stand_ins.answers import send
+from rehearsal.stand_ins.answers import send
 
 
 class MetadataServer(LoopbackServer):

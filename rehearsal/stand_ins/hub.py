@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from rehearsal.loopback import LoopbackServer, Request
-from rehearsal.run.stand_ins.answers import Answer, send, token_of
+from rehearsal.stand_ins.answers import Answer, send, token_of
 
 _PATH: Final = re.compile(
     r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve|preupload|commit)/([^/]+))?(?:/(.*))?"
