@@ -110,6 +110,7 @@ def test_shards_load_at_another_number_of_processes(
         tmp_path,
         {"arguments": [*local(recipe, tmp_path, "undisturbed"), *settings]},
         {"arguments": [*local(recipe, tmp_path, "mine"), *settings], "terminate": {"rank": 0, "step": 2}},
+        more=settings,
     )
     assert code == 143, output
     more = [*settings, "--resize"]
