@@ -12,7 +12,7 @@ from engine.project import ROOT
 from rehearsal import finished_run
 from rehearsal.run.stage import Stage
 
-_MAKE_RUN: Final = (str(ROOT / ".venv-training/bin/python"), "-m", "rehearsal.run.tiny_run")
+_MAKE_RUN: Final = (str(ROOT / ".venv-training/bin/python"), "-W", "ignore", "-m", "rehearsal.run.tiny_run")
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _QUESTION: Final = "How many red lamps are there?"
 _TOKENS: Final = 16
