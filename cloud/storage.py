@@ -106,9 +106,9 @@ _OBJECT: Final = _record(
 _BUCKET_MEMBER: Final = member_of(BUCKET, "gcp:storage/bucketIAMMember:BucketIAMMember", "{bucket}", "bucket")
 
 # The program looks for a finished run. The provider's data source would read the bucket in a preview too.
-_FINISHED_RUN: Final = _record(
+FINISHED_RUN: Final = _record(
     type="pulumi-python:dynamic/storage:FinishedRun",
     id="{bucket}/{run}",
-    minutes=(Minutes(create=0.05, delete=0, source="guess: three small objects and a list"),),
+    minutes=(Minutes(create=0.05, delete=0, source="guess: two small objects and a list"),),
     permissions=verbs("storage.objects", "get", "list"),
 )

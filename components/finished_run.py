@@ -9,8 +9,10 @@ from pulumi import dynamic
 from components.clock import Clock
 from components.once import OnceError, OnceProvider
 
-# What the look-up finds, see `components.run_lookup.Result`.
+# What the look-up finds, see `components.run_lookup.result_of`.
 _RESULTS: Final = ("folder", "kind", "base", "revision", "rank")
+# Inputs that decide whether a run may be served.
+_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb")
 
 
 class FinishedRunProvider(OnceProvider):
@@ -20,10 +22,11 @@ class FinishedRunProvider(OnceProvider):
     identity = ("bucket",)
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
-        """Reports an update until the result is the run that the program names."""
-        changed = [key for key in self.identity if _olds.get(key) != _news.get(key)]
+        """Reports an update if a condition has changed, and until the result is the run that is wanted."""
+        replaces = [key for key in self.identity if _olds.get(key) != _news.get(key)]
+        is_new = any(_olds.get(key) != _news.get(key) for key in _CONDITIONS)
         is_behind = _olds.get("folder") != _news.get("run")
-        return dynamic.DiffResult(changes=bool(changed) or is_behind, replaces=changed)
+        return dynamic.DiffResult(changes=bool(replaces) or is_new or is_behind, replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         """Looks the run up.

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from cloud.storage import FINISHED_RUN
 from components.run_lookup import RunError, RunFiles, result_of
 from operations.clients import Clients
 from operations.findings import Finding, fine, problem
 from operations.plan import StackPlan
 
-_TYPE: Final = "pulumi-python:dynamic/storage:FinishedRun"
 _SETTINGS: Final = ("servedRun", "bucket", "bucketName")
 
 
 def check_served_run(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks what `up` checks first: that the run is complete and good, and fits into the GPUs."""
     named_buckets = {_bucket_in(plan.setting(key)) for key in _SETTINGS}
-    for resource in plan.of_type(_TYPE):
+    for resource in plan.of_type(FINISHED_RUN.type):
         if resource.inputs["bucket"] not in named_buckets:
             # The engine makes up another name of the stack's own bucket for every plan.
             continue

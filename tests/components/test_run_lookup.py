@@ -158,6 +158,17 @@ def test_with_keep_the_run_before_stays_until_the_newer_one_is_finished(
     assert not looker.diff("", taken, newer).changes
 
 
+def test_a_server_with_fewer_gpus_is_checked_again(buckets: Buckets, run: Path) -> None:
+    write_run(run, gigabytes=24.4)
+    looker, asked = provider(buckets), {**PROPS, "keep": False, "memory_gb": 48}
+    served = looker.create(asked).outs or {}
+    smaller = {**asked, "memory_gb": 24}
+    assert not looker.diff("", served, asked).changes
+    assert looker.diff("", served, smaller).changes
+    with pytest.raises(OnceError, match=r"24\.4 GB of weights"):
+        looker.update("", served, smaller)
+
+
 def test_without_keep_an_update_to_an_unfinished_run_fails(buckets: Buckets, run: Path) -> None:
     looker, asked = provider(buckets), {**PROPS, "keep": False}
     served = looker.create(asked).outs or {}
