@@ -84,6 +84,7 @@ def test_a_longer_pack_takes_more_activations_and_the_same_weights(
     ]
 
 
+@pytest.mark.slow
 def test_more_processes_hold_less_of_the_weights_with_fsdp2(
     tiny: Path, tmp_path: Path, config: Any, row: "Row"
 ) -> None:
@@ -97,6 +98,7 @@ def test_more_processes_hold_less_of_the_weights_with_fsdp2(
     assert measure(alone, config, row, 4) == measure(alone, config, row, 1)
 
 
+@pytest.mark.slow
 def test_training_all_weights_takes_twelve_bytes_a_weight_besides_gradients_shared_by_the_processes(
     tiny: Path, tmp_path: Path, config: Any, row: "Row"
 ) -> None:

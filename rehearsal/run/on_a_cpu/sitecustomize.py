@@ -21,6 +21,7 @@ ARGUMENTS = {
         "--set=training.max_length=512",  # of the tiny models' texts, several a row
         "--set=training.batch_size=1",  # so that a step takes part of a second
         "--set=training.accumulation_steps=1",
+        "--set=training.learning_rate=0.005",  # of a tiny model, so that its loss falls
         "--set=training.log_every_steps=1",  # for the losses to be compared
         "--set=training.save_every_steps=6",  # seldom: what a stop saves is then not what a period saved
         "--set=training.evaluate_every_steps=100",  # once, at the end
