@@ -68,10 +68,14 @@ RUNS_AT_GITHUB = {
         {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""},
         "make test-cluster preview",
     ),
-    "every day": ("schedule", {}, "drift test-pods"),
-    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "test-pods"),
-    "by hand": ("workflow_dispatch", {}, "drift test-pods up"),
-    "by hand, from a branch": ("workflow_dispatch", {"github.ref": "refs/heads/branch"}, "test-pods"),
+    "every day": ("schedule", {}, "drift test-all test-pods"),
+    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "test-all test-pods"),
+    "by hand": ("workflow_dispatch", {}, "drift test-all test-pods up"),
+    "by hand, from a branch": (
+        "workflow_dispatch",
+        {"github.ref": "refs/heads/branch"},
+        "test-all test-pods",
+    ),
     "after the previews": ("workflow_run", {"github.event.workflow_run.event": "pull_request"}, "comment"),
     "after something else": ("workflow_run", {"github.event.workflow_run.event": "push"}, ""),
     "a push": ("push", {}, ""),
@@ -113,7 +117,7 @@ RUNS_AT_GITLAB = {
         {**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None},
         "make test-cluster preview comment",
     ),
-    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift test-pods"),
+    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift test-all test-pods"),
     "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand": (UP, "up"),
     "by hand, from a branch": ({**UP, "CI_COMMIT_BRANCH": "branch"}, ""),
@@ -283,7 +287,7 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     gitlab = {line for job in jobs for line in (*job.get("before_script", ()), *job.get("script", ()))}
     (matrix,) = GITLAB["make"]["parallel"]["matrix"]
     assert matrix["CHECKED"] == JOBS["make"]["strategy"]["matrix"]["target"]
-    alone = ("test-cluster", "test-pods", "preview", "preview-cloud", "up", "drift")
+    alone = ("test-cluster", "test-all", "test-pods", "preview", "preview-cloud", "up", "drift")
     both = {f"make {target}" for target in (*matrix["CHECKED"], *alone)}
     assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
     called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}
