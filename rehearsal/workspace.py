@@ -40,11 +40,21 @@ def folder_of_its_own(name: str) -> Generator[Path]:
 
 
 def _end_processes(folder: Path) -> None:
-    """Ends the processes whose ids are in a folder's files, if their command lines name the folder."""
+    """Ends the processes of a killed rehearsal, which would go on writing into its folder.
+
+    These are the processes whose ids are in the folder's files, if their command lines name the folder, and
+    also the engines whose state is in the folder. Without /proc it ends none.
+    """
     for file in folder.rglob("*.pid"):
         with suppress(OSError, ValueError):
             if str(folder) in Path(f"/proc/{int(file.read_text())}/cmdline").read_text():
                 os.kill(int(file.read_text()), signal.SIGKILL)
+    state = f"PULUMI_BACKEND_URL=file://{folder}/".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_engine = (process / "comm").read_text().startswith("pulumi")
+            if is_engine and state in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _in_use() -> None:

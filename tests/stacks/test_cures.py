@@ -89,7 +89,7 @@ def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> N
         assert not rehearsal.cloud.items
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.stacks_with("bucketName"), quick=["cloudrun-vllm"]))
 def test_a_protected_bucket_is_kept_and_later_deleted(stack: str) -> None:
     with Rehearsal(stack, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()

@@ -29,7 +29,8 @@ def started(rehearsal: Rehearsal, start: str) -> bool:
 @pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["tpu-maxtext"]))
 def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
     # Some of the moves replace the bucket, too.
-    settings = {"imageUri": plans.IMAGE, "forceDestroy": "true", **NAMES}
+    unnamed = plans.known_settings(stack, **plans.STANDING_SETTINGS)
+    settings = {**unnamed, **plans.known_settings(stack, **NAMES)}
     moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
     with Rehearsal(stack, settings) as rehearsal:
         rehearsal.up()
@@ -42,7 +43,7 @@ def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
             assert not rehearsal.preview().changed
         for name in ("its-other-name", None, "my-cluster"):
             named = {"clusterName": name} if name else {}
-            rehearsal.configure({"imageUri": plans.IMAGE, "forceDestroy": "true", **moves[-1], **named})
+            rehearsal.configure({**unnamed, **moves[-1], **named})
             rehearsal.up()
             assert started(rehearsal, name or stack)
             assert not rehearsal.preview().changed

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Arguments after those of the manifest, by the command.
+# Arguments after those of the manifest, by the command. The shipped rate hardly moves a tiny model.
 ARGUMENTS = {
     "torchrun": [
         "--processes=2",  # for eight: this machine has two cores
@@ -21,7 +21,7 @@ ARGUMENTS = {
         "--set=training.max_length=512",  # of the tiny models' texts, several a row
         "--set=training.batch_size=1",  # so that a step takes part of a second
         "--set=training.accumulation_steps=1",
-        "--set=training.learning_rate=0.005",  # of a tiny model, so that its loss falls
+        "--set=training.learning_rate=0.005",
         "--set=training.log_every_steps=1",  # for the losses to be compared
         "--set=training.save_every_steps=6",  # seldom: what a stop saves is then not what a period saved
         "--set=training.evaluate_every_steps=100",  # once, at the end
@@ -72,7 +72,7 @@ OF_RECIPE = {
         "--set=data.rows=120",  # all that there are
         "--set=training.max_length=256",
         "--set=training.epochs=6",  # some fifty steps: it lasts until serving has been scaled
-        "--set=training.learning_rate=0.005",  # of a tiny model, so that its loss falls
+        "--set=training.learning_rate=0.005",
         "--set=training.save_every_steps=1000",  # never: what is saved before the end, a stop has saved
     ],
 }
