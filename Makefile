@@ -26,7 +26,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
 	test-serving \
-	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-serving gpu-fit tpu-compile
+	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-gpu bench-serving gpu-fit tpu-compile
 
 help: # no target of the list
 	@awk -F ':.*## ' '/^##@/ { print substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -165,6 +165,9 @@ bench: .venv/.ready ## how long a preview and a rehearsal take
 
 bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a good use of trl: speed, memory, loss
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
+
+bench-gpu: $(TRAINING)/.ready ## the recipes at their real size on one GPU, beside trl: speed, memory
+	$(TRAINING)/bin/python -W ignore -m benchmarks.training.real_size
 
 bench-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## vLLM on CPU: base, adapter, merged; 1, 4, 16 requests at once
 	$(BIN)/python -m benchmarks.serving

@@ -9,7 +9,6 @@ table is also written to benchmarks/training/results-cpu.md or results-gpu.md.
 
 import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -33,13 +32,15 @@ from benchmarks.training.measure import (  # noqa: E402
     WHOLE_PROMPTS,
     Case,
     Measurement,
+    commit,
     measure,
 )
 from benchmarks.training.stand_ins import make_data, make_models  # noqa: E402
 
 T = TypeVar("T")
-# This process only imports and never computes, so that it can be forked.
-CONTEXT: Final = multiprocessing.get_context("fork")
+# This process only imports and never computes, so that it can be forked. With a GPU the imports touch CUDA,
+# and then a forked process cannot use it.
+CONTEXT: Final = multiprocessing.get_context("spawn" if torch.cuda.is_available() else "fork")
 SIZES: Final = ("tiny", "mid")
 # Runs of each side, alternating. The fastest counts, because other load disturbed it least.
 RUNS: Final = 2
@@ -59,8 +60,8 @@ NOT_MEASURED: Final = {
 
 def main() -> None:
     """Print the table row by row, then the aims that were reached."""
-    device = "gpu" if _apart(torch.cuda.is_available) else "cpu"
-    lines = [f"Commit {_commit()}; torch {torch.__version__}, trl {trl.__version__}.", "", HEADER]
+    device = "gpu" if torch.cuda.is_available() else "cpu"
+    lines = [f"Commit {commit()}; torch {torch.__version__}, trl {trl.__version__}.", "", HEADER]
     print("\n".join(lines), flush=True)
     verdicts = []
     with tempfile.TemporaryDirectory() as directory:
@@ -89,18 +90,6 @@ def _fastest_runs(case: Case, size: str, sides: list[str], stand_ins: Path) -> d
         for side in sides:
             runs[side].append(_apart(measure, case, size, side, stand_ins))
     return {side: min(measurements, key=_seconds) for side, measurements in runs.items()}
-
-
-def _commit() -> str:
-    """The commit of the code that is measured."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], cwd=HERE, capture_output=True, text=True, check=True
-        ).stdout
-
-    changed = git("status", "--porcelain", "--", "../../workloads", ".").strip()
-    return git("rev-parse", "--short=12", "HEAD").strip() + (" with changes" if changed else "")
 
 
 def _seconds(measurement: Measurement) -> float:

@@ -22,9 +22,18 @@ VARLEN = "flash_attention_2"
 
 
 def library_trainer(
-    recipe: Recipe, rows: Dataset, test_rows: Dataset, workspace: Path, rows_a_batch: int, packed: bool
+    recipe: Recipe,
+    rows: Dataset,
+    test_rows: Dataset,
+    workspace: Path,
+    rows_a_batch: int,
+    packed: bool,
+    liger: bool = False,
 ) -> SFTTrainer:
-    """A trainer over conversations, in batches of so many rows, or packed like the recipe's."""
+    """A trainer over conversations, in batches of so many rows, or packed like the recipe's.
+
+    `liger` replaces layers by the fused kernels of the package liger-kernel.
+    """
     training, lora, on_gpu = recipe.training, cast(Lora, recipe.lora), torch.cuda.is_available()
     pictures = recipe.data.image is not None
     options: dict[str, Any] = {"attn_implementation": VARLEN if packed else "sdpa"}
@@ -56,6 +65,7 @@ def library_trainer(
         max_grad_norm=training.max_grad_norm,
         gradient_checkpointing=training.gradient_checkpointing,
         bf16=recipe.model.precision == "bf16",
+        use_liger_kernel=liger,
         use_cpu=not on_gpu,
         dataloader_pin_memory=on_gpu,
         seed=training.seed,

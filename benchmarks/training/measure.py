@@ -1,6 +1,7 @@
 """Measures one training of a case in a process of its own: speed, memory and loss."""
 
 import resource
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -218,6 +219,18 @@ def _losses(model: Any, device: Any, batches: Iterable[dict[str, Any]]) -> Itera
         logits = model(**inputs, use_cache=False).logits[:, :-1].float()
         loss = torch.nn.functional.cross_entropy(logits.transpose(1, 2), labels, reduction="sum")
         yield loss.item(), int((labels != IGNORED).sum())
+
+
+def commit() -> str:
+    """The commit of the code that is measured."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        ).stdout
+
+    changed = git("status", "--porcelain", "--", "../../workloads", ".").strip()
+    return git("rev-parse", "--short=12", "HEAD").strip() + (" with changes" if changed else "")
 
 
 def _clock() -> tuple[float, float]:

@@ -11,6 +11,7 @@ from datasets import Dataset, Features, Image, Value
 from PIL import Image as Picture
 from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
 
+from benchmarks.training.published import config_of
 from finetune.recipe import RECIPES, load_recipe
 from finetune.sections import Data
 from rehearsal.run import tiny
@@ -81,12 +82,40 @@ def _enlarge(config: Any, processor: Any) -> None:
         return
     for name, value in MID_VISION.items():
         setattr(config.vision_config, name, value)
-    config.mm_tokens_per_image = processor.image_seq_length = MID_PICTURE_TOKENS
-    side = MID_VISION["image_size"]
+    config.mm_tokens_per_image = MID_PICTURE_TOKENS
+    _set_pictures(processor, MID_VISION["image_size"], MID_PICTURE_TOKENS)
+
+
+def _set_pictures(processor: Any, side: int, tokens: int) -> None:
+    """Make the processor resize pictures to `side` pixels and write so many tokens for one."""
+    processor.image_seq_length = tokens
     processor.image_processor.size = {"height": side, "width": side}
     words = processor.tokenizer
-    pictured = words.image_token * MID_PICTURE_TOKENS
-    processor.full_image_sequence = f"\n\n{words.boi_token}{pictured}{words.eoi_token}\n\n"
+    processor.full_image_sequence = f"\n\n{words.boi_token}{words.image_token * tokens}{words.eoi_token}\n\n"
+
+
+def make_published_size(path: Path, words_of: Path, name: str) -> None:
+    """Write a model of a published model's size with random weights in bf16, and another model's tokenizer.
+
+    The weights are made on the GPU, since a CPU would take minutes.
+    """
+    small: Any = AutoConfig.from_pretrained(words_of)
+    config = config_of(name)
+    parts = [(config, small), (config.get_text_config(), small.get_text_config())]
+    for part, small_part in parts:
+        for token, number in small_part.to_dict().items():
+            if token.endswith(("_token_id", "_token_index")):
+                setattr(part, token, number)
+    pictures = hasattr(config, "vision_config")
+    processor: Any = (AutoProcessor if pictures else AutoTokenizer).from_pretrained(words_of)
+    if pictures:
+        _set_pictures(processor, config.vision_config.image_size, config.mm_tokens_per_image)
+    with torch.device("cuda"):
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    tokenizer = getattr(processor, "tokenizer", processor)
+    model.generation_config.eos_token_id = tokenizer.convert_tokens_to_ids(["<eos>", "<end_of_turn>"])
+    model.save_pretrained(path)
+    processor.save_pretrained(path)
 
 
 def _save(config: Any, processor: Any, path: Path) -> None:

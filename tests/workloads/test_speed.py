@@ -1,4 +1,4 @@
-"""Packed attention, a shared prefix and the fused adapter change no result."""
+"""Packed attention and a shared prefix change no result."""
 
 import itertools
 from pathlib import Path
@@ -137,60 +137,3 @@ def test_the_prefix_is_that_of_the_rows_held_out_too() -> None:
     prefix, rows, test_rows = split_off_prefix(tokenised(([2, 5, 6], [7])), tokenised(([2, 4, 6], [7])))
     assert prefix == [2] and test_rows is not None
     assert (rows["input_ids"][0], test_rows["input_ids"][0]) == ([5, 6, 7], [4, 6, 7])
-
-
-@pytest.fixture(params=["none", "nf4"])
-def layer(request: pytest.FixtureRequest, tiny: Path) -> Any:
-    """A layer with an adapter of the emoji recipe that is not zero, unquantized and in 4 bits."""
-    import torch
-    from peft import get_peft_model
-
-    from finetune.model import load_model, lora_config
-    from finetune.sections import Lora, Model
-
-    base = load_model(
-        Model(name=str(tiny / "text-model"), quantization=request.param, precision="bf16"),
-        torch.device("cpu"),
-    )
-    lora = Lora(rank=8, alpha=16, dropout=0, target_modules=r".*\.up_proj")
-    torch.manual_seed(2)
-    model = get_peft_model(base, lora_config(lora, base))
-    (first, *_) = [module for name, module in model.named_modules() if name.endswith("layers.0.mlp.up_proj")]
-    torch.nn.init.normal_(first.lora_B["default"].weight, std=0.1)
-    return first
-
-
-def test_the_adapter_adds_what_peft_adds(layer: Any) -> None:
-    import torch
-    from peft.tuners.lora import Linear
-
-    results = []
-    for forward in (type(layer).forward, Linear.forward):
-        rows = torch.linspace(-1, 1, 6 * layer.in_features, dtype=torch.bfloat16)
-        rows = rows.view(2, 3, -1).requires_grad_()
-        # As in training: weights in bf16, the adapter in fp32.
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            output = forward(layer, rows)
-        adapter = [layer.lora_A["default"].weight, layer.lora_B["default"].weight]
-        results.append((output, *torch.autograd.grad(output.float().square().sum(), [rows, *adapter])))
-    assert type(layer) is not Linear and layer.lora_A["default"].weight.dtype == torch.float32
-    for ours, theirs in zip(*results, strict=True):
-        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-        torch.testing.assert_close(ours.float(), theirs.float(), rtol=0.03, atol=0.03)
-
-
-def test_the_adapter_keeps_no_copy_of_its_input_in_fp32(layer: Any) -> None:
-    """PEFT's own layer keeps one for weights in bf16, which takes twice the memory of the input."""
-    import torch
-
-    kept: list[torch.dtype] = []
-    rows = torch.zeros(2, 3, layer.in_features, dtype=torch.bfloat16, requires_grad=True)
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.numel() == rows.numel() and tensor.shape != layer.lora_A["default"].weight.shape:
-            kept.append(tensor.dtype)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        layer(rows)
-    assert kept and set(kept) == {torch.bfloat16}

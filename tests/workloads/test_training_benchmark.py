@@ -20,6 +20,14 @@ REPLACED = {
 }
 
 
+@pytest.fixture(autouse=True)
+def kernels_of_trl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark chooses trl's kernels for its process. Other tests shall have trl's own choice."""
+    import trl.trainer.utils
+
+    monkeypatch.setattr(trl.trainer.utils, "_use_triton", trl.trainer.utils._use_triton)
+
+
 @pytest.fixture(params=["emoji", "sql", "product"])
 def case(request: pytest.FixtureRequest) -> "Case":
     from benchmarks.training.measure import CASES

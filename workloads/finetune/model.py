@@ -170,18 +170,14 @@ def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConf
     """
     from peft import LoraConfig
 
-    from finetune.adapter import use_fused_layers
-
     _check_target_modules(lora, base)
-    return use_fused_layers(
-        LoraConfig(
-            r=lora.rank,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            target_modules=lora.target_modules,
-            task_type="CAUSAL_LM",
-            revision=revision,
-        )
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.target_modules,
+        task_type="CAUSAL_LM",
+        revision=revision,
     )
 
 
