@@ -24,6 +24,8 @@ def build_region(region: str) -> str:
 BUILD: Final = Record(
     type="pulumi-python:dynamic/cloudbuild:Build",
     api=API,
+    # Cloud Build signs the provenance of an image only with this API (assumption verified-provenance).
+    apis={"image": "containeranalysis.googleapis.com"},
     id="{name}",
     minutes=(Minutes(create=12, delete=0, assumption="minutes-build"),),
     permissions=verbs("cloudbuild.builds", "create", "get", "list", "update"),

@@ -23,12 +23,15 @@ class KueueArgs(Args):
     """Arguments of `Kueue`.
 
     Args:
+        version: Version of the chart.
+        image: Image of the manager, `NAME@sha256:DIGEST`.
         namespaces: Namespaces whose workloads Kueue may queue.
         depends_on: Resources that its pods need to pull their image.
     """
 
     cluster: Cluster
     version: str
+    image: str
     namespaces: Sequence[str]
     depends_on: Sequence[pulumi.Resource]
 
@@ -45,7 +48,10 @@ class Kueue(Component[KueueArgs]):
             NamespaceArgs(cluster=args.cluster, namespace=NAMESPACE, network_policies=[]),
             pulumi.ResourceOptions(parent=self),
         )
-        values = Manifest(MANIFESTS / "kueue-values.yaml", {"namespaces": list(args.namespaces)}).tree
+        # The chart writes a colon between the two.
+        repository, _, tag = args.image.rpartition(":")
+        holes = {"namespaces": list(args.namespaces), "repository": repository, "tag": tag}
+        values = Manifest(MANIFESTS / "kueue-values.yaml", holes).tree
         manager = values["managerConfig"]
         manager["controllerManagerConfigYaml"] = yaml.safe_dump(
             manager["controllerManagerConfigYaml"], sort_keys=False

@@ -16,6 +16,12 @@ from components.component import Args, Component
 _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
     key=GPU_RESOURCE, value="present", effect="NO_SCHEDULE"
 )
+# A node boots only signed software, and GKE compares every boot with the first one (assumption
+# secure-boot-accelerators). GKE does the same on every Autopilot node.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/shielded-gke-nodes
+_SHIELDED: Final = gcp.container.NodePoolNodeConfigShieldedInstanceConfigArgs(
+    enable_secure_boot=True, enable_integrity_monitoring=True
+)
 # The system node pool runs GKE's own pods and controllers such as Kueue. With two nodes, webhooks answer
 # while one node is upgraded.
 _SYSTEM_MACHINE: Final = MACHINES["e2-standard-4"]
@@ -143,6 +149,7 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         # it fills the cache. Autopilot streams by default.
         gcfs_config=gcp.container.NodePoolNodeConfigGcfsConfigArgs(enabled=True),
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True),
+        shielded_instance_config=_SHIELDED,
         guest_accelerators=[accelerator] if has_gpus else None,
         taints=[_GPU_TAINT] if has_gpus else None,
         advanced_machine_features=one_thread if args.tpu_topology else None,

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud import cloudbuild
 from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
+from stacks import pins
 from stacks.packages import REQUIREMENTS, with_packages
 from stacks.platform import WORKLOADS, ImageByDigest, Site, StackSettings
 from stacks.reader import REGION, Hint
@@ -96,6 +97,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             project=site.project_for(ImageBuild),
             location=settings.region,
             build_region=settings.build_region or cloudbuild.build_region(settings.region),
+            docker_builder=pins.DOCKER_BUILDER,
             context=settings.image_folder,
             repository=repository,
             image_name=settings.image_folder.name,

@@ -223,6 +223,7 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
         KueueArgs(
             cluster=platform.cluster,
             version=pins.KUEUE_VERSION,
+            image=pins.KUEUE_IMAGE,
             namespaces=[platform.namespace.namespace],
             depends_on=[platform.network.egress],
         ),

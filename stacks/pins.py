@@ -18,7 +18,18 @@ VLLM_IMAGE: Final = (
     "docker.io/vllm/vllm-openai@sha256:7ef5a35d1ef8ce2cf9d671dd91eec6e367c5849262e0362b4d3d4a26be0d87d2"
 )
 
-# Version of the chart and of the controller. The chart refers to its image by a tag, which the Kubernetes
-# registry never moves.
+# Version of the chart. The manager's image is of the same release.
 # renovate: datasource=go depName=sigs.k8s.io/kueue
 KUEUE_VERSION: Final = "0.19.2"
+
+# The image of Kueue's manager, v0.19.2. The chart alone would name it by a tag.
+# renovate: datasource=docker depName=registry.k8s.io/kueue/kueue currentValue=v0.19.2
+KUEUE_IMAGE: Final = (
+    "registry.k8s.io/kueue/kueue@sha256:8a77be2df3d441d1a99b60eb1625c835b5f4feda5db02ece26818cf2a30c4d86"
+)
+
+# The image in which Cloud Build runs `docker build` (assumption docker-builder-digest).
+# renovate: datasource=docker depName=gcr.io/cloud-builders/docker currentValue=latest
+DOCKER_BUILDER: Final = (
+    "gcr.io/cloud-builders/docker@sha256:3d00b6c1a9b862621c30fc74d4f2abfc62bcbdee631ed3febd31e7edbdf6252c"
+)

@@ -19,6 +19,7 @@ class ImageBuildArgs(Args):
     Args:
         location: Region of the bucket with the build's source.
         build_region: Region in which the build runs.
+        docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
     """
@@ -26,6 +27,7 @@ class ImageBuildArgs(Args):
     project: pulumi.Input[str]
     location: str
     build_region: str
+    docker_builder: str
     context: Path
     repository: ContainerRepository
     image_name: str
@@ -41,9 +43,10 @@ class ImageBuild(Component[ImageBuildArgs]):
     """
 
     group = "image"
-    # APIs for the build, its account, the account's roles, its source and its log.
+    # APIs for the build, its provenance, its account, the account's roles, its source and its log.
     apis = (
         "cloudbuild.googleapis.com",
+        "containeranalysis.googleapis.com",
         "iam.googleapis.com",
         "cloudresourcemanager.googleapis.com",
         "storage.googleapis.com",
@@ -86,6 +89,7 @@ class ImageBuild(Component[ImageBuildArgs]):
                 "sourceBucket": bucket.name,
                 "sourceObject": source.name,
                 "sourceGeneration": source.generation,
+                "dockerBuilder": args.docker_builder,
                 "serviceAccount": account.name,
             },
             pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),

@@ -212,7 +212,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
         "steps": [
             {
                 "id": "docker build",
-                "name": "gcr.io/cloud-builders/docker",
+                "name": inputs["dockerBuilder"],
                 "args": ["build", "--tag", inputs["image"], "."],
                 "env": ["DOCKER_BUILDKIT=1"],
             }
@@ -227,5 +227,8 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
             "logging": "CLOUD_LOGGING_ONLY",
             "machineType": MACHINE,
             "diskSizeGb": f"{_DISK_GB}",
+            # A build without a signed record of its source, its steps and its image fails (assumption
+            # verified-provenance). The record is kept by Container Analysis.
+            "requestedVerifyOption": "VERIFIED",
         },
     }

@@ -29,6 +29,7 @@ from tests.rehearsal.scripted_google import BuildLifecycle, Refusal, ScriptedClo
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"
+BUILDER = f"gcr.io/cloud-builders/docker@sha256:{'0' * 64}"
 ACCOUNT = "projects/my-project/serviceAccounts/builder@my-project.iam.gserviceaccount.com"
 PROPERTIES = {
     "project": "my-project",
@@ -39,6 +40,7 @@ PROPERTIES = {
     "sourceObject": "finetune-0123abcd.tar.gz",
     # Numbers come as the engine sends them.
     "sourceGeneration": 17.0,
+    "dockerBuilder": BUILDER,
     "serviceAccount": ACCOUNT,
 }
 TAGGED = PROPERTIES["image"]
@@ -91,8 +93,18 @@ def test_the_build_is_asked_for_as_cloud_build_wants_it_and_gives_the_image_by_d
     assert built == {"uri": f"{IMAGE}@{digest}", "build": build["id"], "log": build["logUrl"]}
     source = {"bucket": "source", "object": "finetune-0123abcd.tar.gz", "generation": "17"}
     options = {"logging": "CLOUD_LOGGING_ONLY", "machineType": "E2_HIGHCPU_8", "diskSizeGb": "100"}
-    wanted = {"images": [TAGGED], "serviceAccount": ACCOUNT, "timeout": "3600s", "options": options}
+    wanted = {"images": [TAGGED], "serviceAccount": ACCOUNT, "timeout": "3600s"}
     assert {**wanted, "source": {"storageSource": source}}.items() <= build.items()
+    assert options.items() <= build["options"].items()
+    assert [step["name"] for step in build["steps"]] == [BUILDER]
+
+
+def test_a_build_without_signed_provenance_is_no_success(bench: Bench) -> None:
+    """The images that Cloud Build pushes itself have a provenance. Those of a step have none."""
+    bench.run()
+    [build] = bench.server.builds
+    assert build["options"]["requestedVerifyOption"] == "VERIFIED"
+    assert build["images"] == [TAGGED]
 
 
 def test_progress_is_printed_when_something_changes(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,6 +270,7 @@ def test_plain_http_never_carries_a_token(bench: Bench, monkeypatch: pytest.Monk
         ({"repositoryCreated": "2026-02-02T00:00:00Z"}, ["repositoryCreated"]),
         ({"location": "europe-west1"}, []),
         ({"sourceGeneration": 18.0}, []),
+        ({"dockerBuilder": "gcr.io/cloud-builders/docker@sha256:0"}, []),
         ({}, []),
     ],
 )

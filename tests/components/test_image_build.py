@@ -57,6 +57,7 @@ class Building:
                 project=services.project_with(*ImageBuild.apis),
                 location="us-central1",
                 build_region=self.build_region,
+                docker_builder="gcr.io/cloud-builders/docker",
                 context=self.context,
                 repository=repository,
                 image_name="finetune",

@@ -41,6 +41,11 @@ def pins() -> list[str]:
     ]
 
 
+def with_registry(name: str) -> str:
+    """The name of an image. Renovate leaves Docker Hub's registry out."""
+    return name if "." in name.partition("/")[0] else f"docker.io/{name}"
+
+
 def rule_of(package: str) -> str:
     """The group that a package's updates are in."""
     for rule in CONFIG["packageRules"]:
@@ -54,7 +59,7 @@ def test_every_pin_is_found_with_its_value() -> None:
     seen = [
         (match["datasource"], match["currentValue"])
         if "currentDigest" not in match
-        else ("docker", f"docker.io/{match['depName']}@{match['currentDigest']}")
+        else ("docker", f"{with_registry(match['depName'])}@{match['currentDigest']}")
         for match in matches_in("stacks/pins.py")
     ]
     assert {source for source, _ in seen} <= {"pypi", "docker", "go"}
@@ -98,13 +103,24 @@ def test_the_engine_its_sdk_and_the_providers_move_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "group"), [("sigs.k8s.io/kueue", "kueue"), ("ray", "ray"), ("vllm/vllm-openai", "vllm")]
+    ("package", "group"),
+    [
+        ("sigs.k8s.io/kueue", "kueue"),
+        ("registry.k8s.io/kueue/kueue", "kueue"),
+        ("ray", "ray"),
+        ("vllm/vllm-openai", "vllm"),
+    ],
 )
 def test_a_pin_moves_with_what_is_of_the_same_release(package: str, group: str) -> None:
     """The Kueue and the vLLM that the tests run, and the Ray of the image."""
     assert package in {match["depName"] for match in matches_in("stacks/pins.py")}
     assert "sigs.k8s.io/kueue v" in (ROOT / "tools/kueue/go.mod").read_text()
     assert rule_of(package) == group
+
+
+def test_kueues_image_is_of_the_charts_release() -> None:
+    seen = {match["depName"]: match["currentValue"] for match in matches_in("stacks/pins.py")}
+    assert seen["registry.k8s.io/kueue/kueue"] == f"v{seen['sigs.k8s.io/kueue']}"
 
 
 def test_the_tests_run_the_vllm_of_the_pinned_image() -> None:

@@ -3,6 +3,7 @@
 Its plan as it is: tests/inventories.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ from cloud.machines import G2_MACHINES, Machine, allocatable_disk_gib
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal.session import Rehearsal
+from stacks import pins
 from stacks.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans
 
@@ -161,6 +163,13 @@ def test_the_webhook_listens_where_its_service_sends(plan: Plan) -> None:
     values, configuration = kueue_values(plan)
     (port,) = values["webhookService"]["ports"]
     assert port["targetPort"] == configuration["webhook"]["port"]
+
+
+def test_kueues_manager_is_the_pinned_image_by_digest(plan: Plan) -> None:
+    """The chart writes the image as REPOSITORY:TAG."""
+    image = kueue_values(plan)[0]["controllerManager"]["manager"]["image"]
+    assert "{repository}:{tag}".format(**image) == pins.KUEUE_IMAGE
+    assert re.fullmatch(r"registry\.k8s\.io/kueue/kueue@sha256:[0-9a-f]{64}", pins.KUEUE_IMAGE)
 
 
 def test_a_server_that_takes_long_to_start_keeps_its_gpus_meanwhile(plan: Plan) -> None:

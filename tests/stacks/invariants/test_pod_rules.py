@@ -83,6 +83,13 @@ def test_an_upgrade_needs_no_spare_accelerator_machine(plan: Plan) -> None:
         assert pool.inputs["upgradeSettings"] == {"maxSurge": spare, "maxUnavailable": 1 - spare}
 
 
+def test_every_node_of_a_pool_boots_signed_software_only_and_its_boots_are_compared(plan: Plan) -> None:
+    """Autopilot's nodes do so by themselves."""
+    for pool in plans.node_pools(plan):
+        shielded = pool.inputs["nodeConfig"]["shieldedInstanceConfig"]
+        assert shielded == {"enableSecureBoot": True, "enableIntegrityMonitoring": True}, pool.name
+
+
 # The network
 
 
