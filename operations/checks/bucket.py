@@ -24,7 +24,7 @@ def check_bucket(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     folders = " --enable-hierarchical-namespace" if mounted else ""
     create = (
         f"gcloud storage buckets create {address} --project {plan.project} --location {plan.region} "
-        f"--uniform-bucket-level-access{folders}"
+        f"--uniform-bucket-level-access --public-access-prevention{folders}"
     )
     try:
         bucket = clients.call("storage.v1", "buckets.get", bucket=name)

@@ -31,6 +31,13 @@ def test_the_first_page_enables_every_api_that_preflight_asks(
     assert asked - ALWAYS_ON <= enabled()
 
 
+def test_the_bucket_of_the_state_is_as_strict_as_that_of_the_bootstrap() -> None:
+    """Nobody can make it public, no object has rights of its own, and it keeps old versions."""
+    commands = re.findall(r"^gcloud storage buckets ((?:.*\\\n)*.*)$", PAGE, re.MULTILINE)
+    flags = {word for command in commands for word in command.split() if word.startswith("--")}
+    assert {"--uniform-bucket-level-access", "--public-access-prevention", "--versioning"} <= flags
+
+
 def test_the_first_page_sets_project_apis_and_credentials_before_anything_that_needs_them() -> None:
     steps = (
         *("gcloud auth login", "gcloud config set project", "gcloud services enable"),

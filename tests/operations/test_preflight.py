@@ -171,7 +171,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             failing("storage.v1", "storage.buckets.get", NOT_FOUND),
             PROBLEM,
             "there is no bucket team\ngcloud storage buckets create gs://team --project my-project "
-            "--location us-central1 --uniform-bucket-level-access",
+            "--location us-central1 --uniform-bucket-level-access --public-access-prevention",
         ),
     ],
     # Pods write to this one as to a disk.
@@ -182,7 +182,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (
             failing("storage.v1", "storage.buckets.get", NOT_FOUND),
             PROBLEM,
-            "--uniform-bucket-level-access --enable-hierarchical-namespace",
+            "--public-access-prevention --enable-hierarchical-namespace",
         ),
     ],
     ("cloudrun-vllm subnet=shared", "network"): [
