@@ -14,6 +14,9 @@ from components.manifest import MANIFESTS, Manifest
 # Lets only pods of the namespace reach each other.
 INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
 
+# Lets pods connect to each other and to HTTPS servers outside the network, and to what these need.
+EGRESS_TO_HTTPS: Final = MANIFESTS / "egress-to-https.yaml"
+
 # Our own pods meet `restricted`, and a violation gives a warning. It is not enforced, because GKE adds a
 # container of its own to Ray pods: the log collector of the Ray add-on.
 _POD_SECURITY: Final = {
@@ -36,7 +39,7 @@ class NamespaceArgs(Args):
 
 
 class Namespace(Component[NamespaceArgs]):
-    """A namespace whose pods can be reached only as its NetworkPolicies allow.
+    """A namespace whose pods reach others, and can be reached, only as its NetworkPolicies allow.
 
     Attributes:
         kubectl: Start of a kubectl command for this namespace.

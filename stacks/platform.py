@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,7 +16,7 @@ from components.cluster import AutopilotCluster, Cluster, ClusterArgs
 from components.component import Component
 from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
-from components.namespace import INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
+from components.namespace import EGRESS_TO_HTTPS, INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
 from components.network import KUBERNETES_RANGES, Network, NetworkArgs
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.ray import INGRESS_FROM_PLATFORM
@@ -142,6 +142,13 @@ class GkeSettings(StackSettings):
         description="Whether to keep GKE from upgrading nodes and the minor version by itself, so that no "
         "upgrade interrupts a run. This works until GKE's support of the version ends. GKE always patches "
         "the control plane.",
+    )
+
+    egress: Literal["https", "open"] = Field(
+        "https",
+        description="Where the pods may connect to. With `https` to each other, to name servers, to the "
+        "metadata server, and on port 443 to public addresses, such as those of Google's APIs and the Hub. "
+        "With `open` everywhere, for example to a tracker in a private network or on another port.",
     )
 
     @property
@@ -277,8 +284,8 @@ def gke_platform(
     Args:
         account: Name of the pods' Kubernetes service account.
         images: Images of the pods. The cluster's nodes get access to their repositories.
-        network_policies: Manifests. By default pods of the namespace reach each other, and the platform
-            reaches Ray's pods.
+        network_policies: Manifests of policies for ingress. By default pods of the namespace reach each
+            other, and the platform reaches Ray's pods. The settings decide about egress.
         nodes: Place of a Standard cluster's nodes. None makes the cluster an Autopilot cluster.
     """
     site.services.enable(*Cluster.reporting_apis)
@@ -305,14 +312,13 @@ def gke_platform(
             cluster_name=settings.cluster_name,
         ),
     )
-    default_policies = [INGRESS_FROM_INSIDE]
+    policies = [*network_policies] or [INGRESS_FROM_INSIDE]
     if ray_operator:
-        default_policies.append(INGRESS_FROM_PLATFORM)
+        policies.append(INGRESS_FROM_PLATFORM)
+    if settings.egress == "https":
+        policies.append(EGRESS_TO_HTTPS)
     inside = Namespace(
-        site.name,
-        NamespaceArgs(
-            cluster=cluster, namespace=namespace, network_policies=network_policies or default_policies
-        ),
+        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=policies)
     )
     pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(

@@ -16,8 +16,10 @@ from rehearsal.errors import RehearsalError
 PODS: Final = "10.8.0.0/16"
 NODE: Final = "10.8.0.1"
 AGENT: Final = "10.8.255.254"
-# The addresses of the stand-ins, outside of the cluster. The metadata server has the one of Google Cloud.
+# The addresses of the stand-ins, outside of the cluster: of the Hub, of Cloud Storage, and of the metadata
+# server, which has the one of Google Cloud.
 OUTSIDE: Final = "192.0.2.1"
+STORAGE: Final = "192.0.2.2"
 METADATA: Final = "169.254.169.254"
 _BRIDGE: Final = "pods"
 # Programs of the Debian packages bubblewrap and iproute2.
@@ -60,7 +62,7 @@ def enter(hosts: Path) -> None:
         "link set lo up",
         f"link add {_BRIDGE} type bridge",
         f"address add {NODE}/16 dev {_BRIDGE}",
-        *(f"address add {address}/32 dev {_BRIDGE}" for address in (AGENT, OUTSIDE, METADATA)),
+        *(f"address add {address}/32 dev {_BRIDGE}" for address in (AGENT, OUTSIDE, STORAGE, METADATA)),
         f"link set {_BRIDGE} up addrgenmode none",
     )
     write_hosts(hosts, ())

@@ -17,7 +17,7 @@ from rehearsal.control_plane.api import Object
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import BUCKET, FakeCloud
 from rehearsal.pods.image import Image, lay_out
-from rehearsal.pods.network import METADATA, OUTSIDE
+from rehearsal.pods.network import METADATA, OUTSIDE, STORAGE
 from rehearsal.pods.pod import Machine
 from rehearsal.run import tpu_webhook
 from rehearsal.stand_ins.bucket import Buckets
@@ -83,7 +83,9 @@ class Surroundings:
             self.buckets = Buckets(self.folder / "buckets", self._exists)
             self.buckets.authorize = self._refuses
             metadata = MetadataServer(lambda address: self.account_of(address), _PROJECT, _EMAIL)
-            self.hub.host = self.buckets.host = OUTSIDE
+            # Network policies admit these ports alone. The servers of the real addresses have TLS.
+            self.hub.host, self.hub.port = OUTSIDE, 443
+            self.buckets.host, self.buckets.port = STORAGE, 443
             metadata.host, metadata.port = METADATA, 80
             for server in (self.hub, self.buckets, metadata):
                 started.enter_context(server)

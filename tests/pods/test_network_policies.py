@@ -1,6 +1,7 @@
 """Network policies hold for pods that are run: with each policy of the program, and without it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Final
 
 import pytest
@@ -11,7 +12,7 @@ from rehearsal.control_plane.api import Api, ApiError, Object, is_true, until
 from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.pods import firewall
 from rehearsal.pods.kubelet import Kubelet
-from rehearsal.pods.network import OUTSIDE
+from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Pod
 
 LLM, ELSEWHERE, MONITORING = "policies", "elsewhere", "gke-gmp-system"
@@ -31,6 +32,13 @@ SCRIPT: Final = "; ".join(f"python -m http.server {port} >/dev/null 2>&1 &" for 
 )
 CONNECT: Final = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)"
 TIMEOUT: Final = 60.0
+
+
+class Answering(LoopbackServer):
+    """A server outside of the cluster."""
+
+    def serve(self, request: Request) -> None:
+        request.answer(200, b"")
 
 
 class Pods:
@@ -192,16 +200,59 @@ def test_the_api_server_reaches_rays_dashboard_by_the_policy_for_konnectivity_al
     assert not pods.answers_the_api_server("head", 8000)
 
 
+EGRESS = "components/manifests/egress-to-https.yaml"
+# Servers outside of the cluster that pods may reach, and some that they may not, by address and port.
+ADMITTED: Final = ((OUTSIDE, 443), (METADATA, 80))
+REFUSED: Final = ((OUTSIDE, 8443), (METADATA, 443))
+
+
+@pytest.fixture
+def outside() -> Iterator[None]:
+    """Servers at all these addresses."""
+    with ExitStack() as servers:
+        for host, port in (*ADMITTED, *REFUSED):
+            server = Answering()
+            server.host, server.port = host, port
+            servers.enter_context(server)
+        yield
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_pod_connects_to_its_namespace_to_https_servers_and_to_the_metadata_server_alone(
+    pods: Pods, apply: Apply
+) -> None:
+    closed = [*REFUSED, ("stranger", 8000), ("collector", 29500)]
+    for server, port in closed:
+        pods.comes_to("trainer", server, port, passes=True)
+    apply(manifest(EGRESS))
+    for server, port in closed:
+        pods.comes_to("trainer", server, port, passes=False)
+    for server, port in [*ADMITTED, ("trainer-2", 29500), ("head", 8265)]:
+        pods.comes_to("trainer", server, port, passes=True)
+    assert pods.refused(f"{LLM}/trainer to {OUTSIDE}, TCP 8443")
+    assert not pods.refused(f"{LLM}/trainer to {OUTSIDE}, TCP 443")
+
+
+@pytest.mark.usefixtures("outside")
+@pytest.mark.parametrize(
+    ("number", "server", "port"), [(0, "trainer-2", 29500), (2, METADATA, 80), (4, OUTSIDE, 443)]
+)
+def test_what_a_pod_needs_is_refused_without_its_rule_for_egress(
+    number: int, server: str, port: int, pods: Pods, apply: Apply
+) -> None:
+    """Each rule is needed, and no other rule admits the same."""
+    policy = manifest(EGRESS)
+    del policy["spec"]["egress"][number]
+    apply(policy)
+    pods.comes_to("trainer", server, port, passes=False)
+
+
 def test_a_pod_that_may_connect_to_nothing_is_still_probed_and_reaches_what_a_rule_names(
     pods: Pods, apply: Apply, api: Api
 ) -> None:
-    class Bucket(LoopbackServer):
-        host = OUTSIDE
-
-        def serve(self, request: Request) -> None:
-            request.answer(200, b"")
-
-    with Bucket() as bucket:
+    bucket = Answering()
+    bucket.host = OUTSIDE
+    with bucket:
         port = int(bucket.address.rpartition(":")[2])
         apply(policy("deny-all", policyTypes=["Ingress", "Egress"]))
         pods.comes_to("trainer", OUTSIDE, port, passes=False)

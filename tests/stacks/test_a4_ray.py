@@ -23,6 +23,16 @@ def test_upgrades_that_are_no_longer_held_lose_the_exclusion_and_keep_the_policy
     assert not policy["maintenanceExclusions"]
 
 
+def test_open_egress_leaves_the_policy_for_egress_out_and_keeps_those_for_ingress(
+    plan_with: Callable[..., Plan],
+) -> None:
+    policies = plans.of_type(plan_with(egress="open"), ":NetworkPolicy")
+    assert {policy.name for policy in policies} == {
+        "a4-ray-ingress-from-inside",
+        "a4-ray-ingress-from-platform",
+    }
+
+
 def test_a_shared_ray_cluster_outlives_its_jobs(plan_with: Callable[..., Plan]) -> None:
     plan = plan_with(rayCluster="shared")
     cluster = plans.only(plan, ":ray.io/v1:RayCluster")

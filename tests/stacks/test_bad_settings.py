@@ -286,9 +286,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
         "workers: unknown key; this scenario has bucket, bucketName, buildRegion, capacity.reservation, "
-        "capacity.type, clusterName, dataset, extraRequirements, forceDestroy, gcp:project, gcp:region, "
-        "hfToken, holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, scenario, "
-        "topology, waitForTraining, zone",
+        "capacity.type, clusterName, dataset, egress, extraRequirements, forceDestroy, gcp:project, "
+        "gcp:region, hfToken, holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, "
+        "scenario, topology, waitForTraining, zone",
     ),
 ]
 

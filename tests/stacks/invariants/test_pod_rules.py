@@ -110,6 +110,21 @@ def test_a_pod_is_reached_only_from_its_own_namespace_and_by_peers_that_a_policy
                 check_peers(rule, namespace)
 
 
+def test_a_pod_connects_outside_its_namespace_only_as_the_policy_for_egress_says(standing: Plan) -> None:
+    for resource, _ in plans.pods(standing):
+        namespace = resource.inputs["metadata"]["namespace"]
+        specs = [
+            policy.inputs["spec"]
+            for policy in plans.of_type(standing, ":NetworkPolicy")
+            if policy.inputs["metadata"]["namespace"] == namespace
+        ]
+        (egress,) = [spec for spec in specs if "Egress" in spec["policyTypes"]]
+        assert not egress["podSelector"], "the policy holds for every pod"
+        for rule in egress["egress"]:
+            inside = rule["to"] == [{"podSelector": {}}]
+            assert inside or {port["port"] for port in rule["ports"]} <= {53, 80, 443, 988}
+
+
 def check_peers(rule: dict[str, Any], namespace: str) -> None:
     """Fails if a rule for ingress lets everybody in."""
     assert rule["from"], f"{namespace} lets everybody in"
