@@ -115,32 +115,26 @@ class _Bucket(RunFiles):
         self._calls = Calls(clock, _retry_limit, lambda line: print(line, flush=True))
 
     def read(self, name: str) -> bytes | None:
-        try:
-            return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name))
-        except _MissingError:
-            return None
+        return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name))
 
     def sizes(self, folder: str) -> dict[str, int]:
         prefix = f"{self._prefix}{folder}/"
-        listed = self._send(self._objects.list(bucket=self._bucket, prefix=prefix, maxResults=1000))
+        listed = self._send(self._objects.list(bucket=self._bucket, prefix=prefix, maxResults=1000)) or {}
         items = [(item["name"].removeprefix(prefix), int(item["size"])) for item in listed.get("items", ())]
         return {file: size for file, size in items if file}
 
     def _send(self, request: Any) -> Any:
+        """Google's answer, None if there is no such object or bucket."""
         try:
             return self._calls.send_with_retries(request)
         except Interrupted as error:
             raise OnceError(f"{self.uri} was not read: {error}") from None
         except CallError as error:
             if error.status == 404:
-                raise _MissingError from None
+                return None
             raise OnceError(
                 f"{self.uri} cannot be read: {error}; you need roles/storage.objectViewer on the bucket"
             ) from None
-
-
-class _MissingError(Exception):
-    """There is no such object."""
 
 
 def _retry_limit(_status: int, _reason: str) -> RetryLimit:
