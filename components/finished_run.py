@@ -10,7 +10,7 @@ from components.clock import Clock
 from components.once import OnceError, OnceProvider
 
 # What the look-up finds, see `components.run_lookup.result_of`.
-_RESULTS: Final = ("folder", "kind", "base", "revision", "rank")
+_RESULTS: Final = ("folder", "kind", "base", "revision", "rank", "system", "prompt")
 # Inputs that decide whether a run may be served.
 _CONDITIONS: Final = ("run", "serve_not_good", "memory_gb")
 
@@ -73,6 +73,8 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         base: Model on the Hub that an adapter belongs to, empty for a whole model.
         revision: Commit of the base model.
         rank: Rank of the adapter, 0 for a whole model.
+        system: System message of the rows that the run was trained on, empty for none.
+        prompt: Their user message with placeholders for fields, empty if the rows are conversations.
     """
 
     bucket: pulumi.Output[str]
@@ -81,6 +83,8 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     base: pulumi.Output[str]
     revision: pulumi.Output[str]
     rank: pulumi.Output[int]
+    system: pulumi.Output[str]
+    prompt: pulumi.Output[str]
 
     def __init__(
         self, name: str, inputs: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None

@@ -83,12 +83,24 @@ def result_of(props: Mapping[str, Any], files: RunFiles) -> dict[str, Any]:
     problem = complete.get("not_good")
     if problem and not props["serve_not_good"]:
         raise RunError(f"run {files.uri} is not good, {problem}", _NOT_GOOD)
+    return {**_served(props, files, record, complete), **_question_form(record)}
+
+
+def _served(
+    props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], complete: Mapping[str, Any]
+) -> dict[str, Any]:
     if complete.get("model"):
         return _whole_model(props, files, "model", complete["model"], bytes_per_weight=2)
     if complete.get("adapter"):
         return _adapter(props, files, record, complete["adapter"])
     # MaxText exports float32, and vLLM loads it as bf16.
     return _whole_model(props, files, _EXPORT, None, bytes_per_weight=4)
+
+
+def _question_form(record: Mapping[str, Any]) -> dict[str, str]:
+    """How the rows asked that the run was trained on. MaxText trains on texts, which ask nothing."""
+    data = record.get("recipe", {}).get("data") or {}
+    return {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any] | None:

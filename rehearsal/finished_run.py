@@ -39,7 +39,11 @@ def write_run(folder: Path, *, gigabytes: float = 2.0, **complete: Any) -> None:
     (model / "config.json").write_text("{}")
     with (model / "model.safetensors").open("wb") as weights:
         weights.truncate(int(gigabytes * 1e9))
-    recipe = {"model": {"name": "google/gemma-3-4b-it", "quantization": "none"}, "lora": {"rank": 16}}
+    recipe = {
+        "model": {"name": "google/gemma-3-4b-it", "quantization": "none"},
+        "lora": {"rank": 16},
+        "data": {"system": "Answer with a query.", "prompt": "{schema}\n{question}"},
+    }
     (folder / "run.json").write_text(json.dumps({"recipe": recipe, "commits": {"model": "0" * 40}}))
     sizes = {file.name: file.stat().st_size for file in sorted(model.iterdir())}
     (folder / "COMPLETE.json").write_text(json.dumps({"model": sizes, **complete}))

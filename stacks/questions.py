@@ -2,12 +2,14 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from string import Formatter
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 
+from components.finished_run import FinishedRun
 from workloads.finetune.recipe import Data
 
 _QUESTION: Final = "Why is the sky blue?"
@@ -23,12 +25,24 @@ def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
     """
     if not data:
         return {"ask": _command(_QUESTION)}
-    names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(data.prompt or "") if name))
+    form = {"system": data.system or "", "prompt": data.prompt or ""}
     question = _EXAMPLE if data.prompt else first_question(data)
+    return {"ask": _command_in(form, question), "questionForm": json.dumps(form)}
+
+
+def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
+    """The same for the model of a run that another stack has trained."""
+    form: Any = pulumi.Output.all(system=run.system, prompt=run.prompt)
     return {
-        "ask": _command(*(f"--field={name}={name.upper()}" for name in names[:-1]), question),
-        "questionForm": json.dumps({"system": data.system or "", "prompt": data.prompt or ""}),
+        "ask": form.apply(lambda form: _command_in(form, _EXAMPLE if form["prompt"] else _QUESTION)),
+        "questionForm": form.apply(json.dumps),
     }
+
+
+def _command_in(form: Mapping[str, str], question: str) -> str:
+    """The command with an option for every field of the prompt but the last, which the question fills."""
+    names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(form["prompt"]) if name))
+    return _command(*(f"--field={name}={name.upper()}" for name in names[:-1]), question)
 
 
 def _command(*arguments: str) -> str:

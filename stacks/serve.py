@@ -101,5 +101,5 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     return {
         "connect": platform.cluster.connect,
         **server.commands(),
-        **questions.outputs(),
+        **questions.outputs_of_run(run.finished),
     }

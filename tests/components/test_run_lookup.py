@@ -58,7 +58,8 @@ def publish_adapter(run: Path, **model: Any) -> None:
 
 
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
-    assert look(buckets) == {"folder": RUN, "kind": "model", "base": "", "revision": "", "rank": 0}
+    served = {"folder": RUN, "kind": "model", "base": "", "revision": "", "rank": 0}
+    assert look(buckets) == {**served, "system": "Answer with a query.", "prompt": "{schema}\n{question}"}
 
 
 def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
@@ -73,7 +74,9 @@ def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
 def test_an_export_of_maxtext_is_served(buckets: Buckets, run: Path) -> None:
     (run / "model").rename(run / "hugging-face")
     (run / "COMPLETE.json").write_text(json.dumps({"steps": 30}))
-    assert look(buckets)["kind"] == "hugging-face"
+    (run / "run.json").write_text(json.dumps({"recipe": {"maxtext": {"steps": 30}, "libtpu_flags": []}}))
+    result = look(buckets)
+    assert (result["kind"], result["system"], result["prompt"]) == ("hugging-face", "", "")
 
 
 def test_a_run_that_does_not_exist_is_refused(buckets: Buckets) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cloud.run import SERVICE
+from operations.serving.chat import Form
 from rehearsal.errors import RehearsalError
 from rehearsal.finished_run import write_run
 from rehearsal.session import Rehearsal
@@ -79,6 +80,14 @@ def test_a_newer_run_takes_over_without_a_gap_and_under_the_same_name() -> None:
         # A single server stays until the new one answers: 50 % of one server is none.
         assert server(rehearsal)["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "50%"}
         assert rehearsal.preview().changed == 0
+
+
+def test_the_model_is_asked_in_the_form_of_the_rows_that_its_run_was_trained_on() -> None:
+    with Rehearsal("serve") as rehearsal:
+        rehearsal.up()
+        outputs = plans.outputs(rehearsal)
+        assert Form.read(outputs) == Form(system="Answer with a query.", prompt="{schema}\n{question}")
+        assert "--field=schema=SCHEMA" in outputs["ask"] and "--field=question" not in outputs["ask"]
 
 
 def test_an_update_to_an_unfinished_run_fails_and_changes_no_server() -> None:
