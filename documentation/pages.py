@@ -114,9 +114,10 @@ def _memory() -> str:
             needed = sum(parts.values())
             shares = (f"{needed / gpu.memory_gb:.0%}" for gpu in (L4, B200))
             settings = [name, str(point["processes"]), str(point["max_length"] or "-")]
-            rows.append([*settings, *(f"{size:.1f}" for size in (*parts.values(), needed)), *shares])
+            sizes_gb = [f"{size:.1f}" for size in (*parts.values(), needed)]
+            rows.append([*settings, *sizes_gb, *shares, f"{point['sent'] / 1e9:.1f}"])
     gpus = (f"of {gpu.memory_gb} GB" for gpu in (L4, B200))
-    return table("recipe", "processes", "max_length", *parts, "all", *gpus, rows=rows)
+    return table("recipe", "processes", "max_length", *parts, "all", *gpus, "sent", rows=rows)
 
 
 @cache

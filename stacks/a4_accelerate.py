@@ -1,4 +1,4 @@
-"""a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL with FSDP2 on one A4 node (8 B200)."""
+"""a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL on one A4 node (8 B200)."""
 
 import pulumi
 

@@ -63,12 +63,19 @@ class Row:
 class Case:
     """A shipped recipe, a row like its rows, and the points: numbers of processes and lengths of packs.
 
-    If nothing is sharded, one process takes as much memory as each of several.
+    If nothing is sharded, one process takes as much memory as each of several. Settings are values that
+    replace the recipe's, as KEY=VALUE.
     """
 
     recipe: str
     row: Row
     points: tuple[tuple[int, int | None], ...]
+    settings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The recipe and its other values, separated by spaces."""
+        return " ".join((self.recipe, *self.settings))
 
 
 # Rows are as long as the recipes' comments say, which is an estimate. No setting limits rows with pictures:
@@ -77,32 +84,51 @@ CASES: Final = (
     Case("gemma-3-1b-emoji", Row(10, 25, 10), ((1, 1024), (1, 2048), (1, 4096))),
     Case("gemma-3-4b-sql", Row(20, 50, 30), ((1, 1024), (1, 2048))),
     Case("gemma-3-4b-vision", Row(0, 100, 256), ((1, None),)),
-    Case("gemma-3-12b-text-to-sql", Row(80, 100, 40), ((8, 2048), (4, 2048), (1, 2048), (8, 4096))),
+    Case("gemma-3-12b-text-to-sql", Row(80, 100, 40), ((1, 2048), (1, 4096))),
+    # The same with shards, for the comparison.
+    Case(
+        "gemma-3-12b-text-to-sql",
+        Row(80, 100, 40),
+        ((8, 2048), (4, 2048), (8, 4096)),
+        ("training.sharding=fsdp2",),
+    ),
     Case("gemma-3-12b-text-to-sql-full", Row(80, 100, 40), ((8, 2048), (4, 2048))),
 )
 
 
-def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, int]:
-    """The bytes that one of so many processes has at the peak of a step, by part."""
+@dataclass(frozen=True)
+class Step:
+    """Bytes of a process: what it has at the peak of a step, by part, and what it sends to others.
+
+    Without shards it sends up to twice the gradients, which is what one of many processes sends.
+    """
+
+    parts: dict[str, int]
+    sent: int
+
+
+def measure(recipe: Recipe, config: Any, row: Row, processes: int) -> Step:
+    """A step of one of so many processes."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with tempfile.TemporaryDirectory() as workspace, ExitStack() as stack:
         sharded = recipe.training.sharding == "fsdp2" and processes > 1
         if sharded:
             stack.enter_context(_one_of(processes))
-        watch = Watch(mode, sharded)
+        watch = Watch(mode, sharded, processes)
         trainer = trainer_of(recipe, config, row, Path(workspace), mode, watch)
         with kernels_in_place():
             trainer.train()
-    parts = dict(watch.peak)
+    parts, sent = dict(watch.peak), watch.wires.sent
     if recipe.model.quantization == "nf4":
         parts["weights"] += _nf4_beyond_16_bits(trainer.model)
     if not sharded and (recipe.lora or processes > 1):
         # The buckets in which DDP averages the gradients of several processes.
         parts["gradients"] += parts["adapter"]
+        sent = 2 * parts["adapter"]
     if not recipe.lora:
         parts["weights"] += parts["adapter"]
         parts["adapter"] = 0
-    return parts
+    return Step(parts, sent)
 
 
 @contextmanager
@@ -214,16 +240,18 @@ def nf4_bytes(weights: int) -> int:
 
 def point_of(name: str, recipe: Recipe, config: Any, row: Row, processes: int) -> dict[str, Any]:
     """The figures of one of so many processes, which are printed too."""
-    parts = measure(recipe, config, row, processes)
+    step = measure(recipe, config, row, processes)
+    parts = step.parts
     gigabytes = ", ".join(f"{part} {size / 1e9:.2f}" for part, size in parts.items())
     max_length = recipe.training.max_length
     length = f"{max_length} tokens" if max_length else f"rows of {row.prefix + row.prompt + row.reply} tokens"
     print(
         f"{name}, {processes} processes, {length}: "
-        f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({gigabytes})",
+        f"{sum(parts.values()) / 1e9:.2f} GB computed, not measured ({gigabytes}), "
+        f"sends {step.sent / 1e9:.2f} GB",
         flush=True,
     )
-    return {"processes": processes, "max_length": max_length, "bytes": parts}
+    return {"processes": processes, "max_length": max_length, "bytes": parts, "sent": step.sent}
 
 
 def main() -> None:
@@ -232,9 +260,11 @@ def main() -> None:
     for case in CASES:
         points = []
         for processes, max_length in case.points:
-            recipe = load_recipe(case.recipe, [f"training.max_length={max_length}"] if max_length else [])
-            points.append(point_of(case.recipe, recipe, config_of(recipe.model.name), case.row, processes))
-        figures[case.recipe] = {"digest": load_recipe(case.recipe).memory_digest, "points": points}
+            length = [f"training.max_length={max_length}"] if max_length else []
+            recipe = load_recipe(case.recipe, [*case.settings, *length])
+            points.append(point_of(case.name, recipe, config_of(recipe.model.name), case.row, processes))
+        digest = load_recipe(case.recipe, case.settings).memory_digest
+        figures[case.name] = {"digest": digest, "points": points}
     FIT.write_text(json.dumps(figures, indent=1) + "\n")
 
 

@@ -48,6 +48,32 @@ class _Answers(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class _Wires(TorchDispatchMode):
+    """Counts the bytes that a process sends to others, as a ring of them sends them.
+
+    Attributes:
+        sent: The bytes so far.
+    """
+
+    # Bytes that a ring sends for a byte of the whole tensor, before the share (processes - 1) / processes.
+    ROUNDS: Final = {"_allgather_base_": 1, "_reduce_scatter_base_": 1, "allreduce_": 2}
+
+    def __init__(self, processes: int):
+        super().__init__()
+        self.sent, self._share = 0, (processes - 1) / processes
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if rounds := self.ROUNDS.get(func.overloadpacket.__name__):
+            tensors = [tensor for argument in args[:2] for tensor in _tensors(argument)]
+            self.sent += round(rounds * self._share * max(tensor.nbytes for tensor in tensors))
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(argument: Any) -> list[torch.Tensor]:
+    items = argument if isinstance(argument, list | tuple) else [argument]
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
 def _is_logits(tensor: torch.Tensor) -> bool:
     return tensor.ndim > 1 and tensor.shape[-1] == _CHUNKED_LOGPROB_CHUNK_SIZE
 
@@ -105,10 +131,12 @@ class Watch(TrainerCallback):
 
     Attributes:
         peak: Bytes of each part at the peak of the step.
+        wires: What the step sends to other processes.
     """
 
-    def __init__(self, mode: FakeTensorMode | None, sharded: bool):
+    def __init__(self, mode: FakeTensorMode | None, sharded: bool, processes: int = 1):
         self._mode, self._sharded = mode, sharded
+        self.wires = _Wires(processes)
         self._step = ExitStack()
         self.peak = Counter(dict.fromkeys(("weights", "adapter", *PARTS.values()), 0))
 
@@ -141,6 +169,7 @@ class Watch(TrainerCallback):
         apart = _not_tracked(getattr(ShardingPropagator, shapes))
         self._step.enter_context(patch.object(ShardingPropagator, shapes, apart))
         self._step.enter_context(self._on_fake_tensors())
+        self._step.enter_context(self.wires)
         self._step.enter_context(self._tracker)
 
     def on_step_end(self, *_: Any, **__: Any) -> None:

@@ -46,7 +46,7 @@ def test_a_step_on_fake_tensors_has_the_parts_that_a_real_one_allocates(
     from benchmarks.training.fit import Watch, kernels_in_place, measure, trainer_of
 
     recipe = recipe_of(tiny, tmp_path, max_length=1024, gradient_checkpointing=recomputed)
-    parts = measure(recipe, config, row, 1)
+    parts = measure(recipe, config, row, 1).parts
 
     trainer = trainer_of(recipe, config, row, tmp_path, None, Watch(None, sharded=False))
     adapter, frozen = (
@@ -76,7 +76,7 @@ def test_a_longer_pack_takes_more_activations_and_the_same_weights(
     from benchmarks.training.fit import measure
 
     short, long = (
-        measure(recipe_of(tiny, tmp_path, max_length=length), config, row, 1) for length in (512, 1024)
+        measure(recipe_of(tiny, tmp_path, max_length=length), config, row, 1).parts for length in (512, 1024)
     )
     assert long["activations"] == pytest.approx(2 * short["activations"], rel=0.1)
     assert [long[part] for part in ("weights", "adapter", "optimizer")] == [
@@ -91,11 +91,26 @@ def test_more_processes_hold_less_of_the_weights_with_fsdp2(
     from benchmarks.training.fit import measure
 
     recipe = recipe_of(tiny, tmp_path, max_length=512, sharding="fsdp2")
-    one, two, four = (measure(recipe, config, row, processes) for processes in (1, 2, 4))
+    one, two, four = (measure(recipe, config, row, processes).parts for processes in (1, 2, 4))
     assert one["weights"] > two["weights"] > four["weights"]
     assert two["optimizer"] == pytest.approx(2 * four["optimizer"], rel=0.01)
     alone = recipe.model_copy(update={"training": recipe.training.model_copy(update={"sharding": "none"})})
     assert measure(alone, config, row, 4) == measure(alone, config, row, 1)
+
+
+def test_shards_send_the_weights_twice_a_step_and_whole_models_their_gradients(
+    tiny: Path, tmp_path: Path, config: Any, row: "Row"
+) -> None:
+    """Forward and backward pass gather each layer. What is sent of the adapter hardly counts."""
+    from benchmarks.training.fit import measure
+
+    recipe = recipe_of(tiny, tmp_path, max_length=512, sharding="fsdp2")
+    shards = measure(recipe, config, row, 4)
+    weights = 4 * (shards.parts["weights"] + shards.parts["adapter"])
+    assert shards.sent == pytest.approx(2 * 3 / 4 * weights, rel=0.2)
+    alone = recipe.model_copy(update={"training": recipe.training.model_copy(update={"sharding": "none"})})
+    whole = measure(alone, config, row, 4)
+    assert whole.sent == 2 * whole.parts["adapter"]
 
 
 @pytest.mark.slow
@@ -110,12 +125,13 @@ def test_training_all_weights_takes_twelve_bytes_a_weight_besides_gradients_shar
     recipe = load_recipe(str(path), ["lora=null"])
     count = sum(weight.numel() for weight in empty_model(recipe.model).parameters())
     for processes in (1, 2, 4):
-        parts = measure(recipe, config, row, processes)
+        parts = measure(recipe, config, row, processes).parts
         kept = [parts[part] * processes for part in ("weights", "optimizer")]
         assert kept == pytest.approx([4 * count, 8 * count], rel=0.05), processes
         assert parts["adapter"] == 0
     alone = load_recipe(str(path), ["lora=null", "training.sharding=none"])
-    buckets = measure(alone, config, row, 2)["gradients"] - measure(alone, config, row, 1)["gradients"]
+    gradients = [measure(alone, config, row, processes).parts["gradients"] for processes in (1, 2)]
+    buckets = gradients[1] - gradients[0]
     assert buckets == 4 * count
 
 
