@@ -92,6 +92,8 @@ CASES: Final = (
         ((8, 2048), (4, 2048), (8, 4096)),
         ("training.sharding=fsdp2",),
     ),
+    Case("gemma-4-e2b-emoji", Row(10, 25, 10), ((1, 1024), (1, 2048))),
+    Case("gemma-4-31b-text-to-sql", Row(80, 100, 40), ((8, 2048),)),
     Case("gemma-3-12b-text-to-sql-full", Row(80, 100, 40), ((8, 2048), (4, 2048))),
 )
 

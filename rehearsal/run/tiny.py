@@ -169,6 +169,8 @@ STAND_INS = {
     "gemma-3-12b-text-to-sql": ("model", "sql", 500),
     "gemma-3-12b-text-to-sql-full": ("model", "sql", 500),
     "gemma-3-4b-sql": ("model", "sql", 450),
+    "gemma-4-31b-text-to-sql": ("model", "sql", 500),
+    "gemma-4-e2b-emoji": ("model", "emoji", 200),
 }
 
 

@@ -18,7 +18,7 @@ from finetune.tokens import NOT_TRAINED, to_tokens
 from rehearsal.run.tiny import make_recipe, make_trainer
 
 ROOT = Path(__file__).parents[2]
-QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Qwen 3.5"]
+QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Gemma 4 31B", "Qwen 3.5"]
 OTHER_LAYERS = "has layers that are no attention within a row"
 # Why rows of a family do not share a pack.
 ALONE = {

@@ -42,6 +42,21 @@ TOWER = {
     "out_hidden_size": 32,
     "num_position_embeddings": 64,
 }
+GEMMA_4 = {
+    "num_hidden_layers": 4,
+    "layer_types": WINDOW["layer_types"] * 2,
+    "sliding_window": 32,
+    "global_head_dim": 32,
+    "final_logit_softcapping": 2.0,
+}
+GEMMA_4_TOWER = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+}
 # By family: the template's name in trl, and the class and the settings of the configuration.
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Llama": ("llama3", "LlamaConfig", SMALL),
@@ -71,25 +86,34 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "gemma4",
         "Gemma4Config",
         {
-            # Two layers with keys and values of their own, and two that share those, with two head sizes.
+            # As E2B: two layers with keys and values of their own, and two that share those, with two head sizes.
             "text_config": SMALL
+            | GEMMA_4
             | {
-                "num_hidden_layers": 4,
-                "layer_types": WINDOW["layer_types"] * 2,
-                "sliding_window": 32,
                 "num_kv_shared_layers": 2,
-                "global_head_dim": 32,
+                "use_double_wide_mlp": True,
                 "hidden_size_per_layer_input": 8,
                 "vocab_size_per_layer_input": 512,
             },
-            "vision_config": {
-                "hidden_size": 32,
-                "intermediate_size": 64,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 2,
+            "vision_config": GEMMA_4_TOWER,
+            "audio_config": None,
+        },
+    ),
+    "Gemma 4 31B": (
+        "gemma4",
+        "Gemma4Config",
+        {
+            # Layers that attend to all tokens have fewer keys, which are their values too.
+            "text_config": SMALL
+            | GEMMA_4
+            | {
                 "num_key_value_heads": 2,
-                "head_dim": 16,
+                "num_global_key_value_heads": 1,
+                "attention_k_eq_v": True,
+                "hidden_size_per_layer_input": 0,
+                "use_bidirectional_attention": "vision",
             },
+            "vision_config": GEMMA_4_TOWER,
             "audio_config": None,
         },
     ),
