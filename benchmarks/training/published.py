@@ -48,7 +48,7 @@ _PICTURE_TOKENS: Final = 256
 
 # Gemma 4 as MaxText 0.2.5 has it to convert checkpoints: configs/models/gemma4-*.yml and
 # checkpoint_conversion/utils/hf_model_configs.py of https://github.com/AI-Hypercomputer/maxtext. The part for
-# sound, which MaxText leaves out, has transformers' defaults, which are those of E2B (assumption gemma-4-sizes).
+# sound, which MaxText leaves out, has transformers' defaults (assumption gemma-4-sizes).
 _SLIDING: Final = "sliding_attention"
 _GEMMA_4: Final[dict[str, dict[str, Any]]] = {
     "google/gemma-4-E2B-it": {

@@ -16,7 +16,7 @@ _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 _COMPLETE: Final = "COMPLETE.json"
 _METRICS: Final = "metrics.jsonl"
 # Figures of answers that are shares of the answered rows (workloads/finetune/answers.py).
-_SHARES: Final = ("execution_accuracy", "overlap", "exact")
+_SHARES: Final = ("execution_accuracy", "overlap", "rouge_l", "exact")
 
 Point = tuple[int, float]
 
@@ -54,7 +54,7 @@ class Progress:
         """The progress in words. It leaves out what the training did not log."""
         parts = [f"step {self.step}" + (f" of {self.steps}" if self.steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
-        parts += [f"evaluation loss {self.evaluations[-1][1]:.4f}"] if self.evaluations else []
+        parts += [self._evaluation()] if self.evaluations else []
         parts += [self._figure(name, value) for name, value in self.answers.items() if name != "step"]
         speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")
         parts += [f"{speed:.0f} tokens/s"] if speed is not None else []
@@ -65,6 +65,14 @@ class Progress:
         if self.written and not self.finished:
             parts.append(f"written {_span((now - self.written).total_seconds())} ago")
         return ", ".join(parts)
+
+    def _evaluation(self) -> str:
+        """The newest loss on held-out rows, with that of the untrained model."""
+        (first, before), (newest, loss) = self.evaluations[0], self.evaluations[-1]
+        text = f"evaluation loss {loss:.4f}"
+        if first:
+            return text
+        return f"{text} (before the training {before:.4f})" if newest else f"{text} before the training"
 
     def _figure(self, name: str, value: float) -> str:
         """A figure of the answers, with its change since before the training if it is a share of the rows."""

@@ -69,7 +69,7 @@ def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned() -> None
     (message,) = problems({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
     assert message.startswith("recipe: gemma-3-12b-text-to-sql takes ")
     assert message.endswith(
-        "GB of the 24 GB of each nvidia-l4 (329%; computed, not measured); take another recipe, or lower "
+        "GB of the 24 GB of each nvidia-l4 (335%; computed, not measured); take another recipe, or lower "
         "batch_size or max_length in a copy of this one"
     )
 

@@ -54,6 +54,14 @@ def figures(run: Path) -> dict[int, dict[str, float]]:
     return figures_at
 
 
+def shown(run: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """What `metrics.jsonl` shows of the untrained and the trained model: figures of answers, and the loss."""
+    figures_at = figures(run)
+    loss_at = {line["step"]: line["eval_loss"] for line in metrics(run) if "eval_loss" in line}
+    first, last = ({**figures_at[step], "eval_loss": loss_at[step]} for step in (0, max(figures_at)))
+    return first, last
+
+
 def complete(run: Path) -> dict[str, Any]:
     return json.loads((run / "COMPLETE.json").read_text())
 
@@ -67,13 +75,15 @@ def test_held_out_rows_are_answered_before_the_training_on_the_period_and_at_the
 
 def test_a_finished_run_says_what_the_training_gave(store: Path) -> None:
     """In COMPLETE.json, and before the last line of its log."""
-    marked, figures_at = complete(store / "mine"), figures(store / "mine")
-    gain = {name: figures_at[4][name] - figures_at[0][name] for name in ("overlap", "exact")}
-    assert (marked["before"], marked["gain"]) == (figures_at[0], gain)
-    assert (store / "output").read_text().splitlines()[-3:-1] == [
-        f"{name} {figures_at[4][name]:.4g}, before the training {figures_at[0][name]:.4g} ({gain[name]:+.4g})"
-        for name in ("overlap", "exact")
+    marked, (before, after) = complete(store / "mine"), shown(store / "mine")
+    gain = {name: after[name] - before[name] for name in ("overlap", "exact", "eval_loss")}
+    assert (marked["before"], marked["gain"]) == (before, gain)
+    assert (store / "output").read_text().splitlines()[-4:-1] == [
+        f"{name.replace('_', ' ')} {after[name]:.4g}, before the training {before[name]:.4g} "
+        f"({gain[name]:+.4g})"
+        for name in ("overlap", "exact", "eval_loss")
     ]
+    assert after["eval_loss"] < before["eval_loss"]
 
 
 def test_the_untrained_model_is_the_one_that_is_loaded(store: Path, tiny: Path, tmp_path: Path) -> None:
@@ -81,7 +91,9 @@ def test_the_untrained_model_is_the_one_that_is_loaded(store: Path, tiny: Path, 
     path = recipe(tiny, tmp_path, "still", every_steps=None)
     assert main([*run(path, "still"), "--set", "training.learning_rate=1e-12"]) == 0
     still = complete(tmp_path / "still")
-    assert still["before"] == still["answers"] == complete(store / "mine")["before"]
+    loss = {"eval_loss": pytest.approx(still["evaluation"]["eval_loss"])}
+    assert still["before"] == still["answers"] | loss
+    assert still["before"] == pytest.approx(complete(store / "mine")["before"])
 
 
 def test_the_log_shows_a_row_as_the_model_sees_it_and_answers_with_what_was_expected(store: Path) -> None:
@@ -112,7 +124,7 @@ def test_a_run_whose_answers_are_below_the_recipe_s_figure_is_complete_and_not_g
 ) -> None:
     """A start after that trains nothing, and says it again."""
     why = "exact 0 is below 1"
-    log = (store / "output").read_text().splitlines()[-3:]
+    log = (store / "output").read_text().splitlines()[-4:]
     assert complete(store / "mine")["not_good"] == why
     before = (store / "mine" / "attempt.json").read_text()
     assert main(run(store / "mine.yaml", "mine")) == 0
@@ -211,9 +223,7 @@ def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
     assert losses(store / path.stem) == losses(store / "mine")
     assert answers(store / path.stem) == answers(store / "mine")
     assert complete(store / path.stem)["answers"] == figures(store / "mine")[4]
-    assert (
-        complete(store / path.stem)["before"] == figures(store / path.stem)[0] == figures(store / "mine")[0]
-    )
+    assert complete(store / path.stem)["before"] == shown(store / path.stem)[0] == shown(store / "mine")[0]
 
 
 def test_rows_with_pictures_are_asked_with_their_pictures(
@@ -230,6 +240,7 @@ def test_rows_with_pictures_are_asked_with_their_pictures(
     path = recipe(tiny, tmp_path, "vision", "gemma-3-4b-vision", judge="text", every_steps=None)
     assert main(run(path, "vision")) == 0
     assert list(figures(tmp_path / "vision")) == [0, 12]
+    assert complete(tmp_path / "vision")["gain"].keys() == {"overlap", "rouge_l", "exact", "eval_loss"}
     assert len({answer["wanted"] for answer in answers(tmp_path / "vision")}) == 3
     _, inputs = asked
     assert len(inputs["pixel_values"]) == 3
@@ -262,6 +273,23 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
     from finetune.answers import UNITS, compare
 
     assert compare(wanted, reply, UNITS[kind]) == {"overlap": pytest.approx(overlap), "exact": exact}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reply", "rouge_l"),
+    [
+        ("police killed the gunman", "police kill the gunman", 3 / 4),
+        ("police killed the gunman", "the gunman kill police", 2 / 4),
+        ("a soft red scarf", "A soft, warm, red scarf.", 8 / 9),
+        ("red", "", 0),
+        ("", "", 0),
+    ],
+)
+def test_texts_are_compared_in_the_order_of_their_words_too(wanted: str, reply: str, rouge_l: float) -> None:
+    """The first two are the examples of ROUGE's paper, https://aclanthology.org/W04-1013."""
+    from finetune.answers import UNITS, compare
+
+    assert compare(wanted, reply, UNITS["text"], in_order=True)["rouge_l"] == pytest.approx(rouge_l)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "gemma4",
         "Gemma4Config",
         {
-            # As E2B: two layers with keys and values of their own, and two that share those, with two head sizes.
+            # As E2B: two layers have keys and values, two share those. There are two head sizes.
             "text_config": SMALL
             | GEMMA_4
             | {

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ class Answers(TrainerCallback):
         self._recipe, self._run, self._progress = recipe, run, progress
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
         self.before: dict[str, float] | None = None
+        # The trainer's evaluation. It exists after its callbacks.
+        self.evaluate: Callable[[], dict[str, float]] | None = None
         pictures = recipe.data.image is not None
         self._processor = load_processor(recipe.model.name, pictures, recipe.model.revision)
         self._template = ChatTemplate(self._processor)
@@ -62,14 +65,15 @@ class Answers(TrainerCallback):
     def judge_untrained(self, model: Any, step: int) -> None:
         """Set `before`, the figures of the untrained model: the run's own, or at its first step new ones.
 
-        Call it on every rank.
+        `eval_loss` is one of them. Call it on every rank.
         """
         if not self._recipe.evaluation.before:
             return
         is_first = PartialState().is_main_process
         (self.before,) = broadcast_object_list([self._run.before() if is_first else None])
         if not self.before and step == 0:
-            self.before = self.judged(model, 0)
+            loss = self._loss()
+            self.before = self.judged(model, 0) | loss
             if is_first:
                 self._run.keep_before(self.before)
 
@@ -105,6 +109,13 @@ class Answers(TrainerCallback):
                 print(f"  answer {in_one_line(answer['reply'])}, expected {in_one_line(answer['wanted'])}")
         return figures
 
+    def _loss(self) -> dict[str, float]:
+        """The loss on the held-out rows. The state of the random generators stays."""
+        if not self.evaluate:
+            return {}
+        with torch.random.fork_rng():
+            return {"eval_loss": self.evaluate()["eval_loss"]}
+
     def _replies(self, model: Any, rows: list[dict[str, Any]]) -> list[str]:
         prompts = [[*row["prompt"], *row["completion"][:-1]] for row in rows]
         pictures = {}
@@ -136,7 +147,7 @@ class Answers(TrainerCallback):
         if kind == "sql":
             score = {sql.judge(raw[self._recipe.data.fields["schema"]], wanted, reply): 1}
         else:
-            score = compare(wanted, reply, UNITS[kind])
+            score = compare(wanted, reply, UNITS[kind], in_order=kind == "text")
         return {"reply": reply, "wanted": wanted, "score": score}
 
 
@@ -155,15 +166,29 @@ class JudgeUntrained(TrainerCallback):
         self._answers.judge_untrained(others["model"], state.global_step)
 
 
-def compare(wanted: str, reply: str, units: str) -> dict[str, float]:
+def compare(wanted: str, reply: str, units: str, in_order: bool = False) -> dict[str, float]:
     """How alike two texts are.
 
-    `overlap` is the F1 score of their units, in any order. `exact` is 1 when all units are the same.
+    `overlap` is the F1 score of their units, in any order. `exact` is 1 when all units are the same. With
+    `in_order`, `rouge_l` is the F1 score of the units that both have in the same order, ROUGE-L.
     """
     wanted_units, reply_units = (regex.findall(units, text.lower()) for text in (wanted, reply))
+    both = max(len(wanted_units) + len(reply_units), 1)
     shared = (Counter(wanted_units) & Counter(reply_units)).total()
-    overlap = 2 * shared / max(len(wanted_units) + len(reply_units), 1)
-    return {"overlap": overlap, "exact": float(wanted_units == reply_units)}
+    score = {"overlap": 2 * shared / both}
+    if in_order:
+        score["rouge_l"] = 2 * _longest_common(wanted_units, reply_units) / both
+    return score | {"exact": float(wanted_units == reply_units)}
+
+
+def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
+    """Number of units of the longest sequence that both have, with other units between them or not."""
+    lengths = [0] * (len(second) + 1)
+    for unit in first:
+        before = 0
+        for at, other in enumerate(second, 1):
+            before, lengths[at] = lengths[at], before + 1 if unit == other else max(lengths[at - 1 : at + 1])
+    return lengths[-1]
 
 
 def _figures(scores: list[dict[str, float]]) -> dict[str, float]:

@@ -176,8 +176,9 @@ class RunFolder:
     def gain(self) -> list[str]:
         """Lines for people: a finished run's answers, before and after the training."""
         complete = self.finished()
+        after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
         return [
-            f"{name.replace('_', ' ')} {complete['answers'][name]:.4g}, "
+            f"{name.replace('_', ' ')} {after[name]:.4g}, "
             f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
             for name, gain in (complete.get("gain") or {}).items()
         ]

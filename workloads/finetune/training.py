@@ -42,6 +42,9 @@ from finetune.tokens import NOT_TRAINED, PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
 from finetune.trl_settings import check_packages, checked, errors_of_trl
 
+# Figures of the answers that are compared with those of the untrained model.
+COMPARED = ("execution_accuracy", "overlap", "rouge_l", "exact", "eval_loss")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -113,7 +116,7 @@ def _train(
         check_result(recipe, run, resume)
         outcome, trained, model = _outcome(state), resume, None
     else:
-        trainer = build_trainer(recipe, arguments, rows, test_rows, callbacks)
+        trainer = _with_loss(answers, build_trainer(recipe, arguments, rows, test_rows, callbacks))
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
         outcome = _outcome(trainer.state, asked.answered)
         trained, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
@@ -128,6 +131,13 @@ def _train(
         summary = _summary(recipe, run, outcome)
         publish_result(recipe, run, published, trained, model, arguments, summary)
     return outcome
+
+
+def _with_loss(answers: Answers | None, trainer: SFTTrainer) -> SFTTrainer:
+    """The trainer, which evaluates the untrained model when `answers` ask for it."""
+    if answers:
+        answers.evaluate = trainer.evaluate
+    return trainer
 
 
 def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, step: int) -> ShowProgress:
@@ -337,11 +347,14 @@ def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]
 
 
 def _gain(outcome: Outcome) -> dict[str, float] | None:
-    """By how much the training raised each figure that has a share of the rows."""
+    """By how much the training raised each figure that has a share of the rows, and the loss on them."""
     if not outcome.answers or not outcome.before:
         return None
-    names = [name for name in outcome.answers if name in ("execution_accuracy", "overlap", "exact")]
-    return {name: outcome.answers[name] - outcome.before[name] for name in names}
+    after = dict(outcome.answers)
+    if outcome.evaluation:
+        after["eval_loss"] = outcome.evaluation.eval_loss
+    names = [name for name in after if name in COMPARED and name in outcome.before]
+    return {name: after[name] - outcome.before[name] for name in names}
 
 
 def _workspace(run: RunFolder) -> Path:

@@ -67,6 +67,19 @@ def test_answers_are_shown_beside_those_of_the_untrained_model(
     assert progress and words in progress.line(datetime.now(UTC))
 
 
+def test_the_loss_on_held_out_rows_is_shown_beside_that_of_the_untrained_model(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    before = {"step": 0, "eval_loss": 4.5}
+    metrics(lines_of(before))
+    progress = look().progress
+    assert progress and "evaluation loss 4.5000 before the training" in progress.line(datetime.now(UTC))
+    metrics(lines_of(before, *METRICS))
+    progress = look().progress
+    words = "evaluation loss 2.2500 (before the training 4.5000)"
+    assert progress and words in progress.line(datetime.now(UTC))
+
+
 @pytest.mark.parametrize(
     "line",
     [b"[]", b"{}", b'{"step": 1e999}', b'{"step": NaN}', b'{"step": 1%s}' % (b"0" * 400), b"[" * 100_000],
