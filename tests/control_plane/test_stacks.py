@@ -44,7 +44,8 @@ def test_a_stack_runs_on_the_control_plane_and_leaves_nothing(stack: str, plane:
 def test_drift_shows_in_a_refresh_and_is_mended_by_the_next_up(plane: ControlPlane, api: Api) -> None:
     with Rehearsal("a4-ray", {"imageUri": plans.IMAGE}, plane=plane) as rehearsal:
         rehearsal.up()
-        policy = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")[0]
+        policies = api.list("networking.k8s.io/v1", "NetworkPolicy", "ray")
+        policy = next(policy for policy in policies if policy["spec"]["policyTypes"] == ["Ingress"])
         api.patch(policy, {"spec": {"policyTypes": ["Egress"]}})
         assert rehearsal.refresh().changed == 1
         assert rehearsal.preview().changed == 1
