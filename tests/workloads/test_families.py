@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tiny_families import FAMILIES, make_family, make_family_with_pictures
+from tiny_families import END_OF_TURN, FAMILIES, make_family, make_family_with_pictures
 
 from ending.errors import InputError
 from finetune.__main__ import main
@@ -167,21 +167,24 @@ def test_the_page_on_own_models_leads_to_a_dry_run(
     assert "rows       20 of " in printed and "packed to 1024 tokens" in printed
 
 
-@pytest.mark.parametrize("family", ["Qwen3-VL", pytest.param("Qwen 3.5", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("family", ["Qwen3-VL", "SmolVLM", pytest.param("Qwen 3.5", marks=pytest.mark.slow)])
 def test_rows_with_pictures_train_other_models_than_gemma(family: str, tiny: Path, tmp_path: Path) -> None:
     make_family_with_pictures(family, tmp_path / "model")
     path = make_recipe(tmp_path / "recipe.yaml", tiny)
-    recipe = load_recipe(str(path), [f"model.name={tmp_path}/model", "lora.target_modules=.*layers.*proj"])
+    layers = r".*(language|text)_model\.layers\..*proj"
+    sets = [f"model.name={tmp_path}/model", f"lora.target_modules={layers}", "training.epochs=2"]
+    recipe = load_recipe(str(path), sets)
     plan = make_plan(recipe, processes=1)
     trainer: Any = make_trainer(as_model_allows(recipe), tmp_path)
     batches = [*trainer.get_train_dataloader()]
     assert plan.reply_tokens == sum(int((batch["labels"] != NOT_TRAINED).sum()) for batch in batches)
     labels = batches[0]["labels"]
     replies = [trainer.processing_class.tokenizer.decode(row[row != NOT_TRAINED]) for row in labels]
-    assert all(reply.count("<|im_end|>") == 1 and reply.endswith("<|im_end|>") for reply in replies)
+    end = END_OF_TURN[family]
+    assert all(reply.count(end) == 1 and reply.endswith(end) for reply in replies)
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    assert len(losses) == 8 and losses[-1] < losses[0]
+    assert len(losses) == 16 and sum(losses[8:]) < sum(losses[:8])
 
 
 def test_pictures_for_a_model_that_takes_none_are_refused(

@@ -57,6 +57,20 @@ GEMMA_4_TOWER = {
     "num_key_value_heads": 2,
     "head_dim": 16,
 }
+QWEN_TOKENS = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+}
+SMOLVLM_TOKENS = {
+    "image_token": "<image>",
+    "fake_image_token": "<fake_token_around_image>",
+    "global_image_token": "<global-img>",
+    "end_of_utterance_token": "<end_of_utterance>",
+}
+# By family that is trained with pictures.
+END_OF_TURN = {"Qwen3-VL": "<|im_end|>", "Qwen 3.5": "<|im_end|>", "SmolVLM": "<end_of_utterance>"}
 # By family: the template's name in trl, and the class and the settings of the configuration.
 FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Llama": ("llama3", "LlamaConfig", SMALL),
@@ -134,6 +148,23 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
             "vision_config": TOWER,
         },
     ),
+    # The first SmolVLM has this class. The second has one of its own, whose processor needs another package.
+    "SmolVLM": (
+        "smolvlm",
+        "Idefics3Config",
+        {
+            "text_config": {"model_type": "llama", **SMALL},
+            "vision_config": {
+                "hidden_size": 32,
+                "intermediate_size": 64,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "image_size": 28,
+                "patch_size": 7,
+            },
+            "scale_factor": 2,
+        },
+    ),
     "LFM2": (
         "lfm2",
         "Lfm2Config",
@@ -181,36 +212,56 @@ def make_family(family: str, path: Path) -> None:
 
 
 def make_family_with_pictures(family: str, path: Path) -> None:
-    """Write a model of Qwen's with its processor of pictures. A picture takes four tokens or more."""
+    """Write a model with its processor of pictures. A picture takes four tokens or more."""
     import torch
     import transformers
-    from transformers import PreTrainedTokenizerFast
 
     template, kind, settings = FAMILIES[family]
-    inner = tokenizer_of(templates()[template])
-    tokens = {
-        "image_token": "<|image_pad|>",
-        "video_token": "<|video_pad|>",
-        "vision_start_token": "<|vision_start|>",
-        "vision_end_token": "<|vision_end|>",
-    }
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=inner._tokenizer, eos_token="<eos>", pad_token="<pad>", extra_special_tokens=tokens
-    )
-    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in tokens.items()}
+    is_smolvlm = family == "SmolVLM"
+    tokenizer = _tokenizer_with_pictures(template, SMOLVLM_TOKENS if is_smolvlm else QWEN_TOKENS)
+    ids = {"image_token_id": tokenizer.image_token_id}
+    if not is_smolvlm:
+        ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN_TOKENS.items()}
     torch.manual_seed(5)
     model = transformers.AutoModelForImageTextToText.from_config(
         getattr(transformers, kind)(**settings, **ids)
     )
-    model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("<|im_end|>")]
+    model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids(END_OF_TURN[family])]
     model.save_pretrained(path)
+    processor = _smolvlm_processor(tokenizer) if is_smolvlm else _qwen_processor(tokenizer)
+    processor.chat_template = templates()[template]
+    processor.save_pretrained(path)
+
+
+def _tokenizer_with_pictures(template: str, tokens: dict[str, str]) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    inner = tokenizer_of(templates()[template])
+    inner.add_tokens(list(tokens.values()), special_tokens=True)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner._tokenizer, eos_token="<eos>", pad_token="<pad>", extra_special_tokens=tokens
+    )
+
+
+def _qwen_processor(tokenizer: Any) -> Any:
+    import transformers
+
     patches: dict[str, Any] = {"patch_size": 14, "merge_size": 1, "temporal_patch_size": 1}
-    transformers.Qwen3VLProcessor(
+    return transformers.Qwen3VLProcessor(
         image_processor=transformers.Qwen2VLImageProcessor(**patches, min_pixels=28 * 28, max_pixels=56 * 56),
         tokenizer=tokenizer,
         video_processor=transformers.Qwen3VLVideoProcessor(**patches),
-        chat_template=templates()[template],
-    ).save_pretrained(path)
+    )
+
+
+def _smolvlm_processor(tokenizer: Any) -> Any:
+    """A processor that splits a picture into parts, as the published one does."""
+    import transformers
+
+    pictures = transformers.Idefics3ImageProcessor(
+        size={"longest_edge": 56}, max_image_size={"longest_edge": 28}
+    )
+    return transformers.Idefics3Processor(image_processor=pictures, tokenizer=tokenizer, image_seq_len=4)
 
 
 @cache
