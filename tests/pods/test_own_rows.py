@@ -36,7 +36,9 @@ def ends_well(stage: Stage, run: str) -> bool:
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"]))
-def test_the_first_up_trains_the_rows_and_another_rate_leaves_that_run_alone(play: Play, stack: str) -> None:
+def test_the_first_up_trains_the_rows_and_another_setting_leaves_that_run_alone(
+    play: Play, stack: str
+) -> None:
     stage = play(stack, recipe=RECIPE)
     stage.stack.up()
     assert ends_well(stage, "first")
@@ -44,7 +46,7 @@ def test_the_first_up_trains_the_rows_and_another_rate_leaves_that_run_alone(pla
     assert (first / "model" / "config.json").exists()
     before = content(first)
 
-    stage.stack.configure({"recipe": RECIPE, "recipeSet": '{"training": {"learning_rate": 1e-3}}'})
+    stage.stack.configure({"recipe": RECIPE, "recipeSet": '{"lora": {"alpha": 64}}'})
     stage.stack.up()
     assert ends_well(stage, "second")
     (second,) = runs(stage) - {first}
