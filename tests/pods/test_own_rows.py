@@ -36,9 +36,7 @@ def ends_well(stage: Stage, run: str) -> bool:
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"]))
-def test_the_first_up_trains_the_rows_and_another_setting_leaves_that_run_alone(
-    play: Play, stack: str
-) -> None:
+def test_the_first_up_trains_the_rows_and_another_setting_leaves_it_alone(play: Play, stack: str) -> None:
     stage = play(stack, recipe=RECIPE)
     stage.stack.up()
     assert ends_well(stage, "first")
