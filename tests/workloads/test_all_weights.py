@@ -192,7 +192,7 @@ def test_the_best_model_is_published_and_not_the_last_one(
     from finetune import training
 
     monkeypatch.setattr(training._Trainer, "evaluation_loop", training._Trainer.evaluation_loop)
-    evaluate_to({"2": 1.0, "4": 2.0, "6": 3.0})
+    evaluate_to({"0": 0.5, "2": 1.0, "4": 2.0, "6": 3.0})
     best = edited(recipe, "best.yaml", training={"load_best_model_at_end": True, "batch_size": 2})
     assert main(local(best, tmp_path, "mine")) == 0
     run = tmp_path / "mine"

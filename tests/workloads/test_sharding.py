@@ -117,11 +117,11 @@ def test_two_processes_have_the_losses_the_adapter_and_the_answers_of_one(
         assert weight.numpy() == pytest.approx(expected[name].numpy(), abs=1e-3), name
 
 
-def test_the_test_rows_are_evaluated_on_the_period_and_at_the_end(
+def test_the_test_rows_are_evaluated_before_the_training_on_the_period_and_at_the_end(
     interrupted: tuple[Path, str], steady_recipe: Path
 ) -> None:
     store, output = interrupted
-    assert list(evaluations(store / "undisturbed")) == [4, 6]
+    assert list(evaluations(store / "undisturbed")) == [0, 4, 6]
     assert f"step 6 evaluation loss {evaluations(store / 'undisturbed')[6]:.4f}" in output
 
 

@@ -30,7 +30,6 @@ IMPORTED = (
     "finetune.torchrun",
     "finetune.local_driver",
     "finetune.attention",
-    "finetune.adapter",
     "transformers.models.gemma3.modeling_gemma3",
     "transformers.models.gemma3.processing_gemma3",
     "transformers.models.gemma3.image_processing_gemma3",
