@@ -24,7 +24,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .DEFAULT_GOAL := help
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
-	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext test-maxtext-quick \
+	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext \
 	test-serving \
 	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-gpu bench-serving gpu-fit tpu-compile
 
@@ -69,7 +69,7 @@ new-stack: ## copy the settings of stack FROM=... into a stack file of your own,
 
 ##@ Test it
 
-test: test-maxtext-quick test-infrastructure test-training ## all tests but the slow ones
+test: test-maxtext test-infrastructure test-training ## all tests but the slow ones
 
 test-all: SLOW = --slow
 test-all: test ## with those that show of every stack what one shows
@@ -98,17 +98,14 @@ test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/serving -rs
 
-test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU: two workers, one of them lost
-	$(MAXTEXT)/bin/python -m pytest tests/maxtext --slow
-
 has-python312:
 	@$(HAS_PYTHON312)
 
 ifeq ($(shell $(HAS_PYTHON312) && echo yes),yes)
-test-maxtext-quick: $(MAXTEXT)/.ready
-	$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs
+test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU; SLOW=--slow trains with two workers and loses one
+	$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs $(SLOW)
 else
-test-maxtext-quick:
+test-maxtext:
 	@echo "SKIPPED tests/maxtext: it needs Python 3.12, see PYTHON312 in the Makefile"
 endif
 
