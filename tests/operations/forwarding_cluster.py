@@ -34,6 +34,7 @@ class ForwardingCluster(KubernetesServer):
         tokens: The Authorization headers of the connections to pods.
         certificate: Its certificate, empty without TLS.
         error: What a pod's side says in place of an answer, if anything.
+        closed: Counts the connections to pods that have ended.
     """
 
     def __init__(self, pods: dict[str, tuple[str, int]], key: Path | None = None) -> None:
@@ -41,6 +42,7 @@ class ForwardingCluster(KubernetesServer):
         self._pods = pods
         self.tokens: list[str | None] = []
         self.error = ""
+        self.closed = threading.Semaphore(0)
         self.certificate = certify(key) if key else b""
         if key:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -77,6 +79,7 @@ class ForwardingCluster(KubernetesServer):
             with suppress(OSError):
                 pod.shutdown(socket.SHUT_RDWR)
             answers.join()
+        self.closed.release()
 
 
 def plant_server(cluster: ForwardingCluster, pods: str, name: str, **labels: str) -> None:
@@ -92,7 +95,13 @@ def fails(code: int) -> Fault:
 
 
 def _ask(request: Request, pod: socket.socket) -> None:
-    frames = frame_buffer(request.connection.recv, True)
+    def receive(size: int) -> bytes:
+        # Otherwise the library would wait for ever for the rest of a frame.
+        if not (content := request.connection.recv(size)):
+            raise ConnectionAbortedError("the caller hung up")
+        return content
+
+    frames = frame_buffer(receive, True)
     while (frame := frames.recv_frame()).opcode == ABNF.OPCODE_BINARY:
         assert isinstance(frame.data, bytes) and frame.data[0] == 0
         pod.sendall(frame.data[1:])

@@ -60,6 +60,7 @@ def test_the_port_is_closed_after_the_answer(
         assert served_model(connection) == "a-model"
     with pytest.raises(urllib3.exceptions.HTTPError):
         urllib3.request("GET", connection.url, retries=False)
+    assert cluster.closed.acquire(timeout=10), "the connection to the pod stays open"
 
 
 def test_a_pod_of_something_else_is_not_asked(
