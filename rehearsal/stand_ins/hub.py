@@ -51,6 +51,7 @@ class Hub(LoopbackServer):
         tokens: Valid tokens, with the names of the gated repositories whose files they may read.
         requests: The path of every request.
         refusal: Called first with the path of a request. May return a code and headers to refuse it.
+        damaged: Name of a file that is sent with its bytes in another order, empty for none.
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class Hub(LoopbackServer):
         self.tokens: dict[str, set[str]] = {}
         self.requests: list[str] = []
         self.refusal: Callable[[str], tuple[int, Mapping[str, str]] | None] = lambda _path: None
+        self.damaged = ""
 
     def model(self, name: str) -> Repository:
         """A repository by its name. It is created on the first call."""
@@ -108,7 +110,8 @@ class Hub(LoopbackServer):
             return _described(match, commit, directory, body)
         if repository.gated and name not in self.tokens.get(token or "", ()):
             return 403 if token else 401, {}, {"X-Error-Code": "GatedRepo"}
-        return _content(directory / file, {"X-Repo-Commit": commit})
+        answer = _content(directory / file, {"X-Repo-Commit": commit})
+        return (answer[0], answer[1][::-1], answer[2]) if file and file == self.damaged else answer
 
     def _create(self, asked: Any) -> Answer:
         name = f"{asked['organization']}/{asked['name']}"
@@ -140,9 +143,20 @@ def _entries(directory: Path, folder: str = "") -> list[dict[str, Any]]:
     files = [file for file in sorted((directory / folder).rglob("*")) if file.is_file()]
     paths = {str(file.relative_to(directory)): file for file in files}
     return [
-        {"type": "file", "path": path, "rfilename": path, "size": file.stat().st_size, "oid": _digest(file)}
+        {"type": "file", "path": path, "rfilename": path, "size": file.stat().st_size, **_hashes(file)}
         for path, file in paths.items()
     ]
+
+
+def _hashes(file: Path) -> dict[str, Any]:
+    """Git's hash of a small file. A large one is in Git as a pointer, and has a hash of its own."""
+    content = file.read_bytes()
+    if file.suffix == ".safetensors":
+        digest = hashlib.sha256(content).hexdigest()
+        # A tree calls the hash `oid`, the description of a repository `sha256`.
+        large = {"oid": digest, "sha256": digest, "size": len(content), "pointerSize": 134}
+        return {"oid": hashlib.sha1(digest.encode()).hexdigest(), "lfs": large}
+    return {"oid": hashlib.sha1(b"blob %d\0%b" % (len(content), content)).hexdigest()}
 
 
 def _described(match: re.Match[str], commit: str, directory: Path, body: bytes) -> Answer:

@@ -11,6 +11,8 @@
 
     python -m finetune merge gs://BUCKET/RUN model
 
+    python -m finetune copy google/gemma-3-12b-it gs://BUCKET/FOLDER --revision main
+
 The same command again resumes from the newest complete checkpoint. A finished run is left alone.
 Exit codes: ending/exit_codes.py.
 """
@@ -43,12 +45,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code."""
     parser = make_parser()
     options = parser.parse_args(arguments)
-    is_merge = options.command == "merge"
-    if not (is_merge or options.dry_run or (options.storage and options.run)):
+    trains_nothing = {"merge": _merge, "copy": _copy}.get(options.command)
+    if not (trains_nothing or options.dry_run or (options.storage and options.run)):
         parser.error("--storage and --run are required, except with --dry-run")
     try:
-        if is_merge:
-            return _merge(options)
+        if trains_nothing:
+            return trains_nothing(options)
         if options.dry_run:
             return _dry_run(options)
         recipe = _recipe(options)
@@ -85,6 +87,16 @@ def _merge(options: argparse.Namespace) -> int:
     return Exit.FINISHED
 
 
+def _copy(options: argparse.Namespace) -> int:
+    """Copy a model of the Hub into a bucket."""
+    from finetune.sections import Model
+    from finetune.weights import copy_weights
+
+    _end_on_sigterm()
+    copy_weights(Model(name=options.model, revision=options.revision), options.folder)
+    return Exit.FINISHED
+
+
 def _recipe(options: argparse.Namespace) -> Recipe:
     """The recipe with the command's settings, and with its paths in the run's storage."""
     recipe = load_recipe(options.recipe, options.overrides)
@@ -110,9 +122,7 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     from finetune.push import push
 
     run = RunFolder(options.storage, options.run)
-    # The first process of a container ignores signals without a handler. The drivers set others later.
-    # sys.exit would not do: inside the library's wait for other nodes it was lost once, and the wait went on.
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(Exit.INTERRUPTED))
+    _end_on_sigterm()
     # The first process claims the run for all that torchrun starts.
     first = int(os.environ.get("RANK", "0")) == 0
     workers = options.processes * options.nodes
@@ -126,6 +136,12 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
             print(line)
         print(run.ending(recipe.training.result, " already" if done else ""), flush=True)
     return Exit.FINISHED
+
+
+def _end_on_sigterm() -> None:
+    # The first process of a container ignores signals without a handler. The drivers set others later.
+    # sys.exit would not do: inside the library's wait for other nodes it was lost once, and the wait went on.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(Exit.INTERRUPTED))
 
 
 def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: bool) -> int:
@@ -195,6 +211,10 @@ def make_parser() -> argparse.ArgumentParser:
     merge = commands.add_parser("merge", help="write the model of a finished run with its adapter in it")
     merge.add_argument("folder", help="the run's: gs://BUCKET/RUN or a local directory")
     merge.add_argument("output", type=Path, help="a new directory, which transformers and vLLM load")
+    copy = commands.add_parser("copy", help="copy a model of the Hub into a bucket once, for its servers")
+    copy.add_argument("model", help="its name on the Hub")
+    copy.add_argument("folder", help="where to: gs://BUCKET/FOLDER or a local directory")
+    copy.add_argument("--revision", help="branch, tag or commit; by default the main branch")
     for command in (local, on_ray, torchrun):
         add_common_options(command, "training.learning_rate=1e-4")
         command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")

@@ -69,7 +69,7 @@ class Folder:
         # other OSError stands for 429, 5xx or a metadata server that does not answer.
         return not self._local and isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
-    def _patiently(self, action: Callable[[], T]) -> T:
+    def patiently(self, action: Callable[[], T]) -> T:
         """Run `action`, again while the bucket of a run that has begun refuses access.
 
         Raises PassingError when the bucket has refused for as long as a start waits, or Google's client has.
@@ -89,7 +89,7 @@ class Folder:
 
     def read_text(self, name: str) -> str | None:
         """The file's text, or None when there is no such file."""
-        return self._patiently(lambda: self._read_text(f"{self.path}/{name}"))
+        return self.patiently(lambda: self._read_text(f"{self.path}/{name}"))
 
     def _read_text(self, path: str) -> str | None:
         if self._files.get_file_info(path).type == fs.FileType.NotFound:
@@ -99,7 +99,7 @@ class Folder:
 
     def version(self) -> str | None:
         """The version of the file in place of the directory, or None. It changes with the bytes."""
-        return self._patiently(self._version)
+        return self.patiently(self._version)
 
     def _version(self) -> str | None:
         if self._files.get_file_info(self.path).type != fs.FileType.File:
@@ -118,7 +118,7 @@ class Folder:
                 stream.write(content)
 
         if patient:
-            self._patiently(lambda: write(self._files))
+            self.patiently(lambda: write(self._files))
         else:
             write(self._hasty)
 
@@ -126,7 +126,7 @@ class Folder:
         """The size in bytes of every file under `name`, by its path there. Empty when there is none."""
         base = f"{self.path}/{name}".rstrip("/")
         selector = fs.FileSelector(base, allow_not_found=True, recursive=True)
-        infos = self._patiently(lambda: self._files.get_file_info(selector))
+        infos = self.patiently(lambda: self._files.get_file_info(selector))
         return {
             info.path.removeprefix(base).lstrip("/"): info.size
             for info in infos
@@ -144,7 +144,7 @@ class Folder:
                 with self._written(name, self._files) as writer:
                     shutil.copyfileobj(reader, writer, 16 << 20)
 
-            self._patiently(copy)
+            self.patiently(copy)
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file to the local disk. Without a name it is the file in place of the directory."""
@@ -155,7 +155,13 @@ class Folder:
             with self._files.open_input_stream(path) as reader, target.open("wb") as writer:
                 shutil.copyfileobj(reader, writer, 16 << 20)
 
-        self._patiently(copy)
+        self.patiently(copy)
+
+    @contextmanager
+    def writing(self, name: str) -> Generator[NativeFile]:
+        """A stream to a file, which appears when all is written. An exception leaves no part of it."""
+        with self._written(name, self._files) as stream:
+            yield stream
 
     def delete(self, name: str) -> None:
         """Remove the directory `name` and everything in it."""
@@ -163,7 +169,7 @@ class Folder:
             path = f"{self.path}/{name}/{part}"
             # When an answer is lost, Google's client asks again, and then the object is gone.
             with suppress(FileNotFoundError):
-                self._patiently(lambda path=path: self._files.delete_file(path))
+                self.patiently(lambda path=path: self._files.delete_file(path))
         if self._local and Path(self.path, name).is_dir():
             shutil.rmtree(Path(self.path, name))
 
@@ -174,7 +180,7 @@ class Folder:
 
     @contextmanager
     def _written(self, name: str, files: fs.FileSystem) -> Generator[NativeFile]:
-        """A stream to the file, which appears when all is written. An exception leaves no part of it."""
+        """As `writing`, with a client of its own patience."""
         path = f"{self.path}/{name}"
         if self._local:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
