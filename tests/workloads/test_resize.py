@@ -28,6 +28,11 @@ def recipe(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return edited(path, "steady.yaml", lora={"dropout": 0}, training={"sharding": "none"})
 
 
+def sized(steps: int, batch: int) -> list[str]:
+    """Settings of a step: forward passes, and rows of each."""
+    return [f"training.accumulation_steps={steps}", f"training.batch_size={batch}"]
+
+
 def begun(recipe: Path, tmp_path: Path, workers: int, *overrides: str) -> tuple[RunFolder, Recipe]:
     """A run that began with that number of workers."""
     run, trained = RunFolder(str(tmp_path), "mine"), load_recipe(str(recipe), overrides)
@@ -35,26 +40,60 @@ def begun(recipe: Path, tmp_path: Path, workers: int, *overrides: str) -> tuple[
     return run, trained
 
 
-@pytest.mark.parametrize(
-    ("steps", "before", "now", "scaled"),
-    [(1, 16, 8, 2), (4, 8, 16, 2), (3, 4, 6, 2), (2, 8, 8, 2), (1, 2, 1, 2)],
-)
+# Forward passes and rows of each, for a number of processes, and the same for another number.
+SHARES = [
+    ((1, 1), 16, 8, (2, 1)),
+    ((4, 1), 8, 16, (2, 1)),
+    ((3, 1), 4, 6, (2, 1)),
+    ((2, 1), 8, 8, (2, 1)),
+    ((1, 1), 2, 1, (2, 1)),
+    # Batches become smaller where there are too few of them, and never larger.
+    ((1, 2), 8, 16, (1, 1)),
+    ((2, 4), 8, 32, (1, 2)),
+    ((3, 4), 8, 16, (2, 3)),
+    ((1, 2), 16, 8, (2, 2)),
+]
+
+
+@pytest.mark.parametrize(("before", "workers", "now", "after"), SHARES)
 def test_a_step_keeps_its_rows_with_other_workers(
-    steps: int, before: int, now: int, scaled: int, recipe: Path, tmp_path: Path
+    before: tuple[int, int], workers: int, now: int, after: tuple[int, int], recipe: Path, tmp_path: Path
 ) -> None:
-    run, trained = begun(recipe, tmp_path, before, f"training.accumulation_steps={steps}")
+    run, trained = begun(recipe, tmp_path, workers, *sized(*before))
     assert run.claim(trained, now, resize=True) is False
-    assert run.resized(trained, now).training.accumulation_steps == scaled
-    assert bool(run.sizes(now)) == (before != now)
+    shared = run.resized(trained, now).training
+    assert (shared.accumulation_steps, shared.batch_size) == after
+    assert bool(run.sizes(now)) == (workers != now)
     # The run keeps the number with which it began.
-    assert run.claim(trained, before) is False
+    assert run.claim(trained, workers) is False
+
+
+@pytest.mark.parametrize(("before", "meant", "workers", "after"), SHARES)
+def test_a_batch_that_is_meant_for_other_workers_is_shared_and_the_record_keeps_the_recipe(
+    before: tuple[int, int], meant: int, workers: int, after: tuple[int, int], recipe: Path, tmp_path: Path
+) -> None:
+    run, trained = RunFolder(str(tmp_path), "mine"), load_recipe(str(recipe), sized(*before))
+    for _ in ("begins", "goes on"):
+        assert run.claim(trained, workers, batch_for=meant) is False
+        shared = run.resized(trained, workers, meant).training
+        assert (shared.accumulation_steps, shared.batch_size) == after
+    # So it can go on with any number that can share a step, and again with the first.
+    assert run.claim(trained, meant, resize=True, batch_for=meant) is False
+    assert run.resized(trained, meant, meant) == trained
+
+
+def test_a_run_whose_workers_cannot_share_a_step_does_not_begin(recipe: Path, tmp_path: Path) -> None:
+    run, trained = RunFolder(str(tmp_path), "mine"), load_recipe(str(recipe), sized(1, 2))
+    with pytest.raises(InputError, match="^a step has 8 x 1 batches of 2, which 24 processes cannot share"):
+        run.claim(trained, 24, batch_for=8)
+    assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize(
     ("before", "now", "sharding", "problem"),
     [
-        (16, 15, "none", r"cannot go on with 15: a step has 16 x 1 batches, which 15 cannot share equally"),
-        (8, 16, "none", r"cannot go on with 16: a step has 8 x 1 batches, which 16 cannot share equally"),
+        (16, 15, "none", r"cannot go on with 15: a step has 16 x 1 batches of 1, which 15 processes cannot"),
+        (8, 16, "none", r"cannot go on with 16: a step has 8 x 1 batches of 1, which 16 processes cannot"),
         (8, 1, "fsdp2", r"cannot go on with 1: with training.sharding one process and several save in"),
     ],
 )
@@ -95,6 +134,16 @@ def test_a_run_of_two_processes_goes_on_with_one(
         "from here"
     ]
     assert losses(tmp_path / "mine") == pytest.approx(losses(tmp_path / "undisturbed"), abs=1e-4)
+
+
+def test_two_processes_share_the_batch_of_one(recipe: Path, warm: str, tmp_path: Path) -> None:
+    settings = [f"--set={setting}" for setting in sized(1, 2)]
+    assert main([*local(recipe, tmp_path, "alone"), *settings]) == 0
+    more = [*settings, "--batch-for=1"]
+    entry = {"arguments": [*local(recipe, tmp_path, "shared"), *more]}
+    code, output = torchrun(warm, recipe, tmp_path, entry, more=more)
+    assert code == 0, output
+    assert losses(tmp_path / "shared") == pytest.approx(losses(tmp_path / "alone"), abs=1e-4)
 
 
 @pytest.mark.slow

@@ -112,7 +112,11 @@ def _dry_run(options: argparse.Namespace) -> int:
         from finetune.checkpoint import RunFolder
 
         recipe = RunFolder(options.storage, options.run).at_recorded_commits(recipe)
-    print_plan(recipe, options.processes * options.nodes)
+    processes = options.processes * options.nodes
+    try:
+        print_plan(recipe.shared_by(processes, options.batch_for or processes), processes)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     return Exit.FINISHED
 
 
@@ -126,8 +130,8 @@ def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     # The first process claims the run for all that torchrun starts.
     first = int(os.environ.get("RANK", "0")) == 0
     workers = options.processes * options.nodes
-    done = run.claim(recipe, workers, options.resize) if first else run.finished()
-    recipe = run.resized(recipe, workers)
+    done = run.claim(recipe, workers, options.resize, options.batch_for) if first else run.finished()
+    recipe = run.resized(recipe, workers, options.batch_for)
     if not done and (code := _try(recipe, run, options, first)):
         return code
     if first:
@@ -222,6 +226,12 @@ def make_parser() -> argparse.ArgumentParser:
             "--resize",
             action="store_true",
             help="go on with another number of processes: a step has the same rows, in more or fewer batches",
+        )
+        command.add_argument(
+            "--batch-for",
+            type=count,
+            metavar="PROCESSES",
+            help="processes that the recipe's batch is meant for: with others, a step has the same rows",
         )
         command.set_defaults(nodes=1)
     local.set_defaults(processes=int(os.environ.get("WORLD_SIZE", "1")))

@@ -86,10 +86,11 @@ class RunFolder:
         self.storage = self.folder.uri.removesuffix(f"/{run}")
         self.writer = Writer(self.folder, run)
 
-    def claim(self, recipe: Recipe, workers: int, resize: bool = False) -> bool:
+    def claim(self, recipe: Recipe, workers: int, resize: bool = False, batch_for: int | None = None) -> bool:
         """Record the recipe, the number of workers and the versions, or compare them with the record.
 
-        With `resize` the number of workers may be another one, for which `resized` changes the recipe.
+        With `resize` the number of workers may be another one, for which `resized` changes the recipe. See
+        there for `batch_for`.
 
         Returns True when the run is finished. Raises InputError when the storage cannot be written, and when
         `ending.record.compare` does.
@@ -102,34 +103,32 @@ class RunFolder:
         }
         recorded = self._record()
         self.folder.remove_stale_parts()
+        if recorded is None or resize:
+            self.resized(recipe, workers, batch_for)
         if recorded is None:
             self._write_record(wanted)
             return False
         if resize:
-            self.resized(recipe, workers)
             wanted["workers"] = recorded["workers"]
         compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}")
         return bool(self.finished())
 
-    def resized(self, recipe: Recipe, workers: int) -> Recipe:
-        """The claimed recipe for another number of workers than the run began with: a step has as many rows.
+    def resized(self, recipe: Recipe, workers: int, batch_for: int | None = None) -> Recipe:
+        """The recipe for another number of workers than its batch is meant for: a step has as many rows.
 
-        Raises InputError when these workers cannot share the rows of a step equally.
+        The batch is meant for `batch_for` workers, by default for those with which the run began.
+
+        Raises InputError when these workers cannot share the rows of a step equally, or cannot go on from
+        the checkpoints.
         """
         before = int((self._record() or {}).get("workers") or workers)
-        training = recipe.training
-        steps, rest = divmod(training.accumulation_steps * before, workers)
         how = f"run {self.name} began with {before} processes and cannot go on with {workers}"
-        if rest:
-            raise InputError(
-                f"{how}: a step has {before} x {training.accumulation_steps} batches, which {workers} cannot "
-                "share equally"
-            )
-        if training.sharding != "none" and (before == 1) != (workers == 1):
+        if recipe.training.sharding != "none" and (before == 1) != (workers == 1):
             raise InputError(f"{how}: with training.sharding one process and several save in different forms")
-        return recipe.model_copy(
-            update={"training": training.model_copy(update={"accumulation_steps": steps})}
-        )
+        try:
+            return recipe.shared_by(workers, batch_for or before)
+        except ValueError as error:
+            raise InputError(str(error) if before == workers else f"{how}: {error}") from None
 
     def sizes(self, workers: int) -> str:
         """A further line for a start with another number of workers than the run began with."""

@@ -81,6 +81,25 @@ class Recipe(Section):
         sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
         return {name: source for name, source in sections.items() if source.on_hub}
 
+    def shared_by(self, processes: int, meant_for: int) -> "Recipe":
+        """The recipe of a run on `processes` processes, if its batch is meant for `meant_for` of them.
+
+        A step has the same rows. It has fewer or more batches, or smaller ones, but never larger ones, which
+        would take more memory.
+
+        Raises ValueError when the processes cannot share the rows of a step equally.
+        """
+        training = self.training
+        rows, rest = divmod(training.batch_size * training.accumulation_steps * meant_for, processes)
+        if rest:
+            raise ValueError(
+                f"a step has {meant_for} x {training.accumulation_steps} batches of {training.batch_size}, "
+                f"which {processes} processes cannot share equally"
+            )
+        batch = max(size for size in range(1, training.batch_size + 1) if rows % size == 0)
+        changes = {"batch_size": batch, "accumulation_steps": rows // batch}
+        return self.model_copy(update={"training": training.model_copy(update=changes)})
+
     def in_storage(self, storage: str) -> "Recipe":
         """The same recipe, with the data files that a stack uploaded where they are below `storage`."""
         files = [

@@ -59,6 +59,8 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     arguments = [f"--recipe={options.recipe}", f"--storage={options.storage}", f"--run={options.run}"]
     arguments += [f"--set={override}" for override in options.overrides]
     arguments += ["--resize"] * options.resize
+    if options.batch_for is not None:
+        arguments.append(f"--batch-for={options.batch_for}")
     if options.max_run_hours is not None:
         arguments.append(f"--max-run-hours={options.max_run_hours}")
     try:
