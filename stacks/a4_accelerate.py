@@ -1,50 +1,65 @@
-"""a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL on one A4 node (8 B200)."""
+"""a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL on A4 nodes (8 B200 each)."""
 
 import pulumi
+from pydantic import Field, ValidationInfo, field_validator
 
-from components.batch_job import BatchJob, BatchJobArgs
-from stacks.a4 import A4Settings
+from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
 from stacks.platform import Site
 from stacks.served_run import command_to_serve
-from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
+from stacks.torchrun import TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.training import AwaitableSettings, GemmaRecipe, run_name, training_platform
 
 
-class Settings(GemmaSettings, A4Settings, AwaitableSettings):
+class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
     """Settings of a4-accelerate."""
 
-    gpus = 8
+    gpus = GPUS_PER_NODE
     recipe: GemmaRecipe = "gemma-3-12b-text-to-sql"
+    nodes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Number of A4 nodes, each with 8 B200 GPUs. The recipe's batch is that of one node: with "
+        "more nodes a step has the same rows, and each GPU fewer of them.",
+    )
+
+    @field_validator("nodes")
+    @classmethod
+    def _share_a_step(cls, nodes: int, info: ValidationInfo) -> int:
+        if "recipe" in info.data:
+            recipe = cls.recipe_with(info.data["recipe"], info.data.get("recipe_set", {}))
+            try:
+                recipe.shared_by(nodes * GPUS_PER_NODE, GPUS_PER_NODE)
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}; choose another number of nodes, or set training.batch_size in recipeSet"
+                ) from None
+        return nodes
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
-    settings.warn_of_missing_nodes()
+    settings.warn_of_missing_nodes(settings.nodes)
     settings.warn_of_memory()
     site = Site(settings)
     platform = training_platform(site, settings, namespace="training")
-    run = run_name(settings, platform.code, platform.image)
-    job = BatchJob(
-        site.name,
-        BatchJobArgs(
-            namespace=platform.namespace,
-            job_name=settings.recipe_name,
-            manifest=site.manifests / "job.yaml",
-            values={
-                "image": platform.image.uri,
-                "serviceAccount": platform.account.account_name,
-                "capacity": settings.capacity.pod_selectors(),
-                "eviction": settings.capacity.pod_annotations(),
-                "recipe": settings.recipe_name,
-                "tokens": platform.tokens,
-                "bucket": platform.bucket.path_in_command,
-                "run": run,
-                "runArguments": settings.run_arguments,
-                "code": platform.code.volume,
-            },
-            depends_on=[*platform.depends_on, platform.code.access],
-            wait=settings.wait_for_training,
-            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
-        ),
+    run = run_name(settings, platform.code, platform.image, *settings.sized(settings.nodes))
+    nodes = TorchrunNodes(
+        count=settings.nodes,
+        size=POD_SIZE,
+        selector=pod_selector(settings.capacity),
+        shared_memory=POD_SHARED_MEMORY,
+        scratch=POD_SCRATCH,
+        grace_seconds=600,
+    )
+    job = torchrun_job(
+        site,
+        settings,
+        platform,
+        nodes,
+        run,
+        wait=settings.wait_for_training,
+        arguments=[f"--batch-for={GPUS_PER_NODE}"],
     )
     return {
         "connect": platform.cluster.connect,

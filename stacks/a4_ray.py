@@ -1,26 +1,23 @@
 """a4-ray: fine-tunes Gemma 3 for vision on A4 nodes (8 B200 each), with Ray on GKE Autopilot."""
 
-from typing import Final, Literal
+from typing import Literal
 
 import pulumi
 from pydantic import Field
 
-from cloud.machines import GPU_LABEL, GPU_RESOURCE
 from components.fingerprint import joined
 from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
-from stacks.a4 import A4Settings
+from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
 from stacks.platform import Site
 from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
-
-GPUS_PER_WORKER: Final = 8
 
 
 class Settings(GemmaSettings, A4Settings, AwaitableSettings):
     """Settings of a4-ray."""
 
-    gpus = GPUS_PER_WORKER
+    gpus = GPUS_PER_NODE
     recipe: GemmaRecipe = "gemma-3-4b-vision"
     workers: int = Field(2, ge=1, le=64, description="Number of A4 nodes. Each has 8 B200 GPUs.")
     ray_cluster: Literal["perJob", "shared"] = Field(
@@ -32,7 +29,7 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
-    settings.warn_of_missing_nodes()
+    settings.warn_of_missing_nodes(settings.workers)
     settings.warn_of_memory()
     site = Site(settings)
     platform = training_platform(
@@ -58,7 +55,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             entrypoint=joined(
                 f"python -m finetune ray --recipe {settings.recipe_name} --storage gs://",
                 platform.bucket.path_in_command,
-                f" --run {run} --workers {settings.workers * GPUS_PER_WORKER} --accelerator B200",
+                f" --run {run} --workers {settings.workers * GPUS_PER_NODE} --accelerator B200",
                 *(f" {argument}" for argument in settings.run_arguments),
             ),
             code=platform.code,
@@ -83,20 +80,8 @@ def _workers(settings: Settings) -> RayWorkers:
         group="b200",
         replicas=settings.workers,
         capacity=settings.capacity,
-        # Less than the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform reserves a part, and a pod that
-        # requests too much is never scheduled.
-        size={
-            "cpu": "160",
-            "memory": "1Ti",
-            "ephemeral-storage": "240Gi",  # assumption b200-ephemeral-storage
-            GPU_RESOURCE: str(GPUS_PER_WORKER),
-        },
-        node_selector={
-            GPU_LABEL: "nvidia-b200",
-            # B200 needs R570 or newer.
-            "cloud.google.com/gke-gpu-driver-version": "latest",
-            **settings.capacity.pod_selectors(),
-        },
-        shared_memory="64Gi",
-        scratch="200Gi",
+        size=POD_SIZE,
+        node_selector=pod_selector(settings.capacity),
+        shared_memory=POD_SHARED_MEMORY,
+        scratch=POD_SCRATCH,
     )

@@ -8,7 +8,7 @@ import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
-from components.batch_job import BatchJob, BatchJobArgs
+from components.batch_job import BatchJob
 from components.capacity import CapacityType
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
@@ -25,21 +25,14 @@ from stacks.served_run import (
     served_run,
     values_of,
 )
-from stacks.training import (
-    GemmaRecipe,
-    GemmaSettings,
-    GkeTrainingSettings,
-    TrainingPlatform,
-    run_name,
-    training_platform,
-)
+from stacks.torchrun import TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.training import GemmaRecipe, TrainingPlatform, run_name, training_platform
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
 GPUS_PER_POD: Final = 2
 TRAINING_PODS: Final = 2
 
-_SERVICE: Final = "finetune"
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
     "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},
@@ -49,7 +42,7 @@ _PRIORITIES: Final = {
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 
 
-class Settings(GemmaSettings, GkeTrainingSettings, L4Settings, ServedRunSettings):
+class Settings(TorchrunSettings, L4Settings, ServedRunSettings):
     """Settings of l4-kueue."""
 
     gpu, gpus = L4, GPUS_PER_POD
@@ -320,36 +313,26 @@ def _fine_tune(
     nodes: list[pulumi.Resource],
     run: str,
 ) -> BatchJob:
-    return BatchJob(
-        site.name,
-        BatchJobArgs(
-            namespace=platform.namespace,
-            job_name=settings.recipe_name,
-            manifest=site.manifests / "finetune.yaml",
-            values={
-                "queue": queue.queue_name,
-                "priority": settings.training_priority,
-                "serviceAccount": platform.account.account_name,
-                "nodeSelector": _node_selector(settings),
-                "size": pod_size(settings.machine, GPUS_PER_POD),
-                "eviction": settings.capacity.pod_annotations(),
-                "image": platform.image.uri,
-                "recipe": settings.recipe_name,
-                "tokens": platform.tokens,
-                "bucket": platform.bucket.path_in_command,
-                "run": run,
-                "runArguments": settings.run_arguments,
-                "pods": TRAINING_PODS,
-                "gpus": str(GPUS_PER_POD),
-                "service": _SERVICE,
-                "code": platform.code.volume,
-            },
-            service=_SERVICE,
-            depends_on=[*platform.depends_on, platform.code.access, *queue.access, *nodes],
-            # The job may wait for GPUs as long as serving needs them.
-            wait=False,
-            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
-        ),
+    pods = TorchrunNodes(
+        count=TRAINING_PODS,
+        size=pod_size(settings.machine, GPUS_PER_POD),
+        selector=_node_selector(settings),
+        shared_memory="8Gi",
+        scratch="64Gi",
+        # Enough for the current step and a checkpoint of an adapter. Serving waits for the end of these pods:
+        # Kueue frees their quota while they are still saving.
+        grace_seconds=90,
+    )
+    return torchrun_job(
+        site,
+        settings,
+        platform,
+        pods,
+        run,
+        # The job may wait for GPUs as long as serving needs them.
+        wait=False,
+        queue_labels=queue.labels(settings.training_priority),
+        depends_on=[*queue.access, *nodes],
     )
 
 

@@ -1,4 +1,4 @@
-"""The stack a4-accelerate with its trainer: one Job, two processes, a bucket."""
+"""The stack a4-accelerate with its trainer: one Job, two processes on one node or on two, a bucket."""
 
 import signal
 import subprocess
@@ -51,3 +51,17 @@ def test_a_run_that_is_killed_and_then_loses_its_node_goes_on_as_if_nothing_had_
     assert stopped not in range(0, 1000, 6), "the stop has saved nothing of its own"
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
     assert stage.losses() == pytest.approx(undisturbed)
+
+
+def test_two_nodes_have_the_losses_of_one_although_a_node_is_lost(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    stage = play("a4-accelerate", nodes="2")
+    stage.stack.up()
+    stage.waits_for("a checkpoint", stage.saved)
+    pods = stage.pods()
+    assert len({stage.node_of(pod) for pod in pods}) == 2
+    stage.kubelet.lose(stage.node_of(pods[1]))
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    assert len(stage.pods()) > 2, "the run ended before the node was lost"
+    assert stage.losses() == pytest.approx(undisturbed, abs=1e-5)

@@ -19,7 +19,9 @@ GOOD = {
     "llm-stacks:imageUri": f"us-docker.pkg.dev/my-project/images/finetune@sha256:{'a' * 64}",
     "llm-stacks:capacity.reservation": "my-reservation",
 }
-# What makes of GOOD a configuration of cloudrun-vllm.
+# What makes of GOOD a configuration of a4-accelerate.
+A4_ACCELERATE: dict[str, str | None] = {"llm-stacks:scenario": "a4-accelerate"}
+# The same of cloudrun-vllm.
 CLOUDRUN: dict[str, str | None] = {
     "llm-stacks:scenario": "cloudrun-vllm",
     "llm-stacks:capacity.reservation": None,

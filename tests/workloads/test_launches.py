@@ -16,12 +16,20 @@ def recipe(tiny: Path, tmp_path: Path) -> Path:
     return make_recipe(tmp_path / "recipe.yaml", tiny, sharding="fsdp2")
 
 
-@pytest.mark.parametrize("options", [["--nodes", "2"], ["--rendezvous", "host:29500"]])
-def test_several_nodes_and_where_they_meet_are_given_together(
-    options: list[str], recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_several_nodes_must_know_where_they_meet(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command(recipe, tmp_path, "mine"), *options]) == 2
-    assert "--nodes above 1 and --rendezvous HOST:PORT go together" in capsys.readouterr().err
+    assert main([*command(recipe, tmp_path, "mine"), "--nodes=2"]) == 2
+    assert "error: --nodes above 1 needs --rendezvous HOST:PORT" in capsys.readouterr().err
+
+
+def test_a_single_node_waits_for_no_other(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its manifest is that of several nodes."""
+    monkeypatch.setattr("finetune.torchrun.WORKER", ("-c", "import sys; sys.exit(3)"))
+    with kept_signals():
+        assert exit_code([*command(recipe, tmp_path, "mine"), "--nodes=1", "--rendezvous=nowhere:1"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -41,10 +49,13 @@ def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
         f"{end}"
     )
     monkeypatch.setattr(module, "WORKER", ("-c", program))
-    # One of several nodes, as far as it knows.
-    monkeypatch.setattr("finetune.__main__._check_together", lambda *_: None)
+    # The other node is missing, and torchrun does not wait for it.
+    config = module.LaunchConfig
+    alone = {"min_nodes": 1, "max_nodes": 1}
+    monkeypatch.setattr(module, "LaunchConfig", lambda **options: config(**options | alone))
+    several = ["--nodes=2", "--rendezvous=localhost:0"]
     with kept_signals():
-        assert exit_code([*command(recipe, tmp_path, "mine"), "--rendezvous=localhost:0"]) == expected
+        assert exit_code([*command(recipe, tmp_path, "mine"), *several]) == expected
     assert len((tmp_path / "starts").read_text()) == starts
 
 

@@ -84,7 +84,7 @@ def test_a_batch_that_is_meant_for_other_workers_is_shared_and_the_record_keeps_
 
 def test_a_run_whose_workers_cannot_share_a_step_does_not_begin(recipe: Path, tmp_path: Path) -> None:
     run, trained = RunFolder(str(tmp_path), "mine"), load_recipe(str(recipe), sized(1, 2))
-    with pytest.raises(InputError, match="^a step has 8 x 1 batches of 2, which 24 processes cannot share"):
+    with pytest.raises(InputError, match=r"^a step has 8 x 1 batches of 2, which 24 processes cannot share"):
         run.claim(trained, 24, batch_for=8)
     assert not (tmp_path / "mine").exists()
 

@@ -195,8 +195,8 @@ def _train(recipe: Recipe, run: "RunFolder", limit: TimeLimit, options: argparse
 
 
 def _check_together(options: argparse.Namespace) -> None:
-    if options.command == "torchrun" and (options.nodes > 1) != bool(options.rendezvous):
-        raise InputError("--nodes above 1 and --rendezvous HOST:PORT go together: give both or neither")
+    if options.command == "torchrun" and options.nodes > 1 and not options.rendezvous:
+        raise InputError("--nodes above 1 needs --rendezvous HOST:PORT, where the nodes meet")
 
 
 def make_parser() -> argparse.ArgumentParser:

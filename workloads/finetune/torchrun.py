@@ -30,8 +30,9 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     """Train in `options.processes` processes on each of `options.nodes` nodes. Returns the exit code.
 
     With more than one node the same command runs on each, in any order, and `options.rendezvous` (HOST:PORT)
-    is an address of one of them.
+    is an address of one of them. A single node needs no address.
     """
+    rendezvous = options.rendezvous if options.nodes > 1 else None
     # As the torchrun command does. Otherwise each process starts as many threads as the node has cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # With a shared store a node that comes back waits for an address that nobody publishes again.
@@ -42,8 +43,8 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
         nproc_per_node=options.processes,
         run_id=run.name,
         rdzv_backend="c10d",
-        rdzv_endpoint=options.rendezvous or "localhost:0",
-        max_restarts=RESTARTS if options.rendezvous else 0,
+        rdzv_endpoint=rendezvous or "localhost:0",
+        max_restarts=RESTARTS if rendezvous else 0,
         rdzv_configs={"join_timeout": RENDEZVOUS_TIMEOUT, "read_timeout": RENDEZVOUS_TIMEOUT},
     )
     exit_codes: list[int] = []
@@ -72,7 +73,7 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     except SystemExit:
         return min(FINAL.intersection(exit_codes))
     except RendezvousError as error:
-        print(f"error: the nodes did not meet at {options.rendezvous}: {error}", file=sys.stderr, flush=True)
+        print(f"error: the nodes did not meet at {rendezvous}: {error}", file=sys.stderr, flush=True)
         return Exit.FAILED
     return Exit.FINISHED
 

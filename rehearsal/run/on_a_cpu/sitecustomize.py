@@ -76,6 +76,8 @@ OF_RECIPE = {
         "--set=training.save_every_steps=1000",  # never: what is saved before the end, a stop has saved
     ],
 }
+# And after those, where nodes share the batch that is meant for one of them: two processes in all.
+OF_NODES = {"--nodes=1": ["--batch-for=2"], "--nodes=2": ["--batch-for=2", "--processes=1"]}
 
 
 def shard(state: Any) -> None:
@@ -193,3 +195,6 @@ if __name__ == "sitecustomize":  # and not a module that somebody imports
         sys.argv += ARGUMENTS.get(command(), [])
         for recipe in {word.removeprefix("--recipe=") for word in sys.argv} & OF_RECIPE.keys():
             sys.argv += OF_RECIPE[recipe]
+        if any(word.startswith("--batch-for=") for word in sys.argv):
+            for nodes in OF_NODES.keys() & {*sys.argv}:
+                sys.argv += OF_NODES[nodes]

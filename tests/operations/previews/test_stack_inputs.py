@@ -19,7 +19,8 @@ KNOWN = stack_inputs.scenarios()
     [
         ("Pulumi.dev.yaml", ["dev"]),
         ("stacks/cloudrun_vllm.py", ["cloudrun-vllm", "dev"]),
-        ("workloads/l4-kueue/finetune.yaml", ["l4-kueue"]),
+        ("workloads/l4-kueue/ingress-to-serving.yaml", ["l4-kueue"]),
+        ("workloads/torchrun/finetune.yaml", sorted(KNOWN)),
         ("workloads/vllm/serving.yaml", sorted(KNOWN)),
         ("workloads/finetune/trainer.py", sorted(KNOWN)),
         ("components/manifests/ingress-from-inside.yaml", sorted(KNOWN)),
@@ -34,7 +35,7 @@ KNOWN = stack_inputs.scenarios()
         ("operations/drift.py", []),
         ("tools/pulumi/go.mod", []),
         (
-            "stacks/l4_kueue.py Pulumi.dev.yaml workloads/l4-kueue/finetune.yaml",
+            "stacks/l4_kueue.py Pulumi.dev.yaml workloads/l4-kueue/ingress-to-serving.yaml",
             ["dev", "l4-kueue"],
         ),
     ],
