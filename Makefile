@@ -89,7 +89,7 @@ test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: kill
 	$(BIN)/python -m pytest tests/pods -rs $(SLOW)
 
 test-pods-slow: SLOW = --slow
-test-pods-slow: $(MAXTEXT)/.ready test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray
+test-pods-slow: test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray, rows of one's own
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
@@ -102,6 +102,8 @@ has-python312:
 	@$(HAS_PYTHON312)
 
 ifeq ($(shell $(HAS_PYTHON312) && echo yes),yes)
+test-pods-slow: $(MAXTEXT)/.ready
+
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU; SLOW=--slow trains with two workers and loses one
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs $(SLOW)
 else

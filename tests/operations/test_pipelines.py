@@ -287,7 +287,7 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     gitlab = {line for job in jobs for line in (*job.get("before_script", ()), *job.get("script", ()))}
     (matrix,) = GITLAB["make"]["parallel"]["matrix"]
     assert matrix["CHECKED"] == JOBS["make"]["strategy"]["matrix"]["target"]
-    alone = ("test-cluster", "test-all", "test-pods", "preview", "preview-cloud", "up", "drift")
+    alone = ("test-cluster", "test-all", "test-pods-slow", "preview", "preview-cloud", "up", "drift")
     both = {f"make {target}" for target in (*matrix["CHECKED"], *alone)}
     assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
     called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}

@@ -212,6 +212,7 @@ def test_a_worker_that_is_killed_comes_again_and_costs_the_steps_since_the_last_
     assert restarted.losses() == undisturbed.losses()
 
 
+@pytest.mark.slow
 def test_a_training_that_is_stopped_by_hand_or_by_its_limit_of_hours_is_not_tried_again(
     restarted: Training, ray: Ray
 ) -> None:

@@ -1,5 +1,7 @@
 """A run in a bucket that exists before the stack, beside what others have in it."""
 
+import pytest
+
 from rehearsal.run.stage import Stage
 from tests import plans
 from tests.pods.conftest import Play
@@ -8,6 +10,7 @@ from tests.pods.test_own_rows import content, ends_well, runs
 NAME = "bucket-of-the-team"
 
 
+@pytest.mark.slow
 def test_a_run_is_in_its_stacks_folder_and_outlives_the_stack_beside_what_was_there(play: Play) -> None:
     stage: Stage = play("a4-accelerate", bucket=f"gs://{NAME}", imageUri=plans.IMAGE)
     bucket = stage.around.buckets.folder / NAME

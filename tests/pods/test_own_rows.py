@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rehearsal.run.stage import Stage
-from tests import plans
 from tests.pods.conftest import Play
 
 RECIPE = "examples/own-data/my-rows.yaml"
@@ -35,7 +34,8 @@ def ends_well(stage: Stage, run: str) -> bool:
     return stage.waits_for(f"the end of the {run} run", stage.outcome).startswith("Complete")
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ["a4-accelerate", "a4-ray"])
 def test_the_first_up_trains_the_rows_and_another_setting_leaves_it_alone(play: Play, stack: str) -> None:
     stage = play(stack, recipe=RECIPE)
     stage.stack.up()
