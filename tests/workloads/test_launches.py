@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -50,9 +51,12 @@ def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
     )
     monkeypatch.setattr(module, "WORKER", ("-c", program))
     # The other node is missing, and torchrun does not wait for it.
-    config = module.LaunchConfig
-    alone = {"min_nodes": 1, "max_nodes": 1}
-    monkeypatch.setattr(module, "LaunchConfig", lambda **options: config(**options | alone))
+    config: Any = module.LaunchConfig
+
+    def alone(**options: Any) -> Any:
+        return config(**options | {"min_nodes": 1, "max_nodes": 1})
+
+    monkeypatch.setattr(module, "LaunchConfig", alone)
     several = ["--nodes=2", "--rendezvous=localhost:0"]
     with kept_signals():
         assert exit_code([*command(recipe, tmp_path, "mine"), *several]) == expected
