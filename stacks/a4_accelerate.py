@@ -19,8 +19,8 @@ class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
         1,
         ge=1,
         le=64,
-        description="Number of A4 nodes, each with 8 B200 GPUs. The recipe's batch is that of one node: with "
-        "more nodes a step has the same rows, and each GPU fewer of them.",
+        description="Number of A4 nodes, each with 8 B200 GPUs. The recipe gives the batch of one node. With "
+        "more nodes a step has the same rows, and each GPU has fewer of them.",
     )
 
     @field_validator("nodes")

@@ -27,7 +27,7 @@ def test_several_nodes_must_know_where_they_meet(
 def test_a_single_node_waits_for_no_other(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its manifest is that of several nodes."""
+    """The manifest names a meeting place even then."""
     monkeypatch.setattr("finetune.torchrun.WORKER", ("-c", "import sys; sys.exit(3)"))
     with kept_signals():
         assert exit_code([*command(recipe, tmp_path, "mine"), "--nodes=1", "--rendezvous=nowhere:1"]) == 3
