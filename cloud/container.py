@@ -7,6 +7,7 @@ provider's schema (hashicorp/terraform-provider-google-beta, google-beta/service
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from ipaddress import IPv4Network
 from typing import Final
 
 from cloud import nodes
@@ -146,6 +147,14 @@ def _maintenance(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, f"{options}.scope", *scopes)
 
 
+def _control_plane(inputs: Inputs) -> Iterator[Problem]:
+    """A private address answers private networks only (the API's own message)."""
+    path = "masterAuthorizedNetworksConfig.cidrBlocks"
+    for text in texts(inputs, f"{path}[].cidrBlock"):
+        if is_set(inputs, "privateClusterConfig.enablePrivateEndpoint") and IPv4Network(text).is_global:
+            yield path, f"{text} is not a reserved network, which is required for private endpoints"
+
+
 def _autopilot(inputs: Inputs) -> Iterator[Problem]:
     for path in NOT_ON_AUTOPILOT:
         if is_set(inputs, path):
@@ -197,6 +206,10 @@ def _endpoint(values: TemplateValues) -> str:
     return f"34.{int(digits[:3]) % 256}.{int(digits[3:6]) % 256}.{int(digits[6:8]) % 256}"
 
 
+def _dns_endpoint(values: TemplateValues) -> str:
+    return f"gke-{values['digits'][:12]}.{values['location']}.gke.goog"
+
+
 def _is_autopilot(inputs: Inputs) -> bool:
     return inputs.get("enableAutopilot") is True
 
@@ -206,6 +219,8 @@ CLUSTER: Final = _record(
     id="projects/{project}/locations/{location}/clusters/{name}",
     outputs={
         "endpoint": _endpoint,
+        # GKE names it whether or not it is open.
+        "controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"endpoint": _dns_endpoint}},
         "masterAuth": {"clusterCaCertificate": "cmVoZWFyc2Fs", "clientCertificate": "", "clientKey": ""},
         "selfLink": "https://container.googleapis.com/v1/{id}",
         "workloadIdentityConfig": {"workloadPool": "{project}.svc.id.goog"},
@@ -245,7 +260,7 @@ CLUSTER: Final = _record(
         "nodeConfig.serviceAccount": ACCOUNT.type,
     },
     holds=(NETWORK.type, SUBNETWORK.type),
-    rules=(_cluster, _maintenance, nodes.node_zones, nodes.machine_type, nodes.node_config),
+    rules=(_cluster, _control_plane, _maintenance, nodes.node_zones, nodes.machine_type, nodes.node_config),
     admission=(_ranges_of_subnetwork,),
     minutes=(
         Minutes(create=6, when=_is_autopilot, source="Autopilot 6 min, ahmet.im/blog/gke-autopilot (2021)"),
@@ -266,7 +281,8 @@ CLUSTER: Final = _record(
         detail=lambda item: f"{item.get('currentNodeCount', 0)} nodes, {item.get('status', '')}",
     ),
     permissions=(
-        *verbs("container.clusters", "create", "delete", "get", "update"),
+        # `connect` is for the DNS endpoint (assumption dns-endpoint).
+        *verbs("container.clusters", "connect", "create", "delete", "get", "update"),
         "container.operations.get",
     ),
     protected=True,

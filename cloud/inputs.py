@@ -29,6 +29,13 @@ def is_unknown(value: object) -> bool:
     return isinstance(value, str) and value in UNKNOWNS
 
 
+def merged(computed: Any, stated: Any) -> Any:
+    """The stated values, and the computed ones that they leave out, in blocks at any depth."""
+    if not (isinstance(computed, Mapping) and isinstance(stated, Mapping)):
+        return stated
+    return {**computed, **{key: merged(computed.get(key), value) for key, value in stated.items()}}
+
+
 def at(node: Any, path: str) -> Iterator[Any]:
     """The values at a path such as `template.containers[].image`. `[]` means all of a list, `[0]` one."""
     step, _, rest = path.partition(".")

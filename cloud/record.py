@@ -11,7 +11,7 @@ from itertools import chain
 from string import Formatter
 from typing import Any, Final, Literal, Protocol
 
-from cloud.inputs import at
+from cloud.inputs import at, merged
 
 Inputs = Mapping[str, Any]
 # A property, empty for the resource as a whole, and what is wrong with it.
@@ -246,7 +246,7 @@ class Record:
         values = TemplateValues(self, name, inputs, project)
         keys = [key for _, key, _, _ in Formatter().parse(self.id) if key and key != "number"]
         parts = {key: values[key] for key in keys}
-        return values["id"], {**parts, **values.filled(self.outputs), **inputs}
+        return values["id"], merged({**parts, **values.filled(self.outputs)}, inputs)
 
     def replaces(self, path: str, old: Inputs, new: Inputs) -> bool:
         """Whether a change at a path such as `nodeConfig.taints[0].key` replaces the resource."""

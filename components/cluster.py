@@ -10,6 +10,7 @@ import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from components.component import Args, Component
+from components.control_plane import ControlPlane
 from components.image import Image, ImageRepository
 from components.manifest import MANIFESTS, Manifest
 from components.network import PODS_RANGE, SERVICES_RANGE
@@ -66,6 +67,7 @@ class ClusterArgs(Args):
         images: Images that the nodes pull. The node identity gets access to their repositories.
         ray_operator: Whether GKE runs the Ray operator in the cluster, with logs and metrics of Ray clusters.
         hold_upgrades: Whether GKE is kept from upgrading nodes and the minor version by itself.
+        control_plane: How clients reach the API server.
         cluster_name: Start of its name, at most 32 characters. Pulumi appends seven hexadecimal digits.
     """
 
@@ -78,6 +80,7 @@ class ClusterArgs(Args):
     images: Sequence[Image]
     ray_operator: bool = False
     hold_upgrades: bool = True
+    control_plane: ControlPlane = ControlPlane()
     cluster_name: str | None = None
 
 
@@ -142,7 +145,6 @@ class Cluster(Component[ClusterArgs]):
             ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
                 cluster_secondary_range_name=PODS_RANGE, services_secondary_range_name=SERVICES_RANGE
             ),
-            private_cluster_config=gcp.container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=_RELEASE_CHANNEL),
             maintenance_policy=gcp.container.ClusterMaintenancePolicyArgs(
                 recurring_window=_ANY_TIME, maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else []
@@ -150,19 +152,15 @@ class Cluster(Component[ClusterArgs]):
             resource_labels=args.labels,
             # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,
+            **args.control_plane.properties(),
             **self._properties(args),
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=node_roles, ignore_changes=self._not_compared
             ),
         )
-        self._provider = self._kubernetes_provider(name, self.resource)
+        self._provider = self._kubernetes_provider(name, self.resource, args.control_plane)
         self.nodes: list[pulumi.Resource] = self._nodes(name, args)
-        self.connect: pulumi.Output[str] = pulumi.Output.format(
-            "gcloud container clusters get-credentials {0} --location {1} --project {2}",
-            self.resource.name,
-            self.resource.location,
-            self.resource.project,
-        )
+        self.connect: pulumi.Output[str] = args.control_plane.connect(self.resource)
         self.monitoring: pulumi.Output[str] = pulumi.Output.format(
             "https://console.cloud.google.com/kubernetes/clusters/details/{0}/{1}/observability?project={2}",
             self.resource.location,
@@ -220,13 +218,15 @@ class Cluster(Component[ClusterArgs]):
             for binding, repository in bindings.items()
         ]
 
-    def _kubernetes_provider(self, name: str, cluster: gcp.container.Cluster) -> kubernetes.Provider:
+    def _kubernetes_provider(
+        self, name: str, cluster: gcp.container.Cluster, control_plane: ControlPlane
+    ) -> kubernetes.Provider:
         return kubernetes.Provider(
             f"{name}-kubernetes",
             kubeconfig=pulumi.Output.all(
                 name=cluster.name,
-                endpoint=cluster.endpoint,
-                certificate=cluster.master_auth.cluster_ca_certificate,
+                address=control_plane.address(cluster),
+                authority=control_plane.authority(cluster),
             ).apply(lambda values: json.dumps(Manifest(MANIFESTS / "kubeconfig.yaml", values).tree)),
             # Objects belong to the cluster: another text of the kubeconfig must not replace them.
             cluster_identifier=cluster.self_link,

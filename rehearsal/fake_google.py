@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cloud import records, secretmanager, serviceaccount, serviceusage, storage
-from cloud.inputs import UNKNOWN, at
+from cloud.inputs import UNKNOWN, at, merged
 from cloud.record import PROJECT_NUMBER, Problem, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
 from rehearsal.fake_provider import FakeProvider, Inputs, Outputs, Resource, automatic_name
@@ -79,7 +79,12 @@ class FakeGoogle(FakeProvider):
         _, computed = self.outputs(resource, inputs)
         keys = records.of(resource.type).planned.split()
         planned = {key: computed[key] for key in keys if UNKNOWN not in computed[key]}
-        return {**super().preview(resource, inputs, olds), **planned}
+        blocks = {
+            key: merged(olds[key] if isinstance(olds.get(key), Mapping) else _unknown(block), inputs[key])
+            for key, block in records.of(resource.type).outputs.items()
+            if isinstance(block, Mapping) and isinstance(inputs.get(key), Mapping)
+        }
+        return {**super().preview(resource, inputs, olds), **blocks, **planned}
 
     def admit(self, resource: Resource, inputs: Inputs) -> None:
         """Checks that the APIs are enabled, that all references exist, and the record's own conditions."""
@@ -150,6 +155,11 @@ class FakeGoogle(FakeProvider):
                 references = _references(record, user.inputs)
                 if any(target == item.type and item.is_named(value) for _, target, value in references):
                     yield user
+
+
+def _unknown(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block of outputs before the resource exists."""
+    return {key: _unknown(value) if isinstance(value, Mapping) else UNKNOWN for key, value in block.items()}
 
 
 def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

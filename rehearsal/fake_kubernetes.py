@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from cloud.inputs import at
 from cloud.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
 from cloud.record import Record
 from engine.plan import AUTONAMED
@@ -24,6 +25,8 @@ _NO_KIND: Final = (
     "creation of resource failed because the Kubernetes API server reported that the apiVersion for this "
     "resource does not exist. Verify that any required CRDs have been created"
 )
+
+_UNREACHABLE: Final = "configured Kubernetes cluster is unreachable"
 
 _STATUS: Final[Mapping[str, dict[str, Any]]] = {
     "Namespace": {"phase": "Active"},
@@ -168,13 +171,34 @@ class FakeKubernetes(FakeProvider):
         super().delete(resource, item_id)
 
     def reached(self, resource: Resource) -> str:
-        """The identity of a resource's cluster. Raises Rejected if the cluster does not exist."""
+        """The identity of a resource's cluster.
+
+        Raises:
+            Rejected: If the cluster does not exist, or does not answer at the address of the kubeconfig.
+        """
         kubeconfig = str(resource.config.get("kubeconfig") or "")
         identity = self.cluster(resource)
         for cluster in self.cloud.of_type(CLUSTER):
-            if identity == cluster.outputs["selfLink"] and cluster.outputs["endpoint"] in kubeconfig:
+            if identity == cluster.outputs["selfLink"] and _answers(cluster.outputs, kubeconfig):
                 return identity
-        raise Rejected("configured Kubernetes cluster is unreachable: unable to load schema information")
+        raise Rejected(f"{_UNREACHABLE}: unable to load schema information")
+
+
+def _answers(cluster: Mapping[str, Any], kubeconfig: str) -> bool:
+    """Whether a cluster with these outputs answers at the address of a kubeconfig.
+
+    Raises:
+        Rejected: If the client would refuse its certificate.
+    """
+    if any(at(cluster, "controlPlaneEndpointsConfig.dnsEndpointConfig.allowExternalTraffic")):
+        (name,) = at(cluster, "controlPlaneEndpointsConfig.dnsEndpointConfig.endpoint")
+        if name in kubeconfig and "certificate-authority-data" in kubeconfig:
+            # A public authority signs this certificate, and a kubeconfig with an authority trusts no other.
+            raise Rejected(f"{_UNREACHABLE}: x509: certificate signed by unknown authority")
+        if name in kubeconfig:
+            return True
+    has_address = False not in at(cluster, "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled")
+    return has_address and cluster["endpoint"] in kubeconfig
 
 
 def _is_named_by_provider(inputs: Mapping[str, Any]) -> bool:

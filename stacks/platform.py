@@ -14,6 +14,7 @@ from components.bucket import Bucket, BucketArgs, ExistingBucket, ExistingBucket
 from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
 from components.cluster import AutopilotCluster, Cluster, ClusterArgs
 from components.component import Component
+from components.control_plane import ControlPlane, ControlPlaneType
 from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
 from components.namespace import EGRESS_TO_HTTPS, INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
@@ -150,6 +151,37 @@ class GkeSettings(StackSettings):
         "metadata server, and on port 443 to public addresses, such as those of Google's APIs and the Hub. "
         "With `open` everywhere, for example to a tracker in a private network or on another port.",
     )
+
+    control_plane_type: Annotated[
+        ControlPlaneType,
+        Field(
+            alias="controlPlane",
+            description="Address of the cluster's API server. With `dns` it has a name and no IP address, "
+            "and answers from everywhere who has the permission `container.clusters.connect`. With "
+            "`public` or `private` it has an IP address of that kind, and answers the `authorizedNetworks` "
+            "alone. A change keeps the cluster.",
+        ),
+    ] = ControlPlaneType.DNS
+    authorized_networks: Annotated[
+        tuple[str, ...], Hint(values="a network in CIDR notation such as 203.0.113.0/24, or a list")
+    ] = Field(
+        (),
+        validate_default=True,
+        description="Networks that may connect to the API server, among them that of the machine that runs "
+        "`pulumi up`. Required with `controlPlane` `public` and `private`, and refused with `dns`.",
+    )
+
+    @property
+    def control_plane(self) -> ControlPlane:
+        """How the cluster's API server is reached."""
+        return ControlPlane(type=self.control_plane_type, authorized_networks=self.authorized_networks)
+
+    @field_validator("authorized_networks")
+    @classmethod
+    def _belong_to_address(cls, networks: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if "control_plane_type" in info.data:
+            ControlPlane(type=info.data["control_plane_type"], authorized_networks=networks)
+        return networks
 
     @property
     def capacity(self) -> Capacity:
@@ -309,6 +341,7 @@ def gke_platform(
             images=images,
             ray_operator=ray_operator,
             hold_upgrades=settings.hold_upgrades,
+            control_plane=settings.control_plane,
             cluster_name=settings.cluster_name,
         ),
     )

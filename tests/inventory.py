@@ -44,6 +44,7 @@ _COSTS: Final = (
 _OPENS: Final = (
     *("role", "member", "ingress", "publicAccessPrevention", "uniformBucketLevelAccess", "serviceAccount"),
     *("invokerIamDisabled", "enablePrivateNodes", "masterAuthorizedNetworksConfig", "egress"),
+    "controlPlaneEndpointsConfig",
 )
 _DELETES: Final = (
     *("forceDestroy", "deletionProtection", "retentionDurationSeconds", "olderThan", "keepCount"),

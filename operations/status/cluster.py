@@ -114,17 +114,22 @@ def _tls(settings: client.Configuration) -> ssl.SSLContext:
 def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
     """The API server of a cluster that GKE describes. It gets the operator's token.
 
+    The address is the one of `components.control_plane`: the DNS endpoint if it is open, or the IP address.
+
     Raises:
         OperationError: When the cluster has no address.
     """
-    endpoint = described.get("endpoint")
-    authority = (described.get("masterAuth") or {}).get("clusterCaCertificate")
-    if not endpoint or not authority:
+    dns = (described.get("controlPlaneEndpointsConfig") or {}).get("dnsEndpointConfig") or {}
+    authority = (described.get("masterAuth") or {}).get("clusterCaCertificate") or ""
+    by_name = bool(dns.get("allowExternalTraffic"))
+    address = dns.get("endpoint") if by_name else described.get("endpoint")
+    if not address or not (by_name or authority):
         raise OperationError("the cluster has no address yet")
     settings = client.Configuration(
-        host=f"https://{endpoint}", api_key={"BearerToken": f"Bearer {clients.token()}"}
+        host=f"https://{address}", api_key={"BearerToken": f"Bearer {clients.token()}"}
     )
-    settings.ca_cert_data = base64.b64decode(authority).decode()
+    # A public authority signs the certificate of the DNS endpoint.
+    settings.ca_cert_data = None if by_name else base64.b64decode(authority).decode()
     return Cluster(settings)
 
 

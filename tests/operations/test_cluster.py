@@ -84,6 +84,30 @@ def test_a_cluster_with_another_authority_gets_no_token(reach: Reach, tls: Tls, 
         reach(**tls.described(stranger))
 
 
+def named(tls: Tls, **changes: Any) -> dict[str, Any]:
+    """What GKE says in addition of a cluster whose DNS endpoint is open. No authority of its own helps."""
+    name = {"allowExternalTraffic": True, "endpoint": tls.address.removeprefix("http://"), **changes}
+    return {"controlPlaneEndpointsConfig": {"dnsEndpointConfig": name}, "endpoint": "192.0.2.1"}
+
+
+def test_a_cluster_with_a_name_is_trusted_by_public_authorities(
+    reach: Reach, tls: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger = tls.described(certify(tmp_path / "stranger.pem"))
+    with pytest.raises(CallError, match="no answer from the cluster"):
+        reach(**{**stranger, **named(tls)})
+    # OpenSSL takes the certificates of this file for the public authorities.
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_bytes(tls.certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authorities))
+    assert reach(**{**stranger, **named(tls)}) == [{"metadata": {"name": "a"}}]
+
+
+def test_a_name_that_is_not_open_is_not_asked(reach: Reach, tls: Tls) -> None:
+    closed = named(tls, allowExternalTraffic=False, endpoint="192.0.2.2")
+    assert reach(**{**closed, **tls.described()}) == [{"metadata": {"name": "a"}}]
+
+
 def test_a_token_that_the_cluster_rejects_is_said_and_not_shown(reach: Reach) -> None:
     with pytest.raises(CallError) as rejected:
         reach("ya29.another")
@@ -95,6 +119,10 @@ def test_a_token_that_the_cluster_rejects_is_said_and_not_shown(reach: Reach) ->
     ("changes", "message"),
     [
         ({"endpoint": None}, "no address yet"),
+        (
+            {"controlPlaneEndpointsConfig": {"dnsEndpointConfig": {"allowExternalTraffic": True}}},
+            "no address",
+        ),
         ({"masterAuth": None}, "no address yet"),
         ({"masterAuth": {"clusterCaCertificate": "AAAA"}}, "no answer"),
     ],

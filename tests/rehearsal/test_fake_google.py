@@ -66,6 +66,16 @@ def test_a_preview_knows_the_inputs_and_that_outputs_are_to_come_and_creates_not
     assert not list(platform.cloud.of_type(CLUSTER))
 
 
+def test_a_preview_leaves_what_the_platform_adds_to_a_block_to_come(platform: Platform) -> None:
+    block = {"dnsEndpointConfig": {"allowExternalTraffic": True}}
+    inputs = {**AUTOPILOT, "controlPlaneEndpointsConfig": block}
+    planned = platform.plan(CLUSTER, "c", inputs)["controlPlaneEndpointsConfig"]
+    assert planned == {"dnsEndpointConfig": {"allowExternalTraffic": True, "endpoint": UNKNOWN}}
+    _, outputs = platform.create(CLUSTER, "c", inputs)
+    added = outputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]
+    assert added["allowExternalTraffic"] is True and added["endpoint"].endswith(".us-central1.gke.goog")
+
+
 @pytest.mark.parametrize(("account", "known"), [("nodes-1", True), (UNKNOWN, False)])
 def test_the_address_of_a_service_account_is_known_before_it_exists(
     platform: Platform, account: str, known: bool

@@ -81,6 +81,45 @@ def test_objects_need_a_cluster_that_answers_at_its_address(
         platform.make_namespace("llm")
 
 
+DNS_ONLY = {
+    **AUTOPILOT,
+    "controlPlaneEndpointsConfig": {
+        "dnsEndpointConfig": {"allowExternalTraffic": True},
+        "ipEndpointsConfig": {"enabled": False},
+    },
+}
+
+
+def dns_name(cluster: dict[str, Any]) -> str:
+    return cluster["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["endpoint"]
+
+
+def test_a_cluster_without_ip_endpoints_answers_at_its_name_alone(platform: Platform) -> None:
+    _, cluster = platform.create(CLUSTER, "c", DNS_ONLY)
+    platform.configure(kubeconfig=cluster["endpoint"], clusterIdentifier=cluster["selfLink"])
+    with pytest.raises(Rejected, match="cluster is unreachable"):
+        platform.make_namespace("llm")
+    platform.configure(kubeconfig=dns_name(cluster), clusterIdentifier=cluster["selfLink"])
+    platform.make_namespace("llm")
+
+
+def test_a_client_with_the_cluster_s_authority_refuses_the_certificate_of_the_name(
+    platform: Platform,
+) -> None:
+    _, cluster = platform.create(CLUSTER, "c", DNS_ONLY)
+    kubeconfig = f"server: {dns_name(cluster)}, certificate-authority-data: x"
+    platform.configure(kubeconfig=kubeconfig, clusterIdentifier=cluster["selfLink"])
+    with pytest.raises(Rejected, match="x509: certificate signed by unknown authority"):
+        platform.make_namespace("llm")
+
+
+def test_a_name_that_is_not_open_answers_nobody(platform: Platform) -> None:
+    _, cluster = platform.create(CLUSTER, "c", AUTOPILOT)
+    platform.configure(kubeconfig=dns_name(cluster), clusterIdentifier=cluster["selfLink"])
+    with pytest.raises(Rejected, match="cluster is unreachable"):
+        platform.make_namespace("llm")
+
+
 @pytest.mark.parametrize(
     ("type_token", "inputs"),
     [

@@ -243,6 +243,14 @@ def test_what_autopilot_decides_by_itself_conflicts_with_it(path: str) -> None:
     assert f"{path}: conflicts with enableAutopilot" in reasons(right.CLUSTER, stated)
 
 
+def test_a_private_address_answers_no_public_network() -> None:
+    private = changed(right.RIGHT[right.CLUSTER], "privateClusterConfig.enablePrivateEndpoint", True)
+    for block, reason in (("10.0.0.0/8", ""), ("0.0.0.0/0", "0.0.0.0/0 is not a reserved network")):
+        networks = {"cidrBlocks": [{"cidrBlock": block}]}
+        assert reason in reasons(right.CLUSTER, {**private, "masterAuthorizedNetworksConfig": networks})
+    assert reasons(right.CLUSTER, private) == ""
+
+
 def test_names_of_a_slice_leave_room_for_its_service() -> None:
     sliced = changed(right.RIGHT[right.RAY_JOB], "spec.rayClusterSpec.workerGroupSpecs.0.numOfHosts", 4)
     assert reasons(right.RAY_JOB, changed(sliced, "metadata.name", "r" * 35)) == ""

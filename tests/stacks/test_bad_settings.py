@@ -285,10 +285,41 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has bucket, bucketName, buildRegion, capacity.reservation, "
-        "capacity.type, clusterName, dataset, egress, extraRequirements, forceDestroy, gcp:project, "
-        "gcp:region, hfToken, holdUpgrades, imageUri, maxRunHours, recipe, recipeSet, run, scanImages, "
-        "scenario, topology, waitForTraining, zone",
+        "workers: unknown key; this scenario has authorizedNetworks, bucket, bucketName, buildRegion, "
+        "capacity.reservation, capacity.type, clusterName, controlPlane, dataset, egress, "
+        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
+        "maxRunHours, recipe, recipeSet, run, scanImages, scenario, topology, waitForTraining, zone",
+    ),
+    (
+        {"llm-stacks:controlPlane": "DNS"},
+        "controlPlane: 'DNS' is not one of dns, public, private",
+    ),
+    (
+        {"llm-stacks:controlPlane": "public"},
+        "authorizedNetworks: missing, and controlPlane is public; name the networks that may connect with "
+        "`pulumi config set authorizedNetworks '[\"203.0.113.0/24\"]'`, or remove controlPlane",
+    ),
+    (
+        {"llm-stacks:authorizedNetworks": "203.0.113.0/24"},
+        "authorizedNetworks: the DNS endpoint knows identities and no networks, and would ignore the list; "
+        "remove authorizedNetworks, or set controlPlane to public or private",
+    ),
+    (
+        {"llm-stacks:controlPlane": "public", "llm-stacks:authorizedNetworks": '["203.0.113.0/24", "all"]'},
+        "authorizedNetworks: 'all' is not a network in CIDR notation such as 203.0.113.0/24",
+    ),
+    (
+        {"llm-stacks:controlPlane": "public", "llm-stacks:authorizedNetworks": "203.0.113.7"},
+        "authorizedNetworks: '203.0.113.7' is not a network in CIDR notation such as 203.0.113.0/24",
+    ),
+    (
+        {"llm-stacks:controlPlane": "public", "llm-stacks:authorizedNetworks": "203.0.113.7/24"},
+        "authorizedNetworks: '203.0.113.7/24' is not a network in CIDR notation such as 203.0.113.0/24",
+    ),
+    (
+        {"llm-stacks:controlPlane": "private", "llm-stacks:authorizedNetworks": "8.8.8.0/24"},
+        "authorizedNetworks: '8.8.8.0/24' is a public network, which cannot reach a private address; name a "
+        "private one, or set controlPlane to public",
     ),
 ]
 
