@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bootstrap import program
 from bootstrap.settings import Settings
 from components.retries import wait_out_refusals
+from stacks import scenarios
 from stacks.reader import ConfigReader, SettingsError
 
 try:
@@ -19,5 +20,5 @@ except SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
 wait_out_refusals()
-for name, value in program.build(settings).items():
+for name, value in program.build(settings, scenarios()).items():
     pulumi.export(name, value)

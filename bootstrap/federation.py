@@ -1,6 +1,6 @@
 """Trust in the forges' tokens: a pipeline's job acts as an identity at Google, without a stored key."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,9 +86,18 @@ def gitlab(url: str, project_id: str, main_branch: str) -> Forge:
 
 
 def job_identity(
-    name: str, pool: gcp.iam.WorkloadIdentityPool, display_name: str, attribute: str, roles: Iterable[str]
+    name: str,
+    pool: gcp.iam.WorkloadIdentityPool,
+    display_name: str,
+    attribute: str,
+    roles: Iterable[str],
+    conditions: Mapping[str, str] | None = None,
 ) -> gcp.serviceaccount.Account:
-    """A service account without a key. Only jobs that have the attribute can act as it."""
+    """A service account without a key. Only jobs that have the attribute can act as it.
+
+    Args:
+        conditions: Conditions on some of the roles, by role.
+    """
     account = gcp.serviceaccount.Account(f"{name}-account", project=pool.project, display_name=display_name)
     gcp.serviceaccount.IAMMember(
         f"{name}-jobs",
@@ -99,7 +108,16 @@ def job_identity(
         ),
     )
     for role in roles:
+        expression = (conditions or {}).get(role)
         gcp.projects.IAMMember(
-            f"{name}-{role.removeprefix('roles/')}", project=pool.project, role=role, member=account.member
+            f"{name}-{role.removeprefix('roles/')}",
+            project=pool.project,
+            role=role,
+            member=account.member,
+            condition=gcp.projects.IAMMemberConditionArgs(
+                title="Only what belongs to the stacks", expression=expression
+            )
+            if expression
+            else None,
         )
     return account

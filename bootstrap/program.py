@@ -1,5 +1,6 @@
 """The state's bucket and key, the trust in the forges, and the identities of their jobs."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import pulumi
@@ -23,8 +24,12 @@ _QUARTER: Final = f"{90 * 24 * 3600}s"
 _KEPT_DAYS: Final = 30
 
 
-def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
-    """Declares the resources and returns the values that the forges need as variables."""
+def build(settings: Settings, scenarios: Iterable[str]) -> dict[str, pulumi.Input[str]]:
+    """Declares the resources and returns the values that the forges need as variables.
+
+    Args:
+        scenarios: Names of the scenarios whose stacks the pipelines create.
+    """
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
     bucket, key = _state_store(project, settings.region)
@@ -39,12 +44,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     providers = {name: admit(pool, name, forge) for name, forge in _forges(settings).items()}
     reads = "Previews of merge requests, and drift: reads only"
     preview = job_identity("llm-preview", pool, reads, PREVIEWS, roles.PREVIEW)
-    deploy = job_identity("llm-deploy", pool, "pulumi up from the main branch", DEPLOYS, roles.DEPLOY)
-    # The preview identity reads the state, and both identities use its key. The deploy identity writes the
-    # state with its role on the project.
-    gcp.storage.BucketIAMMember(
-        "llm-preview-state", bucket=bucket.name, role=roles.STATE_READER, member=preview.member
-    )
+    writes, bounds = "pulumi up from the main branch", roles.conditions(scenarios)
+    deploy = job_identity("llm-deploy", pool, writes, DEPLOYS, roles.DEPLOY, bounds)
+    for name, role, identity in (
+        ("llm-preview-state", roles.STATE_READER, preview),
+        ("llm-deploy-state", roles.STATE_WRITER, deploy),
+    ):
+        gcp.storage.BucketIAMMember(name, bucket=bucket.name, role=role, member=identity.member)
     for name, role, identity in (
         ("llm-preview-key", roles.DECRYPTER, preview),
         ("llm-deploy-key", roles.ENCRYPTER, deploy),

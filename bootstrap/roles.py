@@ -1,7 +1,9 @@
 """Roles of the pipelines' two identities in the project, and the reason for each role."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+from components.token import HuggingFaceToken, WandbKey
 
 # Roles that read the stacks' resources, to compare them with the state. None of them reads a secret's payload
 # or an object in a bucket, and none allows acting as another account.
@@ -17,22 +19,58 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/storage.bucketViewer": "the bucket, not the objects in it",
 }
 
-# Roles that create and delete the stacks' resources. docs/first-run.md asks a person for these roles and for
-# the role that grants roles. Here that role is `GRANTER`, with a condition.
+# Roles that create and delete the stacks' resources. docs/first-run.md asks a person for the same, but for
+# another role for service accounts, and for the role that grants roles. Here that is `GRANTER`, with a
+# condition.
 DEPLOY: Final[Mapping[str, str]] = {
     "roles/artifactregistry.admin": "the repository of the training image, and who reads it",
     "roles/cloudbuild.builds.editor": "the build of the training image",
     "roles/compute.networkAdmin": "network, subnet, router and NAT",
     "roles/compute.viewer": "the reservation and the quotas, which `preflight` looks at",
     "roles/container.admin": "the cluster, its node pools, and the objects in it",
-    "roles/iam.serviceAccountAdmin": "the service accounts of nodes, builds and Cloud Run",
+    # `roles/iam.serviceAccountAdmin` would also decide who may act as an account.
+    "roles/iam.serviceAccountCreator": "creating the service accounts of nodes, builds and Cloud Run",
+    "roles/iam.serviceAccountDeleter": "deleting them",
     "roles/iam.serviceAccountUser": "machines, builds and services that run as those accounts",
     "roles/logging.viewer": "the end of a failed build's log",
     "roles/run.admin": "the Cloud Run job and service, and who calls it",
-    "roles/secretmanager.admin": "the secrets with the training's tokens, and who reads them",
+    "roles/secretmanager.admin": "the secrets with the training's tokens, and who reads them, no others",
     "roles/serviceusage.serviceUsageAdmin": "enabling APIs",
-    "roles/storage.admin": "the bucket, and who uses it; the state",
+    "roles/storage.admin": "the stacks' buckets, and who uses them, no others",
 }
+
+
+def conditions(scenarios: Iterable[str]) -> dict[str, str]:
+    """Conditions on roles of `DEPLOY`, by role: which buckets and secrets (assumption bounded-roles).
+
+    Rights such as creating a bucket are rights on the project, which has another type and passes.
+    No condition can bound the roles for service accounts: it would see an account's number, not its name.
+    https://docs.cloud.google.com/iam/docs/conditions-resource-attributes
+
+    Args:
+        scenarios: Names of the scenarios, with which the names of their buckets begin.
+    """
+    buckets = [f"resource.name.startsWith('projects/_/buckets/{name}-')" for name in sorted(scenarios)]
+    secrets = [
+        f"{name}.endsWith('-{token.title}')"
+        for token in (HuggingFaceToken, WandbKey)
+        for name in ("resource.name", "resource.name.extract('{secret}/versions/')")
+    ]
+    return {
+        "roles/storage.admin": _only(
+            "storage.googleapis.com", ("Bucket", "Object", "ManagedFolder"), buckets
+        ),
+        "roles/secretmanager.admin": _only(
+            "secretmanager.googleapis.com", ("Secret", "SecretVersion"), secrets
+        ),
+    }
+
+
+def _only(service: str, types: Iterable[str], allowed: Iterable[str]) -> str:
+    """A condition that bounds resources of these types, and nothing else."""
+    others = " && ".join(f"resource.type != '{service}/{type}'" for type in types)
+    return " || ".join((f"({others})", *allowed))
+
 
 # An identity that may grant any role effectively has every role. The stacks grant three roles on the project,
 # and a condition allows only these.
@@ -45,7 +83,8 @@ GRANTED: Final = (
 )
 
 # Roles on the state's bucket and key only. A preview reads the state and the stack's secret settings, so it
-# must decrypt. It writes neither.
+# must decrypt. It writes neither. `up` writes objects of the bucket, and cannot change or delete the bucket.
 STATE_READER: Final = "roles/storage.objectViewer"
+STATE_WRITER: Final = "roles/storage.objectAdmin"
 DECRYPTER: Final = "roles/cloudkms.cryptoKeyDecrypter"
 ENCRYPTER: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"

@@ -1,85 +1,21 @@
 """What the pipelines need: identities without keys, for this repository alone, that can do what they must."""
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 import pytest
 
-from bootstrap import program, roles
+from bootstrap import roles
 from bootstrap.settings import Settings
 from cloud import iam, records
 from engine.project import ROOT, known_stacks
 from stacks.reader import ConfigReader, SettingsError
 from tests import inventory
-
-VALUES = {
-    "gcp:project": "my-project",
-    "gcp:region": "us-central1",
-    "githubRepository": "owner/name",
-    "githubRepositoryId": "42",
-    "gitlabProjectId": "7",
-}
-SETTINGS = Settings.model_validate(VALUES)
-PROJECT_ROLE = "gcp:projects/iAMMember:IAMMember"
-
-
-@dataclass
-class Declared(pulumi.runtime.Mocks):
-    """What the bootstrap declares: each with the outputs that the program reads.
-
-    Args:
-        resources: Type, name and inputs.
-        protected: Names of those that are not destroyed.
-    """
-
-    resources: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
-    protected: set[str] = field(default_factory=set)
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        """Records a resource."""
-        self.resources.append((args.typ, args.name, dict(args.inputs)))
-        email = f"{args.name}@my-project.iam.gserviceaccount.com"
-        computed = {"name": f"NAME-OF-{args.name}", "email": email, "member": f"serviceAccount:{email}"}
-        return f"ID-OF-{args.name}", {**computed, **args.inputs}
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[str, Any], None]:
-        """Rejects it: the program calls no data source."""
-        raise AssertionError(args.token)
-
-    def of_type(self, ending: str) -> dict[str, dict[str, Any]]:
-        return {name: inputs for kind, name, inputs in self.resources if kind.endswith(ending)}
-
-    def project_roles(self, account: str) -> set[str]:
-        bindings = self.of_type(PROJECT_ROLE).values()
-        return {binding["role"] for binding in bindings if account in binding["member"]}
-
-    def provider(self, forge: str) -> dict[str, Any]:
-        return self.of_type(":WorkloadIdentityPoolProvider")[f"llm-{forge}"]
-
-
-@pytest.fixture(scope="module")
-def declared() -> Declared:
-    resources = Declared()
-    create = pulumi.CustomResource.__init__
-
-    def noted(self: Any, kind: str, name: str, props: Any, opts: pulumi.ResourceOptions, *rest: Any) -> None:
-        resources.protected |= {name} if opts.protect else set()
-        create(self, kind, name, props, opts, *rest)
-
-    asyncio.set_event_loop(asyncio.new_event_loop())
-    # Another test's root resource belongs to another event loop.
-    pulumi.runtime.settings.reset_options()
-    pulumi.runtime.set_mocks(resources, project="llm-stacks-bootstrap", stack="test", preview=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pulumi.CustomResource, "__init__", noted)
-        pulumi.runtime.test(lambda: program.build(SETTINGS) and None)()
-    return resources
+from tests.bootstrap.declared import PROJECT_ROLE, SETTINGS, VALUES, Declared
 
 
 def test_there_is_no_key_of_an_account(declared: Declared) -> None:
@@ -105,11 +41,13 @@ def test_what_previews_reads_no_secret_and_becomes_nobody_else(declared: Declare
             assert role == "roles/iam.workloadIdentityUser", name
 
 
-def test_the_state_is_read_by_previews_and_nothing_but_the_state(declared: Declared) -> None:
-    ((name, inputs),) = declared.of_type("storage/bucketIAMMember:BucketIAMMember").items()
-    assert name == "llm-preview-state"
-    assert inputs["role"] == "roles/storage.objectViewer"
-    assert inputs["bucket"] == "NAME-OF-llm-state-bucket"
+def test_the_state_is_read_by_previews_and_written_by_up(declared: Declared) -> None:
+    members = declared.of_type("storage/bucketIAMMember:BucketIAMMember")
+    assert {name: inputs["role"] for name, inputs in members.items()} == {
+        "llm-preview-state": "roles/storage.objectViewer",
+        "llm-deploy-state": "roles/storage.objectAdmin",
+    }
+    assert {inputs["bucket"] for inputs in members.values()} == {"NAME-OF-llm-state-bucket"}
 
 
 def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Declared) -> None:
@@ -117,7 +55,11 @@ def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Dec
     asked = set(
         re.findall(r"`(roles/[\w.]+)`", text[text.index("you these roles on it") :].split("For the state")[0])
     )
-    assert declared.project_roles("llm-deploy-account") == asked
+    # A person has one role for both, which also decides who may act as an account.
+    accounts = {"roles/iam.serviceAccountCreator", "roles/iam.serviceAccountDeleter"}
+    assert (
+        declared.project_roles("llm-deploy-account") == asked - {"roles/iam.serviceAccountAdmin"} | accounts
+    )
     needed = {record.role for record in records.every().values() if record.permissions}
     assert needed | {*iam.ACT_AS.values()} <= asked | {roles.GRANTER}
 

@@ -1,0 +1,167 @@
+"""What the deploy identity could reach, computed from its bindings. A test fails when it grows."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bootstrap import roles
+from engine.project import known_stacks
+from tests.bootstrap.declared import PROJECT_ROLE, Declared
+from tests.inventory import written
+
+DEPLOYER = "llm-deploy-account"
+# What a role lets its holder do, by kind of resource. A role that is missing here fails the test: say here
+# what it reaches.
+POWERS = {
+    "roles/artifactregistry.admin": {"repository": "own"},
+    "roles/cloudbuild.builds.editor": {"build": "run"},
+    "roles/cloudkms.cryptoKeyEncrypterDecrypter": {"key": "use"},
+    "roles/compute.networkAdmin": {"network": "own"},
+    "roles/compute.viewer": {"machine": "see"},
+    "roles/container.admin": {"cluster": "own"},
+    "roles/iam.serviceAccountCreator": {"account": "create"},
+    "roles/iam.serviceAccountDeleter": {"account": "delete"},
+    "roles/iam.serviceAccountUser": {"account": "act as"},
+    "roles/logging.viewer": {"log": "read"},
+    "roles/resourcemanager.projectIamAdmin": {"role": "grant"},
+    "roles/run.admin": {"service": "own"},
+    "roles/secretmanager.admin": {"secret": "own"},
+    "roles/serviceusage.serviceUsageAdmin": {"API": "enable"},
+    "roles/storage.admin": {"bucket": "own"},
+    "roles/storage.objectAdmin": {"bucket": "write"},
+}
+_BUCKET, _SECRET = "storage.googleapis.com/Bucket", "secretmanager.googleapis.com/Secret"
+# Resources of a project that is shared with others: kind, type and name as conditions see them.
+RESOURCES = {
+    "a stack's bucket": ("bucket", _BUCKET, "projects/_/buckets/a4-ray-bucket-1a2b3c4"),
+    "a stack's object": (
+        "bucket",
+        "storage.googleapis.com/Object",
+        "projects/_/buckets/a4-ray-bucket-1a2b3c4/objects/run/model",
+    ),
+    "the state": ("bucket", _BUCKET, "projects/_/buckets/NAME-OF-llm-state-bucket"),
+    "another team's bucket": ("bucket", _BUCKET, "projects/_/buckets/payroll"),
+    "another team's object": (
+        "bucket",
+        "storage.googleapis.com/Object",
+        "projects/_/buckets/payroll/objects/a4-ray-x",
+    ),
+    "a stack's secret": ("secret", _SECRET, "projects/1/secrets/dev-hugging-face-token"),
+    "a stack's secret text": (
+        "secret",
+        "secretmanager.googleapis.com/SecretVersion",
+        "projects/1/secrets/dev-wandb-key/versions/3",
+    ),
+    "another team's secret": ("secret", _SECRET, "projects/1/secrets/payroll"),
+    "another team's secret text": (
+        "secret",
+        "secretmanager.googleapis.com/SecretVersion",
+        "projects/1/secrets/payroll/versions/1",
+    ),
+    # No condition sees the name of an account, a repository and so on.
+    "any account": ("account", "", ""),
+    "any repository": ("repository", "", ""),
+    "any build": ("build", "", ""),
+    "any network": ("network", "", ""),
+    "any machine": ("machine", "", ""),
+    "any cluster": ("cluster", "", ""),
+    "any log": ("log", "", ""),
+    "any service": ("service", "", ""),
+    "any API": ("API", "", ""),
+    "the state's key": ("key", "", "ID-OF-llm-state-key"),
+    "roles/owner": ("role", "", ""),
+    "roles/iam.serviceAccountTokenCreator": ("role", "", ""),
+    **dict.fromkeys(roles.GRANTED, ("role", "", "")),
+}
+REVIEWED = {
+    "own a stack's bucket",
+    "own a stack's object",
+    "write the state",
+    "own a stack's secret",
+    "own a stack's secret text",
+    # What a project of its own is for: accounts, clusters and services of others would be open too.
+    "act as any account",
+    "create any account",
+    "delete any account",
+    "own any cluster",
+    "own any network",
+    "own any repository",
+    "own any service",
+    "run any build",
+    "enable any API",
+    "read any log",
+    "see any machine",
+    "use the state's key",
+    "grant roles/container.defaultNodeServiceAccount",
+    "grant roles/logging.logWriter",
+    "grant roles/serviceusage.serviceUsageConsumer",
+}
+
+
+# What the Common Expression Language writes in another way than Python.
+_AS_PYTHON = {
+    "&&": "and",
+    "||": "or",
+    ".startsWith(": ".startswith(",
+    ".endsWith(": ".endswith(",
+    "resource.name.extract(": "extract(resource.name, ",
+    "api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly(": "grants.issubset(",
+}
+
+
+def extract(text: str, template: str) -> str:
+    """The part of a text for which the template has a name in braces. Empty if the text is another one."""
+    before, after = re.split(r"\{\w+\}", template)
+    match = re.search(f"{re.escape(before)}(.*?){re.escape(after) or '$'}", text)
+    return match[1] if match else ""
+
+
+def holds(binding: dict[str, Any], type: str, name: str, label: str) -> bool:
+    """Whether a binding's condition holds for a resource."""
+    expression = (binding.get("condition") or {}).get("expression", "True")
+    for theirs, ours in _AS_PYTHON.items():
+        expression = expression.replace(theirs, ours)
+    resource = SimpleNamespace(type=type, name=name)
+    return bool(eval(expression, {"resource": resource, "grants": {label}, "extract": extract}))
+
+
+def reached(declared: Declared) -> set[str]:
+    """What the deploy identity may do with the resources, by its bindings on the project and on resources."""
+    reach = set()
+    for type_token, _, inputs in declared.resources:
+        if DEPLOYER not in str(inputs.get("member")):
+            continue
+        for label, (kind, type, name) in RESOURCES.items():
+            target = str(inputs.get("bucket") or inputs.get("cryptoKeyId") or "")
+            here = type_token == PROJECT_ROLE or (target and name.endswith(target))
+            power = POWERS[inputs["role"]].get(kind)
+            if power and here and holds(inputs, type, name, label):
+                reach.add(f"{power} {label}")
+    return reach
+
+
+def test_the_deploy_identity_reaches_what_was_reviewed_and_nothing_else(declared: Declared) -> None:
+    assert reached(declared) == REVIEWED
+
+
+def test_a_right_on_the_project_such_as_creating_a_bucket_is_not_bounded(declared: Declared) -> None:
+    for role in ("roles/storage.admin", "roles/secretmanager.admin"):
+        (binding,) = [entry for entry in declared.of_type(PROJECT_ROLE).values() if entry["role"] == role]
+        assert holds(binding, "cloudresourcemanager.googleapis.com/Project", "projects/my-project", "")
+
+
+@pytest.mark.parametrize("stack", known_stacks())
+def test_buckets_of_a_stack_have_names_that_the_condition_admits(stack: str, declared: Declared) -> None:
+    bindings = {entry["role"]: entry for entry in declared.of_type(PROJECT_ROLE).values()}
+    names = [key.split(" ")[1] for key in written(stack) if key.startswith("gcp:storage/bucket:Bucket ")]
+    for name in names:
+        # The end is Pulumi's.
+        assert holds(bindings["roles/storage.admin"], _BUCKET, f"projects/_/buckets/{name}-1a2b3c4", "")
+
+
+def test_a_condition_has_at_most_as_many_operators_as_google_takes(declared: Declared) -> None:
+    for binding in declared.of_type(PROJECT_ROLE).values():
+        expression = (binding.get("condition") or {}).get("expression", "")
+        assert len(re.findall(r"&&|\|\|", expression)) <= 12
