@@ -46,6 +46,10 @@ def _trains_on_tpu(inputs: Inputs) -> bool:
     return is_awaited(inputs) and any(map(chips_of, templates))
 
 
+def _copies_weights(inputs: Inputs) -> bool:
+    return is_awaited(inputs) and "copy" in at(inputs, "spec.template.spec.containers[].command[]")
+
+
 def _kind(
     version: str, kind: str, permissions: str, replaced_by: str = "", minutes: tuple[Minutes, ...] = ()
 ) -> Record:
@@ -81,6 +85,7 @@ _JOB: Final = _kind(
     "jobs",
     "spec.template spec.completions spec.parallelism spec.selector spec.completionMode",
     (
+        Minutes(create=10, when=_copies_weights, assumption="minutes-weights"),
         Minutes(
             create=15.57,
             when=is_awaited,

@@ -33,7 +33,11 @@ class BatchJobArgs(RunArgs):
 
 
 class BatchJob(Run[BatchJobArgs]):
-    """A Kubernetes Job."""
+    """A Kubernetes Job.
+
+    Attributes:
+        ended: The Job. With `wait`, what depends on it exists only after its success.
+    """
 
     _longest_name = 63
 
@@ -46,7 +50,9 @@ class BatchJob(Run[BatchJobArgs]):
             options = args.namespace.inside(self)
             dependencies.append(service.create(f"{name}-{args.service}-service", options))
         options = args.namespace.running_in(self, dependencies)
-        self._start(f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options)
+        self.ended: pulumi.Resource = self._start(
+            f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options
+        )
 
     def commands(self, log: str) -> dict[str, pulumi.Input[str]]:
         """Commands that show the job and the log of its pods, keyed by the name of the stack output.

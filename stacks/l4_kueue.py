@@ -16,6 +16,7 @@ from components.model_server import ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from components.token import HuggingFaceToken
 from stacks import pins, questions, vllm
+from stacks.hub_model import HubModel
 from stacks.l4 import L4Settings, autopilot_selector, disk_gb, pod_size
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
@@ -89,8 +90,9 @@ class Settings(TorchrunSettings, L4Settings, ServedRunSettings):
     ] = Field(
         "google/gemma-3-12b-it",
         pattern=r"^[A-Za-z0-9][\w.-]*/[\w.-]+(@[\w.-]+)?$",
-        description="Model on the Hugging Face Hub that vLLM serves. With @REVISION (a branch, a tag or a "
-        "commit) every replica reads that revision. Unused with `serve` `run`.",
+        description="Model on the Hugging Face Hub that vLLM serves. `up` copies it into the bucket once, "
+        "and every server reads the copy. With @REVISION it is the model at that branch, tag or commit. "
+        "Unused with `serve` `run`.",
     )
     serving_replicas: int | None = Field(
         None,
@@ -265,24 +267,26 @@ def _server(
     nodes: list[pulumi.Resource],
     run: str,
 ) -> ModelServer:
-    """vLLM. It runs as its own service account, which reads at most the bucket."""
+    """vLLM. It runs as its own service account, which reads the bucket."""
+    # Named after the stack for the same reason as the account of the training: see `training_platform`.
+    account_name = f"serving-{site.stack.replace('_', '-')}".rstrip("-")
     account = ServiceAccount(
-        f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name="serving")
+        f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name=account_name)
     )
-    access: list[pulumi.Resource] = []
+    bucket = platform.bucket
+    access = bucket.let_read(site.name, "serving", account)
     if settings.serve == "run":
-        bucket = platform.bucket
         folder = f"{bucket.prefix}{run}"
         own_run = served_run(settings, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True)
-        access = bucket.let_read(site.name, "serving", account)
-        values = values_of(own_run, settings, GPUS_PER_POD)
+        # The base model of an adapter comes from the Hub.
+        values = {"tokens": [HuggingFaceToken.in_pods()], **values_of(own_run, settings, GPUS_PER_POD)}
     else:
-        model, _, revision = settings.serving_model.partition("@")
-        pinned = [f"--revision={revision}"] if revision else []
-        values = {
-            "arguments": settings.arguments_of_vllm(model, *pinned, *vllm.gke_arguments(GPUS_PER_POD)),
-            **NOTHING_MOUNTED,
-        }
+        name, _, revision = settings.serving_model.partition("@")
+        model = HubModel(name=name, revision=revision)
+        # Kueue is there before any Job of its namespace, because its webhook looks at each of them.
+        access.append(model.copied(site.name, platform, queue.access))
+        arguments = model.arguments(settings, bucket, GPUS_PER_POD)
+        values = {"arguments": arguments, "tokens": [], **NOTHING_MOUNTED}
     return ModelServer(
         site.name,
         ModelServerArgs(
@@ -292,7 +296,6 @@ def _server(
             values={
                 "queueLabels": {"labels": queue.labels(settings.serving_priority)},
                 "rollout": vllm.NO_GAP if settings.serve == "run" else vllm.WITHOUT_SPARE,
-                "tokens": [HuggingFaceToken.in_pods()],
                 "serviceAccount": account.account_name,
                 "nodeSelector": _node_selector(settings),
                 "size": pod_size(settings.machine, GPUS_PER_POD),

@@ -19,7 +19,7 @@ _DIGEST: Final = re.compile(r"-[0-9a-f]{8}$")
 # The ranks that vLLM has kernels for. An adapter of another rank is served by the next larger one.
 # https://docs.vllm.ai/en/stable/configuration/engine_args/
 _RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
-# Values for the holes of `workloads/vllm/serving.yaml` of a server that reads no bucket.
+# Values for the holes of `workloads/vllm/serving.yaml` of a server that mounts no bucket.
 NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
 
 

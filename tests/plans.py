@@ -77,20 +77,26 @@ def outputs(rehearsal: Rehearsal) -> dict[str, str]:
 
 def training(plan: Plan) -> Planned:
     """The only resource of a plan that trains."""
-    (resource,) = [resource for resource in plan.resources if resource.type.endswith(_TRAININGS)]
+    (resource,) = trainings(plan, _TRAININGS)
     return resource
+
+
+def trainings(plan: Plan, endings: tuple[str, ...]) -> list[Planned]:
+    """The resources of these types, but not the Job that only copies a model into the bucket."""
+    of_these = [resource for resource in plan.resources if resource.type.endswith(endings)]
+    return [resource for resource in of_these if not resource.name.endswith("-weights-job")]
 
 
 def run_once(plan: Plan) -> Planned:
     """The only resource of a plan that runs the training once: a Job, or the execution of a Cloud Run job."""
-    (resource,) = [resource for resource in plan.resources if resource.type.endswith(_ONCE)]
+    (resource,) = trainings(plan, _ONCE)
     return resource
 
 
 def runs(plan: Plan) -> set[str]:
     """Names of the runs in the commands of a plan's trainings."""
-    trainings = [resource.inputs for resource in plan.resources if resource.type.endswith(_TRAININGS)]
-    return set(re.findall(r'--run(?:[= ]|", ")([\w.-]+)', json.dumps(trainings)))
+    commands = [resource.inputs for resource in trainings(plan, _TRAININGS)]
+    return set(re.findall(r'--run(?:[= ]|", ")([\w.-]+)', json.dumps(commands)))
 
 
 @cache

@@ -111,8 +111,10 @@ def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
     sources = plan.recipe.sources.values() if plan.recipe else ()
     named.update(((source.kind, source.name, source.revision), None) for source in sources)
     for command in _commands(plan):
-        # The model that vLLM serves, if it is on the Hub and not a directory.
-        served = re.findall(r"\bserve ([\w.-]+/[\w.-]+)(?: --revision=(\S+))?(?= |$)", command)
+        # A model of the Hub that vLLM serves, or that is copied into the bucket for it.
+        served = re.findall(
+            r"\b(?:serve|finetune copy) ([\w.-]+/[\w.-]+)(?: gs://\S+)?(?: --revision=(\S+))?(?= |$)", command
+        )
         named |= {("model", name, revision or None): None for name, revision in served}
     return list(named)
 

@@ -32,6 +32,11 @@ def images_of(settings: Mapping[str, Any]) -> dict[str, str]:
     return {values[key]: name for key, name in names.items() if key in values}
 
 
+def copies_weights(job: Object) -> bool:
+    """Whether a Job trains nothing, and copies a model of the Hub into the bucket."""
+    return job["metadata"]["name"].startswith("weights-")
+
+
 class Stage:
     """A stack on a control plane with `runs_pods`. It is a context.
 
@@ -98,8 +103,9 @@ class Stage:
     def training(self) -> Object:
         """The Job or RayJob that trains, as the program declares it."""
         kinds = ("kubernetes:batch/v1:Job", "kubernetes:ray.io/v1:RayJob")
-        (job,) = (item for kind in kinds for item in self.stack.cloud.of_type(kind))
-        return job.inputs
+        jobs = [item.inputs for kind in kinds for item in self.stack.cloud.of_type(kind)]
+        (job,) = (job for job in jobs if not copies_weights(job))
+        return job
 
     def now(self) -> Object:
         """The present object of the training, empty if it does not exist."""

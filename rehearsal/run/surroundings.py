@@ -20,6 +20,7 @@ from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.network import METADATA, OUTSIDE, STORAGE
 from rehearsal.pods.pod import Machine
 from rehearsal.run import tpu_webhook
+from rehearsal.stand_ins.answers import token_of
 from rehearsal.stand_ins.bucket import Buckets
 from rehearsal.stand_ins.hub import Hub
 from rehearsal.stand_ins.metadata import MetadataServer
@@ -82,6 +83,10 @@ class Surroundings:
             self.hub = Hub()
             self.buckets = Buckets(self.folder / "buckets", self._exists)
             self.buckets.authorize = self._refuses
+            # Google's C++ client, by which vLLM streams weights, sends no token to a stand-in.
+            self.buckets.token_of = lambda request: (
+                token_of(request) or self.account_of(request.client_address[0])
+            )
             metadata = MetadataServer(lambda address: self.account_of(address), _PROJECT, _EMAIL)
             # Network policies admit these ports alone. The servers of the real addresses have TLS.
             self.hub.host, self.hub.port = OUTSIDE, 443
@@ -140,7 +145,10 @@ class Surroundings:
             **_slice_of(pod),
             "HF_ENDPOINT": self.hub.address,
             "CLOUD_STORAGE_EMULATOR_ENDPOINT": self.buckets.address,
+            "STORAGE_EMULATOR_HOST": self.buckets.address,
             "GCE_METADATA_ROOT": METADATA,
+            "GCE_METADATA_HOST": METADATA,
+            "GCE_METADATA_IP": METADATA,
             "PYTHONPATH": f"{_MOUNTED}:{own.get('PYTHONPATH', '')}".rstrip(":"),
         }
 

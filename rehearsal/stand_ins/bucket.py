@@ -58,6 +58,7 @@ class Buckets(LoopbackServer):
 
     Attributes:
         authorize: The status, such as 403, with which a bucket refuses a token, None to admit it.
+        token_of: The token of a request, None if it has none.
         faults: Failures of coming requests. The first that fits is used, and `POST /faults` adds one.
         page: The largest number of objects and prefixes in a list.
     """
@@ -67,6 +68,7 @@ class Buckets(LoopbackServer):
     def __init__(self, folder: Path, exists: Callable[[str], bool] | None = None) -> None:
         self.folder, self._exists = folder, exists or (lambda bucket: (folder / bucket).is_dir())
         self.authorize: Callable[[str, str | None], int | None] = lambda _bucket, _token: None
+        self.token_of: Callable[[Request], str | None] = token_of
         self.faults: list[Fault] = []
         self._uploads: dict[str, tuple[dict[str, str], bytes]] = {}
         self._finished: dict[str, dict[str, Any]] = {}
@@ -123,7 +125,7 @@ class Buckets(LoopbackServer):
         service, bucket, objects, _, *target = [unquote(part or "") for part in match.groups()]
         if not self._exists(bucket):
             raise _Refused(404, "The specified bucket does not exist.")
-        if status := self.authorize(bucket, token_of(request)):
+        if status := self.authorize(bucket, self.token_of(request)):
             raise _Refused(status, f"The caller has no access to the bucket {bucket}.")
         if service == "/upload":
             return self._upload(request, bucket, name, query, body)

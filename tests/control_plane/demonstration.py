@@ -6,6 +6,7 @@ from typing import Any
 
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import end
+from rehearsal.run.stage import copies_weights
 from rehearsal.session import Rehearsal
 from tests import plans
 
@@ -39,8 +40,9 @@ class Demonstration:
     @property
     def job(self) -> Object:
         """The fine-tune's Job, as the program declares it."""
-        (item,) = self.stack.cloud.of_type("kubernetes:batch/v1:Job")
-        return item.inputs
+        jobs = [item.inputs for item in self.stack.cloud.of_type("kubernetes:batch/v1:Job")]
+        (job,) = (job for job in jobs if not copies_weights(job))
+        return job
 
     def servers(self) -> tuple[int, int]:
         """Servers that run, and servers that wait for admission."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cloud.run import SERVICE
 from rehearsal.control_plane.api import Api, Object
+from rehearsal.fake_cloud import BUCKET
 from rehearsal.pods.pod import Pod
 from rehearsal.run.instance import Instance
 from rehearsal.run.surroundings import Surroundings
@@ -21,6 +22,8 @@ ADAPTER: Final = "sql"
 _RUN: Final = f"rehearsal-runs/{ADAPTER}"
 # Its base model on the Hub.
 _BASE: Final = "google/gemma-3-4b-it"
+# The model of the Hub that l4-kueue serves from its copy in the bucket.
+_COPIED: Final = "google/gemma-3-12b-it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +74,21 @@ def _place_adapter(buckets: Path, run: Path) -> None:
         (placed / name).write_text(json.dumps(record))
 
 
+def _from_a_copy(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
+    """A pod of the Deployment that streams its weights from the bucket, where the Job would have put them."""
+    (bucket,) = [item.id for item in rehearsal.cloud.of_type(BUCKET)]
+    shutil.copytree(run / "model", around.buckets.folder / bucket / f"weights/{_COPIED}/main/model")
+    return _on_gke(rehearsal, around, run)
+
+
 def _on_gke(rehearsal: Rehearsal, around: Surroundings, _run: Path) -> Pod:
     """A pod of the Deployment. It reads the run from the bucket that it mounts."""
     (deployment,) = rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")
     template = deployment.inputs["spec"]["template"]
     names = {"name": "server", "namespace": deployment.inputs["metadata"]["namespace"]}
     metadata = {**template["metadata"], **names, "uid": uuid.uuid4().hex}
+    account = f"{names['namespace']}/{template['spec']['serviceAccountName']}"
+    around.account_of = lambda _address: account
     pod = Pod(_Secrets(rehearsal), {"metadata": metadata, "spec": template["spec"]}, around.machine)
     pod.connected.set()  # network policies are tested elsewhere
     return pod
@@ -108,6 +120,7 @@ def served_name(pod: Pod) -> str:
     """The model's name by the command line of its server."""
     container = pod.tree["spec"]["containers"][0]
     words = [*container["command"], *(container.get("args") or ())]
+    words = [part for word in words for part in word.split("=", 1)]
     before = "--served-model-name" if "--served-model-name" in words else "serve"
     return words[words.index(before) + 1]
 
@@ -131,6 +144,14 @@ SHAPES: Final = {
             adapter=ADAPTER,
             start=_on_gke,
             place=_place_adapter,
+        ),
+        Shape(
+            stack="l4-kueue",
+            settings={},
+            run="sql",
+            form="",
+            adapter="",
+            start=_from_a_copy,
         ),
     )
 }

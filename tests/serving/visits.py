@@ -70,6 +70,7 @@ class Visit:
         in_parts: The same to the prompts as contents with parts.
         unknown, too_long: Status and message for an unknown model, and for a prompt that is too long.
         metrics: The text of /metrics.
+        asked_of_the_hub: The paths that the server asked the Hub for, from its start to its end.
         typed: What `python -m operations ask` prints for the prompts.
         last: The requests of sixteen clients, from before the server's end until it answers no more.
         sigterm: When SIGTERM was sent to it.
@@ -86,6 +87,7 @@ class Visit:
     unknown: tuple[int, str] = (0, "")
     too_long: tuple[int, str] = (0, "")
     metrics: str = ""
+    asked_of_the_hub: list[str] = field(default_factory=list)
     typed: list[CompletedProcess[str]] = field(default_factory=list)
     last: list[Request] = field(default_factory=list)
     sigterm: float = 0.0
@@ -101,6 +103,7 @@ def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     plans.open_to_the_end(rehearsal).up()
     around.cloud = rehearsal.cloud
     around.hub.tokens = {text: set() for text in rehearsal.configuration.secret.values()}
+    around.hub.requests.clear()
     expected = json.loads((tuned / "answers.json").read_text())[shape.run]
     pod = shape.start(rehearsal, around, tuned / shape.run)
     visit = Visit(shape=shape, name=served_name(pod), expected=expected)
@@ -110,6 +113,7 @@ def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
         _ask(visit, f"http://{pod.address}:{_PORT}")
         visit.typed = [*_typed(visit, rehearsal, pod)]
         _end(visit, pod)
+        visit.asked_of_the_hub = list(around.hub.requests)
     finally:
         pod.close()
     return visit

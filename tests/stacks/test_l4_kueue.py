@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cloud.machines import G2_MACHINES, Machine, allocatable_disk_gib
+from ending.exit_codes import Exit
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal.session import Rehearsal
@@ -19,6 +20,7 @@ from stacks.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans
 
 STACK = "l4-kueue"
+COPY = "l4-kueue-weights-job"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
@@ -32,7 +34,21 @@ def serving(plan: Plan) -> dict[str, Any]:
 
 
 def fine_tune(plan: Plan) -> dict[str, Any]:
-    return plans.only(plan, ":batch/v1:Job").inputs
+    return plans.named(plan, "l4-kueue-job").inputs
+
+
+def gpu_pods(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
+    """The specs of the servers and the fine-tune, after the name of their resource."""
+    return [(name, spec) for name, spec in plans.pod_specs(plan) if name != "l4-kueue-weights-job"]
+
+
+def sizes(plan: Plan) -> list[tuple[str, dict[str, str]]]:
+    """What the containers of servers and fine-tune ask for."""
+    return [
+        (name, container["resources"]["requests"])
+        for name, spec in gpu_pods(plan)
+        for container in spec["containers"]
+    ]
 
 
 def priority_of(inputs: dict[str, Any]) -> str:
@@ -64,8 +80,7 @@ def test_a_node_of_any_machine_holds_as_many_pods_as_its_gpus_serve(
     plan = plan_with(machineType=machine.name)
     pods = machine.count // GPUS_PER_POD
     disk_gb = plans.named(plan, "l4-kueue-l4-pool").inputs["nodeConfig"]["diskSizeGb"]
-    for name, container in plans.containers(plan):
-        size = container["resources"]["requests"]
+    for name, size in sizes(plan):
         assert size["nvidia.com/gpu"] == str(GPUS_PER_POD), name
         assert pods * int(size["cpu"]) <= machine.pod_cpus, name
         assert pods * gib(size["memory"]) <= machine.pod_memory_gib, name
@@ -79,8 +94,7 @@ def test_the_quota_admits_as_many_pods_as_all_gpus_serve(
     plan = plan_with(machineType=machine.name)
     quota = quotas(plan)
     pods = int(quota["nvidia.com/gpu"]) // GPUS_PER_POD
-    for name, container in plans.containers(plan):
-        size = container["resources"]["requests"]
+    for name, size in sizes(plan):
         assert pods * int(size["cpu"]) <= int(quota["cpu"]), name
         for resource in ("memory", "ephemeral-storage"):
             assert pods * gib(size[resource]) <= gib(quota[resource]), f"{name} {resource}"
@@ -88,7 +102,7 @@ def test_the_quota_admits_as_many_pods_as_all_gpus_serve(
 
 @pytest.mark.parametrize("machine", LARGE_MACHINES, ids=lambda machine: machine.name)
 def test_a_pod_may_fill_its_scratch_space(machine: Machine, plan_with: Callable[..., Plan]) -> None:
-    for name, spec in plans.pod_specs(plan_with(machineType=machine.name)):
+    for name, spec in gpu_pods(plan_with(machineType=machine.name)):
         (scratch,) = (volume["emptyDir"] for volume in spec["volumes"] if volume["name"] == "scratch")
         (container,) = spec["containers"]
         size = container["resources"]["requests"]["ephemeral-storage"]
@@ -107,7 +121,7 @@ def gib(quantity: str) -> int:
 
 def test_the_flavor_is_the_nodes_that_the_pods_ask_for(plan: Plan) -> None:
     flavor = plans.only(plan, ":ResourceFlavor").inputs["spec"]["nodeLabels"]
-    for name, spec in plans.pod_specs(plan):
+    for name, spec in gpu_pods(plan):
         assert flavor.items() <= spec["nodeSelector"].items(), name
 
 
@@ -124,7 +138,7 @@ def test_an_autopilot_cluster_has_no_pools_and_pods_say_what_they_need(
     plan = plan_with(clusterMode="autopilot")
     assert not plans.of_type(plan, ":NodePool")
     assert plans.named(plan, "l4-kueue-cluster").inputs["enableAutopilot"] is True
-    for name, spec in plans.pod_specs(plan):
+    for name, spec in gpu_pods(plan):
         assert spec["nodeSelector"] == {
             "cloud.google.com/gke-accelerator": "nvidia-l4",
             "cloud.google.com/gke-gpu-driver-version": "latest",
@@ -182,8 +196,8 @@ def test_a_server_that_takes_long_to_start_keeps_its_gpus_meanwhile(plan: Plan) 
 # Serving
 
 
-def test_a_server_that_ends_takes_no_new_requests_and_answers_those_under_way(plan: Plan) -> None:
-    pod = serving(plan)["spec"]["template"]["spec"]
+def test_a_server_that_ends_takes_no_new_requests_and_answers_those_under_way() -> None:
+    pod = serving(plans.standing_plan(plans.standing(STACK)))["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     (answers,) = [word.partition("=")[2] for word in container["args"] if "--shutdown-timeout" in word]
@@ -191,10 +205,12 @@ def test_a_server_that_ends_takes_no_new_requests_and_answers_those_under_way(pl
     assert pause + int(answers) < pod["terminationGracePeriodSeconds"]
 
 
-def test_replicas_and_model_are_what_the_settings_say(plan_with: Callable[..., Plan]) -> None:
-    spec = serving(plan_with(servingReplicas="4", servingModel="google/gemma-3-4b-it@v1.0"))["spec"]
+def test_replicas_and_model_are_what_the_settings_say() -> None:
+    plan = plans.planned_next(STACK, servingReplicas="4", servingModel="google/gemma-3-4b-it@v1.0")
+    spec = serving(plan)["spec"]
     (container,) = spec["template"]["spec"]["containers"]
-    assert (spec["replicas"], container["args"][:2]) == (4, ["google/gemma-3-4b-it", "--revision=v1.0"])
+    assert spec["replicas"] == 4
+    assert "--served-model-name=google/gemma-3-4b-it" in container["args"]
     assert f"--tensor-parallel-size={container['resources']['limits']['nvidia.com/gpu']}" in container["args"]
 
 
@@ -203,6 +219,46 @@ def test_without_the_setting_an_autoscaler_decides_and_no_update_takes_it_back()
     del rehearsal.configuration.plain["llm-stacks:servingReplicas"]
     with rehearsal:
         assert "replicas" not in serving(rehearsal.preview())["spec"]
+
+
+# The copy of the model in the bucket
+
+
+@pytest.mark.parametrize("model", ["google/gemma-3-4b-it", "google/gemma-3-4b-it@v1.0"])
+def test_servers_read_what_the_job_has_copied_and_never_the_hub(model: str) -> None:
+    plan = plans.planned_next(STACK, servingModel=model)
+    pod = plans.named(plan, COPY).inputs["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    options = make_parser().parse_args([*container["command"][3:], *container["args"]])
+    name, _, revision = model.partition("@")
+    assert (options.command, options.model, options.revision) == ("copy", name, revision or None)
+    (server,) = serving(plan)["spec"]["template"]["spec"]["containers"]
+    assert server["args"][0] == f"{options.folder}/model"
+    assert "--load-format=runai_streamer" in server["args"]
+    tokens = [[it["name"] for it in pod["env"] if "valueFrom" in it] for pod in (container, server)]
+    assert tokens == [["HF_TOKEN"], []]
+
+
+def test_no_server_and_no_gpu_waits_for_the_copy(plan: Plan) -> None:
+    """`up` creates the servers after it. The Job takes nothing of the queue, and needs no GPU."""
+    copy = plans.named(plan, COPY)
+    assert copy in plans.awaited(plan, plans.only(plan, ":apps/v1:Deployment"))
+    assert "pulumi.com/skipAwait" not in copy.inputs["metadata"].get("annotations", {})
+    assert "labels" not in copy.inputs["metadata"]
+    (container,) = copy.inputs["spec"]["template"]["spec"]["containers"]
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+
+
+def test_a_copy_that_cannot_succeed_is_not_tried_again(plan: Plan) -> None:
+    rules = plans.named(plan, COPY).inputs["spec"]["podFailurePolicy"]["rules"]
+    actions = {
+        code: rule["action"] for rule in rules for code in rule.get("onExitCodes", {}).get("values", ())
+    }
+    assert actions == {Exit.INTERRUPTED: "Ignore", Exit.BAD_INPUT: "FailJob"}
+
+
+def test_a_stack_that_serves_its_own_run_copies_nothing(plan_with: Callable[..., Plan]) -> None:
+    assert COPY not in {resource.name for resource in plan_with(serve="run").resources}
 
 
 # The fine-tune
