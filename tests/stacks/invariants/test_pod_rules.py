@@ -139,7 +139,7 @@ def test_a_standard_cluster_enforces_policies_and_has_the_features_that_pods_nee
         assert inputs["deletionProtection"] is False
         if not inputs.get("enableAutopilot"):
             assert inputs["datapathProvider"] == "ADVANCED_DATAPATH"
-            assert inputs["privateClusterConfig"] == {"enablePrivateNodes": True}
+            assert inputs["privateClusterConfig"]["enablePrivateNodes"] is True
             assert inputs["workloadIdentityConfig"]["workloadPool"] == "rehearsal-project.svc.id.goog"
             assert inputs["addonsConfig"]["gcsFuseCsiDriverConfig"] == {"enabled": True}
             assert inputs["removeDefaultNodePool"] is True
