@@ -48,10 +48,12 @@ def test_what_serving_takes_from_the_fine_tune_is_said(scene: Demonstration, pla
         """The controllers write one object after the other."""
         scene.comes_to(lambda: states(look(scene.stack, plane), kind), wanted)
 
+    # The Job that has copied the served model into the bucket stays, with its pod.
+    copied = "complete"
     scene.ask_for(SERVING_ALONE)
     come_to("server", ["3 of 4 ready"])
-    come_to("job", ["suspended"])
-    come_to("pod", ["pending", "running", "running", "running"])
+    come_to("job", [copied, "suspended"])
+    come_to("pod", ["pending", "running", "running", "running", "succeeded"])
     # The server has the higher priority: it is served first.
     come_to("queue", ["admitted"] * 3 + ["number 1 in the queue", "number 2 in the queue"])
     report = look(scene.stack, plane)
@@ -61,12 +63,12 @@ def test_what_serving_takes_from_the_fine_tune_is_said(scene: Demonstration, pla
     assert any("6 nvidia.com/gpu" in line.detail for line in report.lines if line.kind == "nodes")
 
     scene.ask_for(ONE_SERVER)
-    come_to("job", ["running"])
-    come_to("pod", ["running"] * 3)
+    come_to("job", [copied, "running"])
+    come_to("pod", ["running"] * 3 + ["succeeded"])
     assert reasons(look(scene.stack, plane), "queue") == []
 
     scene.ask_for(TWO_SERVERS)
-    come_to("job", ["suspended"])
+    come_to("job", [copied, "suspended"])
     come_to("queue", ["admitted", "admitted", "number 1 in the queue"])
     (reason,) = reasons(look(scene.stack, plane), "queue")
     assert reason.startswith("preempted by a higher priority; waits for quota in the queue")
