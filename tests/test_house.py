@@ -141,3 +141,16 @@ def test_the_test_files_of_one_suite_have_names_of_their_own() -> None:
     files = [path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")]
     names = Counter(file.name for file in files if file.parts[0] not in apart)
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_file_of_code_has_more_than_400_lines() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    lengths = {name: len((ROOT / name).read_text().splitlines()) for name in listed if (ROOT / name).exists()}
+    assert len(lengths) > 400
+    assert not {name: lines for name, lines in lengths.items() if lines > 400}
