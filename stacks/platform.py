@@ -156,10 +156,10 @@ class GkeSettings(StackSettings):
         ControlPlaneType,
         Field(
             alias="controlPlane",
-            description="Address of the cluster's API server. With `dns` it has a name and no IP address, "
-            "and answers from everywhere who has the permission `container.clusters.connect`. With "
-            "`public` or `private` it has an IP address of that kind, and answers the `authorizedNetworks` "
-            "alone. A change keeps the cluster.",
+            description="Address of the cluster's API server. With `dns` it has a name and no IP address. It "
+            "answers callers in every network who have the permission `container.clusters.connect`. With "
+            "`public` or `private` it has an IP address of that kind, and answers only the "
+            "`authorizedNetworks`. A change keeps the cluster.",
         ),
     ] = ControlPlaneType.DNS
     authorized_networks: Annotated[
@@ -167,8 +167,8 @@ class GkeSettings(StackSettings):
     ] = Field(
         (),
         validate_default=True,
-        description="Networks that may connect to the API server, among them that of the machine that runs "
-        "`pulumi up`. Required with `controlPlane` `public` and `private`, and refused with `dns`.",
+        description="Networks that may connect to the API server. Include the network of the machine that "
+        "runs `pulumi up`. Required with `controlPlane` `public` and `private`, and refused with `dns`.",
     )
 
     @property

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.project import ROOT, known_stacks
+from tests.checkout_files import checkout_files
 
 
 def known_stack(name: str) -> subprocess.CompletedProcess[str]:
@@ -144,13 +145,6 @@ def test_the_test_files_of_one_suite_have_names_of_their_own() -> None:
 
 
 def test_no_file_of_code_has_more_than_400_lines() -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    lengths = {name: len((ROOT / name).read_text().splitlines()) for name in listed if (ROOT / name).exists()}
+    lengths = {name: len((ROOT / name).read_text().splitlines()) for name in checkout_files("*.py")}
     assert len(lengths) > 400
     assert not {name: lines for name, lines in lengths.items() if lines > 400}

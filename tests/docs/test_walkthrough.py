@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout_files import checkout_files
 from tests.docs.documents import ROOT, WALKTHROUGH
 
 FILES = WALKTHROUGH / "files"
@@ -43,16 +44,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
 
 def fill(copy: Path, added: Path, new_name: Callable[[str], str]) -> None:
     """Copies the checkout and adds the files of a folder, renamed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for file in filter(None, listed.stdout.split("\0")):
-        if (ROOT / file).is_file():
-            put(copy / file, (ROOT / file).read_bytes())
+    for file in checkout_files():
+        put(copy / file, (ROOT / file).read_bytes())
     (copy / ".tools").symlink_to(ROOT / ".tools")
     for path in filter(Path.is_file, added.rglob("*")):
         put(copy / new_name(path.relative_to(added).as_posix()), new_name(path.read_text()).encode())

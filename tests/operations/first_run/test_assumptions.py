@@ -1,7 +1,6 @@
 """Assumptions about the cloud are in one file, and code that relies on one cites it."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -9,18 +8,16 @@ import pytest
 from engine.project import ROOT
 from operations.first_run.assumptions import FILE, assumptions
 from operations.first_run.measurements import MEASUREMENTS
+from tests.checkout_files import checkout_files
 
 CITED = re.compile(r"\bassumption(?:=\"|\s(?:# )?`?)([a-z0-9]+(?:-[a-z0-9]+)+)", re.IGNORECASE)
 
 
 def citations() -> Iterator[tuple[str, str]]:
     """Files that cite an assumption, with its id. Tests invent their own ids."""
-    others = ":!tests", f":!{FILE.relative_to(ROOT)}"
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *others]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in listed.stdout.splitlines():
+    for name in checkout_files(":!tests", f":!{FILE.relative_to(ROOT)}"):
         path = ROOT / name
-        if path.is_file() and path.suffix in (".py", ".yaml", ".yml", ".md"):
+        if path.suffix in (".py", ".yaml", ".yml", ".md"):
             yield from ((name, id) for id in CITED.findall(path.read_text()))
 
 
