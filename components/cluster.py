@@ -112,22 +112,7 @@ class Cluster(Component[ClusterArgs]):
     _not_compared: ClassVar[list[str] | None] = None
 
     def _declare(self, name: str, args: ClusterArgs) -> None:
-        node_account = gcp.serviceaccount.Account(
-            f"{name}-nodes",
-            project=args.project,
-            display_name=f"Nodes of the {name} cluster",
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        node_roles = [
-            gcp.projects.IAMMember(
-                f"{name}-{binding}",
-                project=args.project,
-                role=role,
-                member=node_account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for binding, role in _NODE_ROLES.items()
-        ]
+        node_account, node_roles = self._node_identity(name, args)
         self.location = args.location
         self.labels = args.labels
         self.node_account: pulumi.Output[str] = node_account.email
@@ -168,6 +153,28 @@ class Cluster(Component[ClusterArgs]):
             self.resource.project,
         )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
+
+    def _node_identity(
+        self, name: str, args: ClusterArgs
+    ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+        """Declares the account that the nodes run as, and its roles in the project."""
+        account = gcp.serviceaccount.Account(
+            f"{name}-nodes",
+            project=args.project,
+            display_name=f"Nodes of the {name} cluster",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        roles: list[pulumi.Resource] = [
+            gcp.projects.IAMMember(
+                f"{name}-{binding}",
+                project=args.project,
+                role=role,
+                member=account.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for binding, role in _NODE_ROLES.items()
+        ]
+        return account, roles
 
     @abstractmethod
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:

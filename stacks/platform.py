@@ -300,6 +300,16 @@ class GkePlatform:
     depends_on: list[pulumi.Resource]
 
 
+def _network_policies(settings: GkeSettings, ingress: Sequence[Path], ray_operator: bool) -> list[Path]:
+    """Manifests of the policies of a namespace. By default its pods reach each other."""
+    policies = [*ingress] or [INGRESS_FROM_INSIDE]
+    if ray_operator:
+        policies.append(INGRESS_FROM_PLATFORM)
+    if settings.egress == "https":
+        policies.append(EGRESS_TO_HTTPS)
+    return policies
+
+
 def gke_platform(
     site: Site,
     settings: GkeSettings,
@@ -345,11 +355,7 @@ def gke_platform(
             cluster_name=settings.cluster_name,
         ),
     )
-    policies = [*network_policies] or [INGRESS_FROM_INSIDE]
-    if ray_operator:
-        policies.append(INGRESS_FROM_PLATFORM)
-    if settings.egress == "https":
-        policies.append(EGRESS_TO_HTTPS)
+    policies = _network_policies(settings, network_policies, ray_operator)
     inside = Namespace(
         site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=policies)
     )

@@ -148,3 +148,14 @@ def test_no_file_of_code_has_more_than_400_lines() -> None:
     lengths = {name: len((ROOT / name).read_text().splitlines()) for name in checkout_files("*.py")}
     assert len(lengths) > 400
     assert not {name: lines for name, lines in lengths.items() if lines > 400}
+
+
+def test_no_function_has_more_than_60_lines() -> None:
+    lengths = {
+        f"{name}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for name in checkout_files("*.py")
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert len(lengths) > 4000
+    assert not {name: lines for name, lines in lengths.items() if lines > 60}

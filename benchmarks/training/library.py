@@ -34,19 +34,35 @@ def library_trainer(
 
     `liger` replaces layers by the fused kernels of the package liger-kernel.
     """
-    training, lora, on_gpu = recipe.training, cast(Lora, recipe.lora), torch.cuda.is_available()
+    lora = cast(Lora, recipe.lora)
     pictures = recipe.data.image is not None
-    options: dict[str, Any] = {"attn_implementation": VARLEN if packed else "sdpa"}
-    if recipe.model.quantization == "nf4":
-        options["quantization_config"] = BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=torch.bfloat16,
-        )
-    arguments = SFTConfig(
+    arguments = _arguments(recipe, workspace, rows_a_batch, packed)
+    arguments.use_liger_kernel = liger
+    trainer = SFTTrainer(
+        model=recipe.model.name,
+        args=arguments,
+        train_dataset=_plain(rows, pictures),
+        eval_dataset=_plain(test_rows, pictures),
+        processing_class=load_processor(recipe.model.name, pictures),
+        peft_config=LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules=lora.target_modules,
+            task_type="CAUSAL_LM",
+        ),
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool) -> SFTConfig:
+    """The recipe's settings in the library's words."""
+    training, on_gpu = recipe.training, torch.cuda.is_available()
+    pictures = recipe.data.image is not None
+    return SFTConfig(
         output_dir=str(workspace / "library"),
-        model_init_kwargs={"dtype": "bfloat16" if recipe.model.precision == "bf16" else "float32", **options},
+        model_init_kwargs=_model_options(recipe, packed),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size if packed else rows_a_batch,
         # The test rows in batches as large as the recipe's.
@@ -65,7 +81,6 @@ def library_trainer(
         max_grad_norm=training.max_grad_norm,
         gradient_checkpointing=training.gradient_checkpointing,
         bf16=recipe.model.precision == "bf16",
-        use_liger_kernel=liger,
         use_cpu=not on_gpu,
         dataloader_pin_memory=on_gpu,
         seed=training.seed,
@@ -74,22 +89,22 @@ def library_trainer(
         disable_tqdm=True,
         report_to="none",
     )
-    trainer = SFTTrainer(
-        model=recipe.model.name,
-        args=arguments,
-        train_dataset=_plain(rows, pictures),
-        eval_dataset=_plain(test_rows, pictures),
-        processing_class=load_processor(recipe.model.name, pictures),
-        peft_config=LoraConfig(
-            r=lora.rank,
-            lora_alpha=lora.alpha,
-            lora_dropout=lora.dropout,
-            target_modules=lora.target_modules,
-            task_type="CAUSAL_LM",
-        ),
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+
+
+def _model_options(recipe: Recipe, packed: bool) -> dict[str, Any]:
+    """Options of transformers' `from_pretrained`."""
+    options: dict[str, Any] = {
+        "dtype": "bfloat16" if recipe.model.precision == "bf16" else "float32",
+        "attn_implementation": VARLEN if packed else "sdpa",
+    }
+    if recipe.model.quantization == "nf4":
+        options["quantization_config"] = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.bfloat16,
+        )
+    return options
 
 
 def _plain(rows: Dataset, pictures: bool) -> Dataset:

@@ -32,7 +32,7 @@ import trl  # noqa: E402
 from transformers import TrainerCallback  # noqa: E402
 
 from benchmarks.training.library import library_trainer  # noqa: E402
-from benchmarks.training.measure import CASES, Case, commit, count_labels, shipped  # noqa: E402
+from benchmarks.training.measure import commit, count_labels, shipped  # noqa: E402
 from benchmarks.training.stand_ins import make_data, make_models, make_published_size  # noqa: E402
 from finetune.data import load_conversations  # noqa: E402
 from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
@@ -48,6 +48,24 @@ HEADER: Final = (
     "| recipe | side | ms a step | reply tokens/s | peak, GB | computed by fit, GB | last loss |\n"
     + "|---" * 7
     + "|"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shipped recipe, the made-up rows that it trains with, and the small model whose words they are."""
+
+    name: str
+    recipe: str
+    rows: str
+    words_of: str
+
+
+CASES: Final = (
+    Case("emoji", "gemma-3-1b-emoji", "emoji", "tiny-text"),
+    Case("sql", "gemma-3-12b-text-to-sql", "sql", "tiny-vision"),
+    Case("product", "gemma-3-4b-vision", "product", "tiny-vision"),
+    Case("emoji-gemma-4", "gemma-4-e2b-emoji", "emoji", "tiny-text"),
 )
 
 
@@ -86,8 +104,8 @@ def recipe_of(case: Case, side: str, stand_ins: Path) -> Recipe:
     """The shipped recipe with a model of its size and made-up rows, on one GPU."""
     overrides = [
         f"model.name={stand_ins}/model",
-        f"data.name={stand_ins}/{case.name}",
-        f"data.rows={ROWS[case.name]}",
+        f"data.name={stand_ins}/{case.rows}",
+        f"data.rows={ROWS[case.rows]}",
         f"data.test_rows={TEST_ROWS}",
         "training.sharding=none",
     ]
@@ -169,7 +187,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def _lines(case: Case, stand_ins: Path) -> Iterator[str]:
     name = load_recipe(case.recipe).model.name
-    make_published_size(stand_ins / "model", stand_ins / f"tiny-{case.model}", name)
+    make_published_size(stand_ins / "model", stand_ins / case.words_of, name)
     _free()
     runs: dict[str, list[Steps]] = {side: [] for side in SIDES}
     for side in (*SIDES, *reversed(SIDES)):

@@ -106,7 +106,7 @@ def make_published_size(path: Path, words_of: Path, name: str) -> None:
         for token, number in small_part.to_dict().items():
             if token.endswith(("_token_id", "_token_index")):
                 setattr(part, token, number)
-    pictures = hasattr(config, "vision_config")
+    pictures = words_of.name.endswith("vision")
     processor: Any = (AutoProcessor if pictures else AutoTokenizer).from_pretrained(words_of)
     if pictures:
         _set_pictures(processor, config.vision_config.image_size, config.mm_tokens_per_image)

@@ -25,7 +25,7 @@ from components.cloud_build.run import BuildRun
 from components.once import OnceError
 from rehearsal.provider_server import to_struct
 from tests.components.fake_clock import FakeClock
-from tests.rehearsal.scripted_google import BuildLifecycle, Refusal, ScriptedCloudBuild
+from tests.rehearsal.scripted_google import BuildLifecycle, ErrorAnswer, ScriptedCloudBuild
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "us-central1-docker.pkg.dev/my-project/images/finetune"
@@ -44,13 +44,15 @@ PROPERTIES = {
     "serviceAccount": ACCOUNT,
 }
 TAGGED = PROPERTIES["image"]
-FORBIDDEN = Refusal(code=403, status="PERMISSION_DENIED", message="The caller does not have permission")
-MISSING = Refusal(code=404, status="NOT_FOUND", message="Requested entity was not found.")
-UNKNOWN_ACCOUNT = Refusal(code=400, status="INVALID_ARGUMENT", message="service account builder@ not found")
-WRONG = Refusal(code=400, status="INVALID_ARGUMENT", message="invalid image name")
-DOWN = Refusal(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
-QUOTA = Refusal(code=429, status="RESOURCE_EXHAUSTED", message="Quota exceeded for 'Build requests'")
-REGION = Refusal(
+FORBIDDEN = ErrorAnswer(code=403, status="PERMISSION_DENIED", message="The caller does not have permission")
+MISSING = ErrorAnswer(code=404, status="NOT_FOUND", message="Requested entity was not found.")
+UNKNOWN_ACCOUNT = ErrorAnswer(
+    code=400, status="INVALID_ARGUMENT", message="service account builder@ not found"
+)
+WRONG = ErrorAnswer(code=400, status="INVALID_ARGUMENT", message="invalid image name")
+DOWN = ErrorAnswer(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
+QUOTA = ErrorAnswer(code=429, status="RESOURCE_EXHAUSTED", message="Quota exceeded for 'Build requests'")
+REGION = ErrorAnswer(
     code=400,
     status="FAILED_PRECONDITION",
     message="due to quota restrictions, cannot run builds in this region",
@@ -162,7 +164,7 @@ def test_a_success_without_a_digest_is_no_image(bench: Bench) -> None:
     ],
 )
 def test_a_build_that_nobody_waits_for_any_more_is_cancelled(
-    bench: Bench, ends: float, failure: Refusal | None, reason: str
+    bench: Bench, ends: float, failure: ErrorAnswer | None, reason: str
 ) -> None:
     bench.server.next_build(BuildLifecycle(states=["QUEUED", "WORKING"]))
     if failure:
@@ -192,7 +194,7 @@ def test_an_interrupt_between_two_attempts_starts_nothing_more(bench: Bench) -> 
     ],
 )
 def test_what_does_not_pass_is_reported_in_time_with_its_remedy(
-    bench: Bench, failure: Refusal, remedy: str, earliest_s: int, latest_s: int
+    bench: Bench, failure: ErrorAnswer, remedy: str, earliest_s: int, latest_s: int
 ) -> None:
     bench.server.fail("builds.create", failure, times=99)
     message = bench.failure()

@@ -13,11 +13,11 @@ from components.job_run import run
 from components.once import OnceError
 from rehearsal.fake_cloud import FakeCloud
 from tests.components.fake_clock import FakeClock
-from tests.rehearsal.scripted_google import Refusal, SlowCloudRun
+from tests.rehearsal.scripted_google import ErrorAnswer, SlowCloudRun
 
 NAME = "projects/my-project/locations/us-central1/jobs/tune"
-DOWN = Refusal(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
-FORBIDDEN = Refusal(code=403, status="PERMISSION_DENIED", message="run.jobs.run is denied")
+DOWN = ErrorAnswer(code=503, status="UNAVAILABLE", message="The service is currently unavailable.")
+FORBIDDEN = ErrorAnswer(code=403, status="PERMISSION_DENIED", message="run.jobs.run is denied")
 
 
 @dataclass

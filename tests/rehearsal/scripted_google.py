@@ -17,7 +17,7 @@ RUNNING = ("PENDING", "QUEUED", "WORKING")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal(Failure):
+class ErrorAnswer(Failure):
     """An answer that is an error.
 
     Args:
@@ -37,22 +37,22 @@ class Failing(GoogleApiServer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.calls: list[str] = []
-        self._refusals: defaultdict[str, deque[Refusal]] = defaultdict(deque)
+        self._errors: defaultdict[str, deque[ErrorAnswer]] = defaultdict(deque)
 
-    def fail(self, method: str, refusal: Refusal, times: int = 1) -> None:
+    def fail(self, method: str, error: ErrorAnswer, times: int = 1) -> None:
         """Answers the next calls of a method, by the end of its id such as `jobs.get`, with an error."""
-        self._refusals[method].extend([refusal] * times)
+        self._errors[method].extend([error] * times)
 
     def carry_out(self, call: Call, body: Any) -> dict[str, Any]:
         method = ".".join(call.method.rsplit(".", 2)[1:])
         self.calls.append(method)
-        waiting = self._refusals[method]
-        refusal = waiting.popleft() if waiting else None
-        if refusal and not refusal.after:
-            raise refusal
+        waiting = self._errors[method]
+        error = waiting.popleft() if waiting else None
+        if error and not error.after:
+            raise error
         answer = super().carry_out(call, body)
-        if refusal:
-            raise refusal
+        if error:
+            raise error
         return answer
 
 

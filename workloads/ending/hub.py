@@ -88,7 +88,7 @@ def _named(source: Source) -> str:
     return f"{source.kind.replace('dataset', 'data set')} {source.name}"
 
 
-class _TemporaryRefusal(Exception):
+class _TemporaryError(Exception):
     """The Hub's answer may be another one later. `asked` is how many seconds it wants to be left alone."""
 
     def __init__(self, response: httpx2.Response):
@@ -117,14 +117,14 @@ class _RetryingClient(httpx2.Client):
             response = super(_RetryingClient, self).send(request, **options)
             if response.status_code in (408, 429) or response.status_code >= 500:
                 response.close()
-                raise _TemporaryRefusal(response)
+                raise _TemporaryError(response)
             return response
 
         # Without the query, which may hold a signature.
         place = f"{request.method} {request.url.copy_with(query=None)}"
         try:
             return RETRY_BUDGET.call(
-                place, once, lambda error: isinstance(error, _TemporaryRefusal | httpx2.TransportError)
+                place, once, lambda error: isinstance(error, _TemporaryError | httpx2.TransportError)
             )
         except PassingError as error:
             raise _BudgetSpent(error) from error
